@@ -27,12 +27,14 @@ mod headers;
 mod multipart;
 mod of_http;
 mod overrides;
+mod pages;
 mod path;
 mod recorded;
 mod redirects;
 
 use enqueue::Due;
 pub use multipart::Multipart;
+pub use pages::Pages;
 use path::set_path;
 pub(crate) use path::with_room;
 

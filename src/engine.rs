@@ -111,14 +111,14 @@ pub(crate) struct Engine {
 }
 
 /// What one call overrides of its vendor's policy.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
     pub backoff: Option<Backoff>,
     pub timeout: Option<Timeouts>,
 }
 
 /// What one call asks for beside its request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Work {
     /// `None` for a call that is no operation.
     pub key: Option<Key>,

@@ -305,6 +305,11 @@ impl Error {
         self
     }
 
+    /// The same mistake, to be told once more.
+    pub(crate) fn again(&self) -> Error {
+        Error::new(self.0.kind.clone(), self.0.effect)
+    }
+
     /// The same error with another effect.
     pub(crate) fn of_effect(mut self, effect: Effect) -> Error {
         self.0.effect = effect;

@@ -240,7 +240,7 @@ pub mod transport;
 pub mod vendor;
 
 pub use attempt::AttemptReport;
-pub use call::{Call, Multipart};
+pub use call::{Call, Multipart, Pages};
 pub use client::{Client, ClientBuilder};
 pub use config::Vendors;
 pub use enqueued::Enqueued;

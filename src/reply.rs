@@ -118,6 +118,11 @@ impl Reply {
         self.call = Some(Call { origin, method, url: url.into() });
     }
 
+    /// The URL that was answered, behind redirects.
+    pub(crate) fn url(&self) -> Option<Url> {
+        self.call.as_ref().and_then(|call| call.url.parse().ok())
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.answer.status

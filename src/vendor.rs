@@ -85,6 +85,7 @@ mod credential;
 pub(crate) mod date;
 mod key_place;
 mod keyed;
+mod pages;
 mod postmark;
 #[cfg(test)]
 mod rig;
@@ -101,6 +102,7 @@ pub use credential::Credential;
 pub use key_place::KeyPlace;
 pub(crate) use keyed::PRESETS;
 pub use keyed::{Auth, Keyed, KeyedConfig, Marker, OwnMark};
+pub(crate) use pages::with_query;
 pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
@@ -217,6 +219,24 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         let _ = (subject, asked, answer);
         Finding::CannotTell
+    }
+
+    /// The page behind the one that `answer` shows, for [`Call::pages`](crate::Call::pages); `None` if that is the last.
+    /// `asked` is the request that it answers, behind the redirects that were followed. Default: the `Link` header with
+    /// `rel="next"` (RFC 8288); without one it is the last page.
+    ///
+    /// A URL at another host is never asked, nor one that was asked before.
+    ///
+    /// # Errors
+    ///
+    /// Why the answer does not tell, such as a proxy's page or half a list. It must not contain what the answer holds,
+    /// because errors are logged. *Last* is said only where the answer says so: a list that ends early looks complete.
+    fn next_page(
+        &self,
+        asked: &Request,
+        answer: &Answer,
+    ) -> Result<Option<Url>, Box<dyn std::error::Error + Send + Sync>> {
+        pages::by_link(asked, answer)
     }
 }
 

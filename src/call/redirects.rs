@@ -59,8 +59,13 @@ fn target(error: &Error, from: &Url) -> Option<Url> {
     let answer = error.answer().filter(|answer| REDIRECTS.contains(&answer.status))?;
     let mut target = from.join(answer.header_named(&header::LOCATION)?).ok()?;
     target.set_fragment(None);
-    let is_within = target.origin() == from.origin() && target.origin().is_tuple();
-    (is_within && target.username().is_empty() && target.password().is_none()).then_some(target)
+    is_within(&target, from).then_some(target)
+}
+
+/// Whether a URL that the vendor gave is of the same scheme, host and port, so that the secret may go there.
+pub(super) fn is_within(target: &Url, from: &Url) -> bool {
+    let is_same = target.origin() == from.origin() && target.origin().is_tuple();
+    is_same && target.username().is_empty() && target.password().is_none()
 }
 
 /// RFC 9110, section 15.4. For what is read, each of them means the same: read there.

@@ -42,6 +42,7 @@ use crate::request::Request;
 use crate::vendor::Vendor;
 
 mod cases;
+mod lists;
 mod look_ups;
 mod secrets;
 mod stamps;
@@ -59,6 +60,7 @@ pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
         success,
         failure: None,
         found: None,
+        list: None,
     };
     conformance.call("/conformance", "application/json", CALL)
 }
@@ -76,6 +78,7 @@ pub struct Conformance<'a> {
     success: Answer,
     failure: Option<Answer>,
     found: Option<Box<Find<'a>>>,
+    list: Option<lists::List>,
 }
 
 type Find<'a> = dyn Fn(&str, Timestamp) -> Answer + 'a;
@@ -119,6 +122,7 @@ impl<'a> Conformance<'a> {
         self.stamps(&mut book);
         self.verdicts(&mut book);
         self.look_ups(&mut book);
+        self.lists(&mut book);
         let breach = |(rule, (case, more)): (&'static str, (String, usize))| {
             let case = if more == 0 { case } else { format!("{case} (and {more} more)") };
             Breach { rule, case }

@@ -20,12 +20,14 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
+use crate::vendor::pages::NextPage;
 use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
 use crate::vendor::{
     Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait,
 };
 
 mod look_up;
+mod pages;
 mod routes;
 mod same;
 
@@ -249,6 +251,10 @@ impl Vendor for BigCommerce {
 
     fn read_look_up(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
         look_up::read(&self.resource(subject.request), subject, answer)
+    }
+
+    fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
+        pages::next(self.base.route(&asked.url), asked, answer)
     }
 }
 

@@ -18,10 +18,12 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
+use crate::vendor::pages::NextPage;
 use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
 use crate::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
+mod next_page;
 mod stamp;
 
 /// Postmark's rules. Built with a server token.
@@ -236,6 +238,10 @@ impl Vendor for Postmark {
             Some(kind) => look_up::read(kind, subject, answer),
             None => Finding::CannotTell,
         }
+    }
+
+    fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
+        next_page::of(asked, answer)
     }
 }
 

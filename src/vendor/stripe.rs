@@ -23,10 +23,12 @@ use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::key_place::header_value;
+use crate::vendor::pages::NextPage;
 use crate::vendor::rules::has_content_type;
 use crate::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, is_plain};
 
 mod look_up;
+mod pages;
 mod rules;
 
 use rules::Keeps;
@@ -250,6 +252,10 @@ impl Vendor for Stripe {
 
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         look_up::read(subject, asked, answer)
+    }
+
+    fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
+        pages::next(asked, answer)
     }
 }
 

@@ -4,6 +4,7 @@
 #[cfg(feature = "gzip")]
 mod gzip;
 mod multipart;
+mod pages;
 mod redirects;
 #[cfg(feature = "tower")]
 mod tower;

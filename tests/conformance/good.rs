@@ -167,3 +167,44 @@ fn the_known_keyed_vendors_pass() {
     let refused = answer(422, &[("x-request-id", "1")], &json!({"message": "no"}));
     passes(&conformance::vendor(&adapter).failure(refused).breaches());
 }
+
+#[test]
+fn lists_pass() {
+    let linked = |link: &'static str| answer(200, &[("link", link)], &json!([{"id": 1}]));
+    let keyed = Keyed::new(KeyedConfig::new("acme", "https://api.acme.test/v1"), "");
+    let run = conformance::vendor(&keyed);
+    passes(
+        &run.list("/items?limit=1", linked("<?page=2>; rel=next"), linked("<?page=1>; rel=first")).breaches(),
+    );
+
+    let stripe = Stripe::new("sk_test_1");
+    let v1 =
+        |more: bool| answer(200, &[], &json!({"object": "list", "data": [{"id": "ch_1"}], "has_more": more}));
+    let v2 = |next: Value| answer(200, &[], &json!({"data": [{"id": "evt_1"}], "next_page_url": next}));
+    for (path, more, last) in [
+        ("/v1/charges?limit=1", v1(true), v1(false)),
+        ("/v1/charges?ending_before=ch_0", v1(true), v1(false)),
+        ("/v2/core/events?limit=1", v2(json!("/v2/core/events?page=2")), v2(Value::Null)),
+    ] {
+        passes(&conformance::vendor(&stripe).found(|_, _| v1(false)).list(path, more, last).breaches());
+    }
+
+    let postmark = Postmark::new("a-server-token");
+    let shown =
+        |total: u64| answer(200, &[], &json!({"TotalCount": total, "Messages": [{"MessageID": "1"}]}));
+    let run = conformance::vendor(&postmark);
+    passes(&run.list("/messages/outbound?count=1&offset=2", shown(4), shown(3)).breaches());
+
+    let bigcommerce = BigCommerce::new("abc123", "a-token");
+    let v3 = |meta: Value| answer(200, &[], &json!({"data": [{"id": 1}], "meta": meta}));
+    let page = |page: u64| v3(json!({"pagination": {"current_page": page, "total_pages": 3}}));
+    let cursor = |links: Value| v3(json!({"cursor_pagination": {"links": links}}));
+    let next = json!({"next": "?after=x&limit=1"});
+    for (path, more, last) in [
+        ("/v3/catalog/products?limit=1&page=2", page(2), page(3)),
+        ("/v3/catalog/products?limit=1", cursor(next), cursor(json!({}))),
+        ("/v2/orders?limit=1", answer(200, &[], &json!([{"id": 1}])), answer(200, &[], &json!([]))),
+    ] {
+        passes(&conformance::vendor(&bigcommerce).list(path, more, last).breaches());
+    }
+}

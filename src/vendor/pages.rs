@@ -1,0 +1,135 @@
+//! Where the next page of a list is, by the four ways of the vendors that this crate knows.
+//!
+//! A rule here says *last* only where the answer says so. An answer that is no list, or broke off, is an error: a list
+//! that ends early looks like one that is complete.
+
+use std::error::Error as StdError;
+
+use http::header::LINK;
+use serde_json::Value;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::vendor::rules::is_page;
+
+/// The next page, or why the answer does not tell.
+pub(super) type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
+
+/// By a `Link` header with `rel="next"` (RFC 8288). Without one it is the last page, and the only one of a short list.
+pub(super) fn by_link(asked: &Request, answer: &Answer) -> NextPage {
+    if is_page(answer) {
+        return Err(NO_LIST.into());
+    }
+    let values = answer.headers.get_all(LINK);
+    let mut links = values.iter().filter_map(|value| value.to_str().ok()).flat_map(links);
+    match links.find(|link| link.is_next) {
+        Some(link) => Ok(Some(asked.url.join(link.target).map_err(|_| NO_URL)?)),
+        None => Ok(None),
+    }
+}
+
+/// The answer's JSON, which is an object.
+pub(super) fn object(answer: &Answer) -> Result<Value, &'static str> {
+    answer.json().filter(Value::is_object).ok_or(NO_LIST)
+}
+
+/// The same request's URL with this parameter of the query, and all others as they are.
+pub(super) fn with(asked: &Request, name: &str, value: &str) -> Url {
+    with_query(&asked.url, &[(name.into(), value.into())])
+}
+
+/// The same URL with these parameters of the query in the place of others of their name.
+pub(crate) fn with_query(url: &Url, set: &[(String, String)]) -> Url {
+    let is_set = |name: &str| set.iter().any(|(other, _)| other == name);
+    let rest: Vec<(String, String)> =
+        url.query_pairs().into_owned().filter(|(name, _)| !is_set(name)).collect();
+    let mut next = url.clone();
+    next.query_pairs_mut().clear().extend_pairs(rest.iter().chain(set));
+    next
+}
+
+/// A number in the query of a request.
+pub(super) fn number(asked: &Request, name: &str) -> Option<u64> {
+    text(asked, name)?.parse().ok()
+}
+
+/// A parameter in the query of a request.
+pub(super) fn text(asked: &Request, name: &str) -> Option<String> {
+    asked.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
+}
+
+pub(super) const NO_LIST: &str = "it is no list of the vendor's";
+const NO_URL: &str = "its next page has no URL";
+
+/// One link of a header.
+struct Link<'a> {
+    target: &'a str,
+    is_next: bool,
+}
+
+/// The links of one header's value: RFC 8288, section 3. A link that is about another resource than the answer (its
+/// `anchor`) is none of this list's.
+fn links(value: &str) -> impl Iterator<Item = Link<'_>> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        let (target, behind) = rest.split_once('<')?.1.split_once('>')?;
+        let mut params = Params { rest: behind };
+        let (mut relation, mut is_anchored) = (None, false);
+        for (name, value) in params.by_ref() {
+            if name.eq_ignore_ascii_case("rel") {
+                // Of several the first counts (section 3.3).
+                relation.get_or_insert(value);
+            }
+            is_anchored |= name.eq_ignore_ascii_case("anchor");
+        }
+        rest = params.rest;
+        let is_next = relation.is_some_and(|relation| {
+            relation.split(' ').any(|relation| relation.eq_ignore_ascii_case("next"))
+        });
+        Some(Link { target: target.trim(), is_next: is_next && !is_anchored })
+    })
+}
+
+/// The parameters of one link: `; name=value` or `; name="value"`.
+struct Params<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Params<'a> {
+    type Item = (&'a str, &'a str);
+
+    fn next(&mut self) -> Option<(&'a str, &'a str)> {
+        let param = self.rest.trim_start().strip_prefix(';')?.trim_start();
+        let end = param.find(['=', ';', ',']).unwrap_or(param.len());
+        let (name, behind) = param.split_at(end);
+        let Some(value) = behind.strip_prefix('=') else {
+            self.rest = behind;
+            return Some((name.trim(), ""));
+        };
+        let value = value.trim_start();
+        let (value, behind) = match value.strip_prefix('"') {
+            // A quote within the value would stand behind a backslash. No relation has either.
+            Some(quoted) => quoted.split_at(closing(quoted)),
+            None => value.split_at(value.find([';', ',']).unwrap_or(value.len())),
+        };
+        self.rest = behind.strip_prefix('"').unwrap_or(behind);
+        Some((name.trim(), value.trim()))
+    }
+}
+
+/// Where a quoted text ends.
+fn closing(quoted: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in quoted.char_indices() {
+        match letter {
+            '"' if !is_escaped => return at,
+            '\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    quoted.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::*;
+
+fn asked(url: &str) -> Request {
+    Request::new(Method::GET, url.parse().expect("a url"))
+}
+
+fn by(links: &[&str]) -> Option<String> {
+    let mut headers = HeaderMap::new();
+    for link in links {
+        headers.append(LINK, HeaderValue::from_str(link).expect("a header"));
+    }
+    let answer = Answer::new(StatusCode::OK, headers, "[]");
+    let next = by_link(&asked("https://api.test/v1/items?limit=2&page=1"), &answer);
+    next.expect("it tells").map(String::from)
+}
+
+#[test]
+fn a_link_is_read_as_rfc_8288_writes_it() {
+    let next = Some("https://api.test/v1/items?page=2".to_owned());
+    for value in [
+        r#"<https://api.test/v1/items?page=2>; rel="next""#,
+        r#"</v1/items?page=2>; rel=next"#,
+        r#"<?page=2>;rel="prefetch next""#,
+        r#"<?page=2> ; title="a, b; rel=\"last\"" ; REL="NEXT" ; rel="last""#,
+        r#"<?page=9>; rel="last", <?page=2>; rel="next""#,
+        r#"<?page=9>; rel="prev"; title="<x>; rel=next", <?page=2>; crossorigin; rel=next"#,
+        r#"<?page=9>; anchor="/other"; rel="next", <?page=2>; rel="next""#,
+    ] {
+        assert_eq!(by(&[value]), next, "{value}");
+    }
+    assert_eq!(by(&["<?page=1>; rel=first", "<?page=2>; rel=next"]), next);
+}
+
+#[test]
+fn what_names_no_next_page_is_the_last() {
+    for value in [
+        "",
+        "<",
+        "<?page=2",
+        "<?page=2>",
+        r#"<?page=2>; rel="#,
+        r#"<?page=2>; rel="last"; rel="next""#,
+        r#"<?page=2>; rel="nextish""#,
+        r#"<?page=2>; title="; rel=next"#,
+        r#"?page=2; rel="next""#,
+    ] {
+        assert_eq!(by(&[value]), None, "{value}");
+    }
+    assert_eq!(by(&[]), None);
+}
+
+#[test]
+fn a_page_for_a_browser_is_no_list() {
+    let page = Answer::new(StatusCode::OK, HeaderMap::new(), "<!doctype html><p>Sign in</p>");
+    assert!(by_link(&asked("https://api.test/items"), &page).is_err());
+    let mut headers = HeaderMap::new();
+    headers.insert(LINK, HeaderValue::from_static("<https://[>; rel=next"));
+    let broken = Answer::new(StatusCode::OK, headers, "[]");
+    assert!(
+        by_link(&asked("https://api.test/items"), &broken).is_err(),
+        "there is more, and not known where"
+    );
+}
+
+#[test]
+fn a_parameter_takes_the_place_of_those_of_its_name() {
+    let url = with(&asked("https://api.test/items?after=a&expand%5B%5D=x%26y&after=b"), "after", "c d");
+    assert_eq!(url.as_str(), "https://api.test/items?expand%5B%5D=x%26y&after=c+d");
+    assert_eq!(with(&asked("https://api.test/items"), "page", "2").as_str(), "https://api.test/items?page=2");
+}
