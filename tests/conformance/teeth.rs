@@ -67,6 +67,11 @@ enum Fault {
     PreviousLifeFound,
     NeverFound,
     BrokenListFound,
+    HalfAListLast,
+    FirstPageLast,
+    NextPageElsewhere,
+    SamePageNext,
+    NeverLast,
 }
 
 /// The example, with one fault.
@@ -268,6 +273,28 @@ impl Vendor for Faulty {
             _ => right,
         }
     }
+
+    /// A list of the form `{"rows":[…],"next":2}`.
+    fn next_page(
+        &self,
+        asked: &Request,
+        answer: &Answer,
+    ) -> Result<Option<Url>, Box<dyn std::error::Error + Send + Sync>> {
+        let list = match answer.json() {
+            Some(list) if list["rows"].is_array() => list,
+            _ if self.is(Fault::HalfAListLast) => return Ok(None),
+            _ => return Err("no list".into()),
+        };
+        let mut next = asked.url.clone();
+        next.set_query(list["next"].as_u64().map(|page| format!("page={page}")).as_deref());
+        match self.fault {
+            Fault::FirstPageLast => Ok(None),
+            Fault::NextPageElsewhere => Ok(Some(self.elsewhere.clone())),
+            Fault::SamePageNext => Ok(Some(asked.url.clone())),
+            Fault::NeverLast => Ok(Some(next)),
+            _ => Ok(list["next"].is_u64().then_some(next)),
+        }
+    }
 }
 
 /// Another number each time.
@@ -278,11 +305,14 @@ fn rand_like() -> usize {
 
 fn run(vendor: &dyn Vendor) -> Vec<Breach> {
     let refused = Answer::new(StatusCode::BAD_REQUEST, HeaderMap::new(), r#"{"code":"no_address"}"#);
-    conformance::vendor(vendor).failure(refused).found(custom_vendor::listed).breaches()
+    let page = |text: &'static str| Answer::new(StatusCode::OK, HeaderMap::new(), text);
+    let (more, last) = (page(r#"{"rows":[1],"next":2}"#), page(r#"{"rows":[2]}"#));
+    let run = conformance::vendor(vendor).failure(refused).found(custom_vendor::listed);
+    run.list("/parcels?page=1", more, last).breaches()
 }
 
 /// Each fault with the rule that names it.
-const TABLE: [(Fault, &str); 46] = [
+const TABLE: [(Fault, &str); 51] = [
     (Fault::ServerErrorRefused, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ServerErrorUnaffected, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ConflictDone, "a 409 is no success, and leaves open what an earlier attempt did"),
@@ -332,6 +362,11 @@ const TABLE: [(Fault, &str); 46] = [
     (Fault::PreviousLifeFound, "what is older than the operation is not its effect"),
     (Fault::NeverFound, "what took effect is found"),
     (Fault::BrokenListFound, "a lookup's answer that broke off proves nothing"),
+    (Fault::HalfAListLast, "what is no whole page of a list is not its last"),
+    (Fault::FirstPageLast, "a page with more behind it names the next page"),
+    (Fault::NextPageElsewhere, "the next page is at the vendor"),
+    (Fault::SamePageNext, "the next page is another page"),
+    (Fault::NeverLast, "the last page names no other"),
 ];
 
 #[test]

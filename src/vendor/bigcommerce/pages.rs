@@ -36,9 +36,8 @@ pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     Ok((page < pages).then(|| with(asked, "page", &page.saturating_add(1).to_string())))
 }
 
-/// Until a page is empty, or 204. A page that is shorter than asked for is not the last for certain: a store may give
-/// fewer than the limit that was asked for, and an end that is taken for granted loses the rest. It costs one request
-/// more.
+/// Until a page is empty, or 204. It costs one request more. A page that is shorter than asked for is not the last for
+/// certain: a store may give fewer than the limit that was asked for. An end that is taken for granted loses the rest.
 fn next_v2(asked: &Request, answer: &Answer) -> NextPage {
     let list = answer.json().ok_or(NO_LIST)?;
     let is_empty = list.as_array().ok_or(NO_LIST)?.is_empty();
