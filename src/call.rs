@@ -31,12 +31,14 @@ mod pages;
 mod path;
 mod recorded;
 mod redirects;
+mod stream;
 
 use enqueue::Due;
 pub use multipart::Multipart;
 pub use pages::Pages;
 use path::set_path;
 pub(crate) use path::with_room;
+pub use stream::StreamedReply;
 
 /// A call under construction. It does nothing until [`send`](Call::send) or [`enqueue`](Call::enqueue).
 ///

@@ -54,6 +54,7 @@ pub(crate) mod retention;
 pub(crate) mod routes;
 mod run;
 mod settling;
+mod stream;
 mod terms;
 mod waits;
 
@@ -69,6 +70,7 @@ use phase::Run;
 use retention::{Floor, Retention};
 use routes::{Route, Routes};
 pub(crate) use settling::LetGo;
+pub(crate) use stream::StreamedBody;
 pub(crate) use terms::Disagreement;
 use waits::{spread, spread_over};
 

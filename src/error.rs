@@ -234,6 +234,8 @@ pub(crate) enum Kind {
     ReplyUnreadable,
     /// The reply went on beyond the limit.
     ReplyTooLarge { limit_bytes: usize },
+    /// The body of a streamed reply ended before it was whole, after so many bytes.
+    ReplyBroken { bytes: u64, how: Broken },
     /// The vendor said no.
     Refused { refusal: Refusal, status: u16 },
     /// The key belongs to an operation with another fingerprint.
@@ -254,6 +256,17 @@ pub(crate) enum Kind {
     Fenced,
     /// The operation that this one starts over stands in the way.
     InTheWay { predecessor: String, obstacle: Obstacle },
+}
+
+/// How a streamed reply ended before it was whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The connection broke, or the vendor ended it.
+    Lost,
+    /// Nothing more came for so long.
+    Silent(Duration),
+    /// The time that its call gave it was over.
+    Deadline(Duration),
 }
 
 /// What a call would do next, if it had the time.
@@ -511,13 +524,14 @@ impl Error {
     /// Whether time ran out while the call was still retryable. For a keyed call the operation is recorded as
     /// scheduled; send the same key again to carry on.
     pub fn is_deadline(&self) -> bool {
-        matches!(self.0.kind, Kind::Deadline { .. })
+        matches!(self.0.kind, Kind::Deadline { .. } | Kind::ReplyBroken { how: Broken::Deadline(_), .. })
     }
 
     /// Whether the last attempt, or the call as a whole, timed out.
     pub fn is_timeout(&self) -> bool {
         match self.0.kind {
             Kind::Deadline { .. } => true,
+            Kind::ReplyBroken { how, .. } => how != Broken::Lost,
             Kind::Dependency { timeout, .. } | Kind::DeadLetter { timeout, .. } => timeout,
             _ => false,
         }
@@ -554,6 +568,12 @@ impl Error {
         matches!(self.0.kind, Kind::Fenced)
     }
 
+    /// Whether the body of a [streamed reply](crate::StreamedReply) ended before it was whole: the connection broke, the
+    /// vendor fell silent, or the call's time was over. What came of it is no whole reply.
+    pub fn is_broken_reply(&self) -> bool {
+        matches!(self.0.kind, Kind::ReplyBroken { .. })
+    }
+
     /// Whether the vendor answered, but not with what the caller asked to read.
     pub fn is_unreadable_reply(&self) -> bool {
         matches!(self.0.kind, Kind::ReplyNotJson | Kind::ReplyUnreadable | Kind::ReplyTooLarge { .. })
@@ -567,6 +587,8 @@ impl Error {
             Kind::ReplyNotJson => "VALIDATION.reply_not_json",
             Kind::ReplyUnreadable => "VALIDATION.reply_unreadable",
             Kind::ReplyTooLarge { .. } => "VALIDATION.reply_too_large",
+            Kind::ReplyBroken { how: Broken::Lost, .. } => "DEPENDENCY.unavailable",
+            Kind::ReplyBroken { .. } => "DEPENDENCY.timeout",
             Kind::Refused { refusal, status } => refusal_code(*refusal, *status),
             Kind::KeyReused { .. } => "CONFLICT.idempotency.payload_mismatch",
             Kind::InProgress => "CONFLICT.idempotency.in_progress",

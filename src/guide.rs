@@ -48,6 +48,8 @@ pub mod anti_patterns {}
 /// [`look_up.rs`]: ../../../src/steadfast/engine/look_up.rs.html
 /// [`settling.rs`]: ../../../src/steadfast/engine/settling.rs.html
 /// [`in_flight.rs`]: ../../../src/steadfast/engine/in_flight.rs.html
+/// [`pages.rs`]: ../../../src/steadfast/call/pages.rs.html
+/// [`stream.rs`]: ../../../src/steadfast/engine/stream.rs.html
 /// [`dispatcher.rs`]: ../../../src/steadfast/dispatcher.rs.html
 /// [`recovery.rs`]: ../../../src/steadfast/engine/recovery.rs.html
 ///
@@ -68,6 +70,7 @@ pub mod glossary {}
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store
 /// [Another service]: crate::guide::operations#two-services-one-account
+/// [streamed]: crate::Call::stream
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}
@@ -127,6 +130,10 @@ pub mod postgres {}
 /// [`deadline`]: crate::Call::deadline
 /// [`multipart`]: crate::Call::multipart
 /// [`redirects`]: crate::Call::redirects
+/// [`pages`]: crate::Call::pages
+/// [`pages_by`]: crate::Call::pages_by
+/// [`stream`]: crate::Call::stream
+/// [`is_broken_reply`]: crate::Error::is_broken_reply
 /// [`recorded`]: crate::Call::recorded
 /// [`execute`]: crate::Client::execute
 /// [`Reply`]: crate::Reply

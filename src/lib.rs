@@ -126,6 +126,8 @@
 //! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect ([`Effect`]) and what becomes of it
 //!   ([`Disposition`]).
+//! - [`Pages`]: a list at the vendor, page by page ([`Call::pages`]). [`StreamedReply`]: a body in chunks
+//!   ([`Call::stream`]).
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. One call may override the
 //!   [ladder](Call::backoff) and the [timeouts](Call::timeout).
 //! - [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`], and [`vendor::Keyed`], which is only data.
@@ -240,7 +242,7 @@ pub mod transport;
 pub mod vendor;
 
 pub use attempt::AttemptReport;
-pub use call::{Call, Multipart, Pages};
+pub use call::{Call, Multipart, Pages, StreamedReply};
 pub use client::{Client, ClientBuilder};
 pub use config::Vendors;
 pub use enqueued::Enqueued;

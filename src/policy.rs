@@ -47,7 +47,7 @@ pub use backoff::{Backoff, Jitter};
 pub use breaker::{BreakerConfig, BreakerState, Mode, SlowCall};
 pub use budget::BudgetConfig;
 pub use gates::Gates;
-pub(crate) use gates::{Admission, Outcome, Refusal};
+pub(crate) use gates::{Admission, Lent, Outcome, Refusal};
 pub(crate) use in_flight::InFlight;
 pub(crate) use limits::RETENTION;
 pub use rate::RateConfig;

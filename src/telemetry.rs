@@ -91,6 +91,7 @@ macro_rules! event {
 
 // Behind the macro that it uses.
 pub(crate) mod outbox;
+pub(crate) mod stream;
 
 /// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
 pub(crate) fn call_span(vendor: &dyn Vendor, request: &Request) -> Span {

@@ -22,12 +22,15 @@ mod http_client;
 #[cfg(feature = "gzip")]
 mod packed;
 mod progress;
+mod streamed;
 #[cfg(feature = "tower")]
 mod tower;
 mod watched_body;
 
 pub use http_client::Http;
 pub(crate) use progress::Progress;
+pub(crate) use streamed::Chunks;
+pub use streamed::StreamedAnswer;
 #[cfg(feature = "tower")]
 pub use tower::Tower;
 
@@ -121,6 +124,19 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
     /// that it may have.
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>>;
+
+    /// Sends the request once, as [`send`](Transport::send) does, and gives the answer as soon as its head has come:
+    /// for [`Call::stream`](crate::Call::stream). The limit of a reply does not count for its body.
+    ///
+    /// Default: [`send`](Transport::send), with the body as one chunk. An answer over the limit then breaks off at it.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Transport::send), until the head has come. What happens to the body is told by the body.
+    fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
+        let sending = self.send(request, limits);
+        Box::pin(async move { sending.await.map(StreamedAnswer::from) })
+    }
 }
 
 /// Whether the URL's host is this host itself, so that what is sent to it crosses no network.

@@ -168,4 +168,21 @@ async fn an_answer_of_100_mb_is_cut_at_the_limit_and_settled_with_its_status_and
     is_cut("402 Payment Required", Framing::Length, ("UNKNOWN.effect", Effect::Unknown, Phase::Dead)).await;
     is_cut("500 Internal Server Error", Framing::Length, ("UNKNOWN.effect", Effect::Unknown, Phase::Dead))
         .await;
+    is_streamed(Framing::Length).await;
+    is_streamed(Framing::Chunks).await;
+}
+
+/// The same answer, whole: read in chunks, and never held.
+async fn is_streamed(framing: Framing) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Arc::new(Sqlite::open(directory.path().join("calls.db")).expect("opens"));
+    let (address, _taken) = serve("200 OK", framing).await;
+    let client = client(&store, address);
+    let live = LIVE.load(Ordering::Relaxed);
+    PEAK.store(live, Ordering::Relaxed);
+    let mut report = client.get("/v1/report").stream().await.expect("a head");
+    while report.chunk().await.expect("a chunk").is_some() {}
+    let held = PEAK.load(Ordering::Relaxed) - live;
+    assert_eq!(report.received(), ANSWER_BYTES as u64);
+    assert!(held < LIMIT_BYTES, "{framing:?}: {held} bytes were held");
 }

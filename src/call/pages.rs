@@ -48,8 +48,11 @@ pub struct Pages {
 /// Where the caller says that the next page is: a parameter of the query, and its value behind a page.
 struct Rule {
     name: String,
-    value: Box<dyn FnMut(&Reply) -> Result<Option<String>, Error> + Send>,
+    value: Box<ValueBehind>,
 }
+
+/// What the parameter is behind a page; `None` behind the last one.
+type ValueBehind = dyn FnMut(&Reply) -> Result<Option<String>, Error> + Send;
 
 /// The next page.
 enum At {
@@ -74,9 +77,9 @@ impl Call {
     /// For a vendor that pages otherwise give the rule: [`pages_by`](Call::pages_by). An adapter says it in
     /// [`Vendor::next_page`](crate::vendor::Vendor::next_page).
     ///
-    /// A list changes while it is read. A cursor (Stripe) leaves nothing out and shows nothing twice. By page or offset
-    /// (BigCommerce, Postmark) an object that is removed moves the rest up by one, so that one is left out; an object that
-    /// is made moves the rest down, so that one is shown twice.
+    /// A list changes while it is read. A cursor (Stripe) leaves nothing out and shows nothing twice. A page number or an
+    /// offset (BigCommerce, Postmark) does not keep up. An object that is removed moves the rest up, and one is left out.
+    /// An object that is made moves the rest down, and one is shown twice.
     pub fn pages(self) -> Pages {
         Pages::new(self, None)
     }
@@ -210,7 +213,7 @@ impl Call {
             client: self.client.clone(),
             request: Request { url, ..self.request.clone() },
             work,
-            due: self.due.clone(),
+            due: self.due,
             unfilled: self.unfilled.clone(),
             redirects: self.redirects,
             mistake: mem::replace(&mut self.mistake, told_again),

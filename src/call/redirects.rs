@@ -55,7 +55,7 @@ pub(super) async fn follow(
 }
 
 /// Where the answer leads, if that is at the same host.
-fn target(error: &Error, from: &Url) -> Option<Url> {
+pub(super) fn target(error: &Error, from: &Url) -> Option<Url> {
     let answer = error.answer().filter(|answer| REDIRECTS.contains(&answer.status))?;
     let mut target = from.join(answer.header_named(&header::LOCATION)?).ok()?;
     target.set_fragment(None);

@@ -66,8 +66,13 @@ impl<'a> Run<'a> {
         let admitted = admission.admitted_at();
         admission.begin(begins);
         let begun = admission.admitted_at();
-        let exchanged = engine.exchange(self.request, self.bounds(), admitted, begun).await;
-        self.account(admission, &exchanged);
+        let (bounds, mut aside) = (self.bounds(), self.aside.take());
+        let body = aside.as_mut().map(|aside| &mut aside.body);
+        let exchanged = engine.exchange(self.request, bounds, admitted, begun, body).await;
+        self.aside = aside;
+        if let Some(admission) = self.keep(admission, exchanged.ended) {
+            self.account(admission, &exchanged);
+        }
         let outage = self.outage_of(&exchanged).await;
         let Exchanged { mut outcome, ended, .. } = exchanged;
         if let Err(failure) = &mut outcome {
@@ -95,6 +100,9 @@ impl<'a> Run<'a> {
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         let judged = self.judge(verdict, outcome, begun, ended);
+        if !matches!(judged, Judged::Done { .. }) {
+            self.drop_aside();
+        }
         if outage.is_some() && matches!(judged, Judged::Retry { .. }) {
             self.spared = self.spared.saturating_add(1);
             self.last.outage = outage;

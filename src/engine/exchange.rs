@@ -9,7 +9,7 @@ use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::inbound::{self, Inbound};
 use crate::request::Request;
-use crate::transport::{Limits, Progress, SendError};
+use crate::transport::{Chunks, Limits, Progress, SendError};
 
 /// The limits that a call sets its exchanges.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,17 @@ impl Engine {
         bounds: Bounds,
         admitted: Instant,
         begun: Instant,
+        aside: Option<&mut Option<Chunks>>,
     ) -> Exchanged {
         let until = begun.plus(bounds.attempt).min(bounds.until);
         // A safe method has no effect to be unknown, and its call is spared the allocation.
         let progress = if request.method.is_safe() { Progress::unwatched() } else { Progress::new() };
         let limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
-        // Made in passing: in a variable it would be a part of this future.
-        let exchange = self.transport.send(self.outgoing(request, bounds, until.since(begun)), limits);
+        let outgoing = self.outgoing(request, bounds, until.since(begun));
+        let exchange = match aside {
+            None => self.transport.send(outgoing, limits),
+            Some(aside) => self.open(outgoing, limits, aside),
+        };
         let answered = limit::within(&*self.clock, until, exchange).await;
         let cut_short = answered.is_none() && until < admitted.plus(bounds.attempt);
         let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::outage::Outage;
+use super::stream::Aside;
 use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
@@ -56,6 +57,8 @@ pub(super) struct Run<'a> {
     /// Tells a call without a key from all others once it has failed.
     pub(super) number: Option<u64>,
     pub(super) last: Last,
+    /// For a call whose reply is streamed.
+    pub(super) aside: Option<Box<Aside<'a>>>,
 }
 
 /// What the sends so far came to, of whichever run.
@@ -154,6 +157,7 @@ impl<'a> Run<'a> {
             left_alone_until: Instant::ORIGIN,
             number: None,
             last: Last::default(),
+            aside: None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Obstacle, Reason, Refusal, Step};
+use super::{Broken, Disposition, Effect, Error, Gate, Kind, Mistake, Obstacle, Reason, Refusal, Step};
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -67,6 +67,15 @@ impl Error {
             Kind::ReplyUnreadable => f.write_str("the reply cannot be read"),
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
+            }
+            Kind::ReplyBroken { bytes, how: Broken::Lost } => {
+                write!(f, "the reply broke off after {bytes} bytes")
+            }
+            Kind::ReplyBroken { bytes, how: Broken::Silent(idle) } => {
+                write!(f, "no more of the reply came in {idle:?}, after {bytes} bytes")
+            }
+            Kind::ReplyBroken { bytes, how: Broken::Deadline(budget) } => {
+                write!(f, "the call's {budget:?} ran out after {bytes} bytes of the reply")
             }
             Kind::Refused { refusal: Refusal::Rejected, status: status @ 300..=399 } => {
                 write!(
@@ -156,6 +165,7 @@ impl Error {
             | Kind::InProgress
             | Kind::InTheWay { .. } => return None,
             Kind::ReplyNotJson | Kind::ReplyUnreadable => "its body is in answer()",
+            Kind::ReplyBroken { .. } => "ask for it again",
             Kind::ReplyTooLarge { .. } => "raise limits.reply_bytes_max for the next call",
             Kind::Refused { refusal: Refusal::Rejected, status: 300..=399 } => {
                 "check the base URL and the path"

@@ -64,7 +64,12 @@ impl Concurrency {
         let raise = |count: u32| (count < self.max).then(|| count + 1);
         // Built only on success: a place that is made counts down when it is dropped.
         let entered = self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise);
-        entered.ok().map(|_| Place { concurrency: self })
+        entered.ok().map(|_| Place { concurrency: Some(self) })
+    }
+
+    /// A place that was [lent](Place::lend).
+    pub(super) fn lent(&self) -> Place<'_> {
+        Place { concurrency: Some(self) }
     }
 
     /// How many more there is room for.
@@ -80,14 +85,24 @@ impl Concurrency {
 /// One place among the attempts under way.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    concurrency: &'a Concurrency,
+    /// `None` once it was lent.
+    concurrency: Option<&'a Concurrency>,
+}
+
+impl Place<'_> {
+    /// Keeps the place taken. Says that there is one.
+    pub(super) fn lend(mut self) -> bool {
+        self.concurrency.take().is_some()
+    }
 }
 
 impl Drop for Place<'_> {
     #[inline]
     fn drop(&mut self) {
         // Never under zero: every place was counted when it was made, and is dropped once.
-        self.concurrency.under_way.fetch_sub(1, Ordering::Relaxed);
+        if let Some(concurrency) = self.concurrency {
+            concurrency.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

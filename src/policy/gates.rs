@@ -28,6 +28,10 @@ use crate::error::Gate;
 use crate::guard::Guard;
 use crate::random::Random;
 
+mod lent;
+
+pub(crate) use lent::Lent;
+
 /// A gate's no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -187,7 +191,7 @@ impl Gates {
             }
             None => None,
         };
-        Ok(Admission { permit, _place: place, start, admitted_at: now })
+        Ok(Admission { permit, place, start, admitted_at: now })
     }
 
     /// How many recovered attempts could start at `now`, without taking anything.
@@ -380,7 +384,7 @@ impl Gates {
 #[must_use = "an admission that is dropped at once is a cancelled attempt"]
 pub struct Admission<'a> {
     permit: Option<Permit<'a>>,
-    _place: Option<Place<'a>>,
+    place: Option<Place<'a>>,
     start: Option<Start<'a>>,
     admitted_at: Instant,
 }

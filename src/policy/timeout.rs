@@ -37,7 +37,7 @@ pub struct Timeouts {
     #[serde(with = "humantime_serde")]
     pub connect: Duration,
     /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
-    /// total, whichever is less.
+    /// total, whichever is less. Of a [streamed](crate::Call::stream) reply it is to its head, and then for each chunk.
     ///
     /// An attempt that its caller's shorter deadline ends says nothing of the vendor, and does not count for the
     /// breaker. Keep this below the deadlines that callers usually have, or a vendor that hangs goes unnoticed.

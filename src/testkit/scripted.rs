@@ -13,7 +13,7 @@ use super::TestClock;
 use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::transport::{Limits, SendError, SendErrorKind, Transport};
+use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// Answers each request with the next step of its script, and keeps the requests for the test to look at.
 ///
@@ -59,6 +59,8 @@ struct Script {
 #[derive(Clone)]
 struct Step {
     outcome: Outcome,
+    /// Whether the connection breaks behind the body.
+    breaks_off: bool,
     delay: Option<(Duration, TestClock)>,
 }
 
@@ -70,6 +72,12 @@ enum Outcome {
     NeverConnects,
     Respond(Arc<Respond>),
     Mistake(String),
+}
+
+impl Step {
+    fn of(outcome: Outcome) -> Step {
+        Step { outcome, breaks_off: false, delay: None }
+    }
 }
 
 type Respond = dyn Fn(&Request) -> Result<Answer, SendErrorKind> + Send + Sync;
@@ -140,6 +148,14 @@ impl ScriptedTransport {
         })
     }
 
+    /// Lets the connection break behind the body of the last step's answer. A call fails with
+    /// [`SendErrorKind::Truncated`]; one that [streams](crate::Call::stream) its reply is given the body, and then an
+    /// error.
+    #[must_use]
+    pub fn breaks_off(self) -> ScriptedTransport {
+        self.last(|step| step.breaks_off = true)
+    }
+
     /// Lets the last step come only after `delay` on `clock`, as [`TestClock::latency`]: an automatic clock
     /// moves on, and the wait is not among its [`slept`](TestClock::slept). `Duration::MAX` never ends, but
     /// lets an automatic clock move on to the caller's timeout.
@@ -184,7 +200,7 @@ impl ScriptedTransport {
 
     fn push(self, outcome: Outcome) -> ScriptedTransport {
         let mut script = self.0.lock();
-        script.steps.push_back(Step { outcome, delay: None });
+        script.steps.push_back(Step::of(outcome));
         script.at_rest = false;
         drop(script);
         self
@@ -192,7 +208,7 @@ impl ScriptedTransport {
 
     fn rest(self, outcome: Outcome) -> ScriptedTransport {
         let mut script = self.0.lock();
-        script.rest = Some(Step { outcome, delay: None });
+        script.rest = Some(Step::of(outcome));
         script.at_rest = true;
         drop(script);
         self
@@ -207,7 +223,7 @@ impl ScriptedTransport {
             None => {
                 let mistake =
                     Outcome::Mistake("the script begins with a header or a delay, not a step".into());
-                script_ref.steps.push_back(Step { outcome: mistake, delay: None });
+                script_ref.steps.push_back(Step::of(mistake));
             }
         }
         drop(script);
@@ -227,27 +243,44 @@ impl Transport for ScriptedTransport {
     /// The step is taken and the request recorded at the first poll; a dropped exchange gives neither back.
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async move {
-            let step = self
-                .step(&request)
-                .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
-            limits.nothing_sent();
-            if !matches!(step.outcome, Outcome::NeverConnects) && !limits.begin_sending() {
-                return Err(SendError::new(SendErrorKind::Connect));
+            match self.exchange(&request, &limits).await? {
+                (_, true) => Err(SendError::new(SendErrorKind::Truncated)),
+                (answer, false) => Ok(cut(answer, limits.reply_bytes_max)),
             }
-            if let Some((delay, clock)) = step.delay {
-                clock.latency(delay).await;
-            }
-            let answer = match step.outcome {
-                Outcome::Answer(answer) => answer,
-                Outcome::Fail(kind) => return Err(SendError::new(kind)),
-                Outcome::Hang | Outcome::NeverConnects => std::future::pending().await,
-                Outcome::Respond(respond) => respond(&request).map_err(SendError::new)?,
-                Outcome::Mistake(mistake) => {
-                    return Err(SendError::with_source(SendErrorKind::Request, mistake));
-                }
-            };
-            Ok(cut(answer, limits.reply_bytes_max))
         })
+    }
+
+    fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
+        Box::pin(async move {
+            let (answer, breaks_off) = self.exchange(&request, &limits).await?;
+            Ok(if breaks_off { StreamedAnswer::broken_off(answer) } else { answer.into() })
+        })
+    }
+}
+
+impl ScriptedTransport {
+    /// The next step's answer, and whether the connection breaks behind it.
+    async fn exchange(&self, request: &Request, limits: &Limits) -> Result<(Answer, bool), SendError> {
+        let step = self
+            .step(request)
+            .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
+        limits.nothing_sent();
+        if !matches!(step.outcome, Outcome::NeverConnects) && !limits.begin_sending() {
+            return Err(SendError::new(SendErrorKind::Connect));
+        }
+        if let Some((delay, clock)) = step.delay {
+            clock.latency(delay).await;
+        }
+        let answer = match step.outcome {
+            Outcome::Answer(answer) => answer,
+            Outcome::Fail(kind) => return Err(SendError::new(kind)),
+            Outcome::Hang | Outcome::NeverConnects => std::future::pending().await,
+            Outcome::Respond(respond) => respond(request).map_err(SendError::new)?,
+            Outcome::Mistake(mistake) => {
+                return Err(SendError::with_source(SendErrorKind::Request, mistake));
+            }
+        };
+        Ok((answer, step.breaks_off))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::transport::failure::before_the_answer;
 #[cfg(feature = "gzip")]
 use crate::transport::packed;
 use crate::transport::watched_body::WatchedBody;
-use crate::transport::{Limits, Progress, SendError, SendErrorKind, Transport, is_loopback};
+use crate::transport::{Limits, Progress, SendError, SendErrorKind, StreamedAnswer, Transport, is_loopback};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
@@ -120,6 +120,8 @@ impl Http {
     /// more is cut there, however small it came. `Content-Encoding` and `Content-Length` then go, as they are of what was
     /// sent. A call that gives `Accept-Encoding` itself is sent as it is, and its answer is left as it came. Default: off.
     ///
+    /// It is not asked for where a reply is [streamed](crate::Call::stream).
+    ///
     /// An answer that cannot be unpacked is left as it came too. The call then ends as its status says, and its reply
     /// [is unreadable](Error::is_unreadable_reply): a POST with a 200 has taken effect, and is not sent again.
     #[cfg(feature = "gzip")]
@@ -132,14 +134,8 @@ impl Http {
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
         #[cfg(feature = "gzip")]
         let (request, is_asked) = packed::ask(request, self.gzip);
-        let https = request.url.scheme() == "https";
         let Limits { reply_bytes_max, progress } = limits;
-        let client = self.client_for(&request.url)?;
-        let prepared = prepare(request, &progress);
-        let mut response = match client.execute(prepared).await {
-            Ok(response) => response,
-            Err(error) => return Err(before_the_answer(error, https, &progress)),
-        };
+        let mut response = self.head(request, progress).await?;
         let status = response.status();
         let headers = mem::take(response.headers_mut());
         let (body, cut) = read(response, reply_bytes_max).await?;
@@ -150,6 +146,15 @@ impl Http {
             packed::unpack(&mut answer, reply_bytes_max);
         }
         Ok(answer)
+    }
+
+    /// Sends the request, until the answer's head has come.
+    async fn head(&self, request: Request, progress: Progress) -> Result<reqwest::Response, SendError> {
+        let https = request.url.scheme() == "https";
+        let client = self.client_for(&request.url)?;
+        let prepared = prepare(request, &progress);
+        let response = client.execute(prepared).await;
+        response.map_err(|error| before_the_answer(error, https, &progress))
     }
 
     fn client_for(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
@@ -197,6 +202,14 @@ fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
 impl Transport for Http {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
+    }
+
+    fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
+        Box::pin(async move {
+            let response = self.head(request, limits.progress).await?;
+            let (head, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+            Ok(StreamedAnswer::told_by(head.status, head.headers, body, in_the_body))
+        })
     }
 }
 
@@ -264,12 +277,15 @@ async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, S
         match response.chunk().await {
             Ok(Some(chunk)) if chunk.is_empty() => {}
             Ok(chunk) => return Ok(chunk),
-            Err(error) => {
-                let kind = if error.is_timeout() { SendErrorKind::Timeout } else { SendErrorKind::Truncated };
-                return Err(SendError::with_source(kind, error.without_url()));
-            }
+            Err(error) => return Err(in_the_body(error)),
         }
     }
+}
+
+/// What a failure behind the answer's head is.
+fn in_the_body(error: reqwest::Error) -> SendError {
+    let kind = if error.is_timeout() { SendErrorKind::Timeout } else { SendErrorKind::Truncated };
+    SendError::with_source(kind, error.without_url())
 }
 
 /// What an announced length may reserve at once: a vendor's word alone does not make us set 8 MiB aside.

@@ -13,7 +13,8 @@ use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::error::BoxError;
 use crate::request::Request;
-use crate::transport::{Limits, SendError, SendErrorKind, Transport};
+use crate::transport::streamed::told;
+use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
 /// in a test. The service is cloned for each request. `R` is the body that it takes in a request.
@@ -68,23 +69,44 @@ where
     B::Error: Into<BoxError>,
 {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
-        let mut service = self.service.clone();
+        let service = self.service.clone();
         Box::pin(async move {
-            limits.nothing_sent();
-            let request = of_http(request)?;
-            let ready = poll_fn(|context| service.poll_ready(context)).await;
-            ready.map_err(|error| told(error, SendErrorKind::Connect))?;
-            if !limits.begin_sending() {
-                return Err(SendError::new(SendErrorKind::Connect));
-            }
-            let response = service.call(request).await.map_err(|error| told(error, SendErrorKind::Reset))?;
-            let (head, body) = response.into_parts();
+            let (head, body) = respond(service, request, &limits).await?.into_parts();
             let (body, cut) = read(body, limits.reply_bytes_max).await?;
             let mut answer = Answer::new(head.status, head.headers, body);
             answer.cut = cut;
             Ok(answer)
         })
     }
+
+    fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
+        let service = self.service.clone();
+        Box::pin(async move {
+            let (head, body) = respond(service, request, &limits).await?.into_parts();
+            Ok(StreamedAnswer::new(head.status, head.headers, body))
+        })
+    }
+}
+
+/// Sends the request, until the answer's head has come.
+async fn respond<S, R, B>(
+    mut service: S,
+    request: Request,
+    limits: &Limits,
+) -> Result<http::Response<B>, SendError>
+where
+    S: Service<http::Request<R>, Response = http::Response<B>>,
+    S::Error: Into<BoxError>,
+    R: From<Bytes>,
+{
+    limits.nothing_sent();
+    let request = of_http(request)?;
+    let ready = poll_fn(|context| service.poll_ready(context)).await;
+    ready.map_err(|error| told(error, SendErrorKind::Connect))?;
+    if !limits.begin_sending() {
+        return Err(SendError::new(SendErrorKind::Connect));
+    }
+    service.call(request).await.map_err(|error| told(error, SendErrorKind::Reset))
 }
 
 impl<S, R> fmt::Debug for Tower<S, R> {
@@ -101,14 +123,6 @@ fn of_http<R: From<Bytes>>(request: Request) -> Result<http::Request<R>, SendErr
         http::Request::builder().method(method).uri(url.as_str()).body(R::from(body)).map_err(unfit)?;
     *made.headers_mut() = headers;
     Ok(made)
-}
-
-/// What the service says of its failure, else `kind`.
-fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
-    match error.into().downcast::<SendError>() {
-        Ok(told) => *told,
-        Err(error) => SendError::with_source(kind, error),
-    }
 }
 
 /// Takes the body in, up to `limit_bytes`; also says whether there was more.

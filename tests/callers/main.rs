@@ -6,6 +6,7 @@ mod gzip;
 mod multipart;
 mod pages;
 mod redirects;
+mod streams;
 #[cfg(feature = "tower")]
 mod tower;
 

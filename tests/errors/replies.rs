@@ -57,6 +57,21 @@ pub async fn all(said: &mut Said) {
     packed.headers.insert("content-encoding", http::HeaderValue::from_static("gzip"));
     said.refused("a reply that does not unpack", charged(&stripe(network().reply(packed))).await);
 
+    let half = network().json(200, serde_json::json!({"id": "report_1"})).breaks_off();
+    let mut report = stripe(half).get("/v1/reporting").stream().await.expect("a head");
+    report.chunk().await.expect("what came of it");
+    said.refused("a streamed reply breaks off", report.chunk().await);
+    said.refused("only a plain GET is streamed", stripe(network()).post("/v1/charges").stream().await);
+    let list = network().json(200, serde_json::json!({"data": [], "next_page_url": "https://evil.test/"}));
+    let mut pages = stripe(list).get("/v2/core/events").pages();
+    pages.next().await.expect("a page");
+    said.refused("a list that leads to another host", pages.next().await);
+    let mut pages =
+        stripe(network().json(200, serde_json::json!({"object": "charge"}))).get("/v1/charges/ch_1").pages();
+    said.refused("pages of what is no list", pages.next().await);
+    let mut pages = stripe(network()).post("/v1/charges").pages();
+    said.refused("pages of a POST", pages.next().await);
+
     let long = Answer::new(StatusCode::OK, HeaderMap::new(), "x".repeat(200));
     let small = policy().request_bytes_max(1024).reply_bytes_max(100);
     let client = builder(Stripe::new("sk_test_123"), network().reply(long), small).build().expect("a client");

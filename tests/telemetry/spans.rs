@@ -178,6 +178,21 @@ async fn a_spent_budget_is_a_refusal_too() {
 }
 
 #[tokio::test]
+async fn a_streamed_reply_that_breaks_off_says_so_behind_its_call() {
+    listen();
+    let network = ScriptedTransport::new().json(200, json!({"id": 1})).breaks_off();
+    let client = stripe(&network, &TestClock::auto(), policy());
+    let mut report = client.get("/v1/charges").stream().await.expect("a head");
+    while let Ok(Some(_)) = report.chunk().await {}
+    report.chunk().await.expect_err("told again, and counted once");
+    let said = said();
+    assert_eq!(said.spans[0]["http.response.status_code"], "200");
+    assert_eq!(said.all("a streamed reply broke off").len(), 1);
+    let broke_off = said.event("a streamed reply broke off");
+    assert_eq!((&*broke_off["steadfast.bytes"], &*broke_off["error.type"]), ("8", "DEPENDENCY.unavailable"));
+}
+
+#[tokio::test]
 async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
     listen();
     let clock = TestClock::auto();

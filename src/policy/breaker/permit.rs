@@ -35,6 +35,24 @@ impl<'a> Permit<'a> {
         Permit { breaker, word, kind }
     }
 
+    /// A permit that was [lent](Permit::lend).
+    pub(in crate::policy) fn counted(breaker: &'a Breaker, word: u64) -> Permit<'a> {
+        Permit::new(breaker, word, Kind::Counted)
+    }
+
+    /// Of a call that goes on after its answer's head has come: what names the permit while it is still to be counted. A
+    /// probe is judged now.
+    pub(in crate::policy) fn lend(mut self, latency: Duration, now: Instant) -> Option<u64> {
+        match mem::replace(&mut self.kind, Kind::Uncounted) {
+            Kind::Counted => Some(self.word),
+            Kind::Probe => {
+                self.breaker.judge(self.word, Outcome::Success, latency, now);
+                None
+            }
+            Kind::Uncounted => None,
+        }
+    }
+
     /// Says how the call went, how long it took, and when it ended. A permit of an older generation is ignored.
     ///
     /// The call counts as another one than all before it. For one that is sent more than once there is

@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::request::Request;
 use crate::testkit::scripted::cut;
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan};
-use crate::transport::{Limits, SendError, SendErrorKind, Transport};
+use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.
@@ -73,7 +73,8 @@ impl InProcess {
         }
     }
 
-    async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
+    /// The fake's answer, and whether its body is cut off.
+    async fn exchange(&self, request: Request, limits: &Limits) -> Result<(Answer, bool), SendError> {
         // There is no connection to wait for: the request has left as soon as it is looked at.
         limits.nothing_sent();
         if !limits.begin_sending() {
@@ -91,11 +92,10 @@ impl InProcess {
                 return Err(SendError::new(SendErrorKind::Reset));
             }
             Some(Fault::HangAfterApply) => return self.hang().await,
-            Some(Fault::TruncatedBody) => return Err(SendError::new(SendErrorKind::Truncated)),
             Some(Fault::SlowBody(pause)) => self.pause(pause).await,
             _ => {}
         }
-        Ok(cut(answer, limits.reply_bytes_max))
+        Ok((answer, fault == Some(Fault::TruncatedBody)))
     }
 
     fn answer(&self, request: Request, fault: Option<Fault>) -> Result<Answer, SendError> {
@@ -125,7 +125,7 @@ impl InProcess {
         Ok(Answer::new(status, headers, reply.body))
     }
 
-    async fn hang(&self) -> Result<Answer, SendError> {
+    async fn hang<T>(&self) -> T {
         self.pause(Duration::MAX).await;
         std::future::pending().await
     }
@@ -136,7 +136,24 @@ impl Transport for InProcess {
     ///
     /// The vendor acts at the first poll, at once; a dropped exchange takes nothing back.
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
-        Box::pin(self.exchange(request, limits))
+        Box::pin(async move {
+            match self.exchange(request, &limits).await? {
+                (_, true) => Err(SendError::new(SendErrorKind::Truncated)),
+                (answer, false) => Ok(cut(answer, limits.reply_bytes_max)),
+            }
+        })
+    }
+
+    /// A body that is cut off is given by half.
+    fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
+        Box::pin(async move {
+            let (mut answer, breaks_off) = self.exchange(request, &limits).await?;
+            if !breaks_off {
+                return Ok(answer.into());
+            }
+            answer.body.truncate(answer.body.len() / 2);
+            Ok(StreamedAnswer::broken_off(answer))
+        })
     }
 }
 

@@ -1,0 +1,176 @@
+//! A reply that comes in chunks.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use http_body::{Body, Frame};
+use tracing::Instrument;
+
+use super::redirects::target;
+use super::{Call, check, enqueue};
+use crate::engine::StreamedBody;
+use crate::error::{Error, Input};
+use crate::reply::Reply;
+use crate::telemetry;
+
+/// A reply whose body is read in chunks: made by [`Call::stream`].
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// let mut report = stripe.get("/v1/balance").stream().await?;
+/// assert_eq!(report.status(), 200);
+///
+/// let mut file = Vec::new();
+/// while let Some(chunk) = report.chunk().await? {
+///     file.extend_from_slice(&chunk);
+/// }
+/// assert_eq!(report.received(), file.len() as u64);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+///
+/// It is a body of the crate `http-body` too, so that a service can give it on: `axum::body::Body::new(report)`.
+///
+/// # Cancellation safety
+///
+/// Dropping it closes the exchange with the vendor and gives back its place among the calls under way.
+#[must_use = "a streamed reply that is dropped is not read"]
+pub struct StreamedReply {
+    head: Reply,
+    body: StreamedBody,
+}
+
+impl Call {
+    /// Sends a GET, and gives its reply as soon as the head has come. The body is read in chunks, and no limit of a
+    /// reply counts for it. For a GET without a key; for every other call it is a mistake.
+    ///
+    /// Until the head has come the call is as any other: it passes the gates, is retried, and follows
+    /// [redirects](Call::redirects). An answer that is no success is an error with its whole body. An adapter sees a
+    /// success's head alone. After that nothing is retried.
+    ///
+    /// | time | for what |
+    /// |---|---|
+    /// | [`Timeouts::attempt`](crate::policy::Timeouts::attempt) | the head of each attempt; then each chunk that [`chunk`](StreamedReply::chunk) waits for |
+    /// | [`Timeouts::total`](crate::policy::Timeouts::total) | until the head has come; not for the body, which may take hours |
+    /// | [`deadline`](Call::deadline), [`inbound`](Call::inbound) | for all of it, the body too |
+    ///
+    /// The call keeps its place in the policy's [concurrency limit](crate::Policy::concurrency) until the body has
+    /// ended, or the reply is dropped. The breaker counts it then: a body that broke off is a failure of the vendor's.
+    ///
+    /// The body comes as the vendor sent it. It is not asked for in gzip, also if
+    #[cfg_attr(feature = "gzip", doc = "[`Http::gzip`](crate::transport::Http::gzip)")]
+    #[cfg_attr(not(feature = "gzip"), doc = "`Http::gzip`")]
+    /// is on. A call that gives `Accept-Encoding` itself also unpacks the body itself. An encoding that was not asked
+    /// for is an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Call::send), until the head has come.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future releases every permit.
+    pub async fn stream(mut self) -> Result<StreamedReply, Error> {
+        if self.request.method != Method::GET || self.work.key.is_some() {
+            self.note(Error::invalid(
+                Input::Other("stream"),
+                "the reply to a GET without a key alone is streamed",
+            ));
+        }
+        self.check_parts(true);
+        let Call { client, mut request, work, due, redirects, mut mistake, .. } = self;
+        let engine = client.engine;
+        let span = telemetry::call_span(&**engine.vendor, &request);
+        let started = engine.clock.now();
+        let mut body = None;
+        let carried = async {
+            if let Err(needs_enqueue) = enqueue::check_is_sent_now(due.is_some(), &work) {
+                mistake.get_or_insert(needs_enqueue);
+            }
+            check(&mut mistake, &request, &work, &engine)?;
+            let mut left = redirects;
+            loop {
+                let error = match engine.stream(&request, &work, started).await {
+                    Ok((head, rest)) => {
+                        body = Some(rest);
+                        return Ok(head);
+                    }
+                    Err(error) => error,
+                };
+                match target(&error, &request.url).filter(|_| left > 0) {
+                    Some(target) => request.url = target,
+                    None => return Err(error),
+                }
+                left -= 1;
+            }
+        };
+        let result = carried.instrument(span.clone()).await;
+        telemetry::ended(&span, (engine.vendor.name(), &engine.meters), &result, &*engine.clock, started);
+        let mut head = result?;
+        head.sent_by(Arc::clone(&engine) as _, request.method, request.url);
+        match body {
+            Some(body) => Ok(StreamedReply { head, body }),
+            None => Err(head.unreadable("it has no body")),
+        }
+    }
+}
+
+impl StreamedReply {
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.head.status()
+    }
+
+    /// The headers, as received.
+    pub fn headers(&self) -> &HeaderMap {
+        self.head.headers()
+    }
+
+    /// How many times the call was sent until the head came.
+    pub fn attempts(&self) -> u32 {
+        self.head.attempts()
+    }
+
+    /// How many bytes of the body have come.
+    pub fn received(&self) -> u64 {
+        self.body.received()
+    }
+
+    /// The next chunk of the body; `None` once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// The body is [broken](Error::is_broken_reply): the connection broke, the vendor fell silent for as long as an
+    /// attempt may take, or the call's own deadline passed ([`is_deadline`](Error::is_deadline)). The text says how many
+    /// bytes had come. Each call from then on gives the same error, and never `None`: what broke off is not taken for
+    /// the whole.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future loses nothing. The next call goes on where this one was.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        poll_fn(|context| self.body.poll(context)).await
+    }
+}
+
+impl Body for StreamedReply {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        self.body.poll(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)).transpose())
+    }
+}
+
+impl fmt::Debug for StreamedReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamedReply").field("head", &self.head).field("received", &self.received()).finish()
+    }
+}
