@@ -248,11 +248,6 @@ pub(crate) fn replayed(whose: Whose<'_>, from: &'static str) {
     count(REPLAYS, whose.name(), "from", from);
 }
 
-/// An operation is on record, and nothing is sent: `is_new` if it was not before.
-pub(crate) fn enqueued(whose: Whose<'_>, is_new: bool) {
-    event!(debug, whose, "enqueued", { steadfast.new = is_new, });
-}
-
 /// Counts a call that was to be enqueued.
 pub(crate) fn accepted(vendor: &str, is_new: Result<bool, &Error>) {
     let outcome = is_new.map_or_else(Error::code, |is_new| if is_new { "new" } else { "on_record" });

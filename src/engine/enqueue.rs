@@ -52,7 +52,7 @@ impl Engine {
             return Ok(Accepted { named, request, is_new: in_outbox, in_outbox });
         }
         let is_new = self.record_as_due(&call, due).await?;
-        telemetry::enqueued(call.whose(&self.vendor), is_new);
+        telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
         Ok(Accepted { named, request, is_new, in_outbox: false })
     }
 

@@ -227,7 +227,7 @@ impl Engine {
                 return Err(NotAdmitted::Failed(self.named(failed, call.offered)));
             }
         };
-        telemetry::enqueued(call.whose(&self.vendor), is_new);
+        telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
         Ok(is_new)
     }
 }

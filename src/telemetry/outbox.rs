@@ -1,9 +1,14 @@
-//! What is said of calls in the outbox.
+//! What is said of calls that are enqueued, and of those in the outbox.
 
 use tracing::{debug, warn};
 
 use super::{Whose, count};
 use crate::error::{Chain, Error};
+
+/// An operation is on record, and nothing is sent: `is_new` if it was not before.
+pub(crate) fn enqueued(whose: Whose<'_>, is_new: bool) {
+    event!(debug, whose, "enqueued", { steadfast.new = is_new, });
+}
 
 /// A call is written in the caller's transaction; whether that commits is not known yet.
 pub(crate) fn put_in_outbox(whose: Whose<'_>) {
