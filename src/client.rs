@@ -306,7 +306,7 @@ impl ClientBuilder {
     }
 
     /// Names fields that are redacted wherever this client's operations are shown, beside those that a call names:
-    /// see [`Call::redact`]. Default: none.
+    /// see [`Call::redact`]. Default: none but [the vendor's own](crate::vendor::Vendor::redacted).
     pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.redact.extend(fields.into_iter().map(Into::into));
         self
@@ -395,7 +395,7 @@ impl ClientBuilder {
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
         let former_base_urls =
             self.former_base_urls.iter().map(|url| former(url)).collect::<Result<Vec<_>, Error>>()?;
-        let redact = RedactedFields::new(self.redact)?;
+        let redact = RedactedFields::new(self.redact)?.and(&self.vendor.redacted());
         let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
         let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
         let routes = Routes::new(self.routes, &self.policy)?;

@@ -1,6 +1,6 @@
 //! Vendor calls that take effect once.
 //!
-//! Service code uses this crate instead of bare reqwest when it calls a vendor: Stripe, Postmark, BigCommerce, any
+//! Service code uses this crate instead of bare reqwest when it calls a vendor: Stripe, Postmark, BigCommerce, Adyen, any
 //! other HTTP API. It retries a call only when that is safe, and stops hurting a vendor that is down. Every call ends
 //! in exactly one known state.
 //!
@@ -97,7 +97,7 @@
 //! | failed, effect none | 0 |
 //! | failed, effect unknown: a dead letter | 0 or 1, never 2 |
 //!
-//! Vendors that honour a key (Stripe), and vendors with a lookup (BigCommerce's resources, Postmark's
+//! Vendors that honour a key (Stripe, Adyen), and vendors with a lookup (BigCommerce's resources, Postmark's
 //! messages), end in *unknown* only past their window or when the lookup itself cannot answer. A vendor with
 //! neither gets *at most once*, and an explicit unknown.
 //!
@@ -130,7 +130,7 @@
 //!   ([`Call::stream`]).
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. One call may override the
 //!   [ladder](Call::backoff) and the [timeouts](Call::timeout).
-//! - [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`], and [`vendor::Keyed`], which is only data.
+//! - [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`], [`vendor::Adyen`], and [`vendor::Keyed`], which is only data.
 //! - [`store::Sqlite`] records operations in a file; [`store::Memory`] is lost in a crash; [`store::Postgres`] is a
 //!   database that many hosts share. [`store::open`] opens each by its URL.
 //! - [`Inbound`]: the deadline of the request that a service itself answers.

@@ -4,7 +4,7 @@
 //! and authorised, for how long the vendor replays a key, what an attempt's outcome means, and how an effect can be
 //! looked up. The engine does the rest.
 //!
-//! The adapters are [`Stripe`], [`Postmark`] and [`BigCommerce`]. [`Keyed`] is for every vendor whose idempotency is
+//! The adapters are [`Stripe`], [`Postmark`], [`BigCommerce`] and [`Adyen`]. [`Keyed`] is for every vendor whose idempotency is
 //! a key in a header or a body field: it is configuration and no code.
 //!
 //! # An adapter of one's own
@@ -74,10 +74,11 @@ use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Error, Refusal};
 use crate::guard::Guard;
-use crate::operation::WireKey;
+use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::transport::SendError;
 
+mod adyen;
 mod base;
 mod bigcommerce;
 mod body;
@@ -95,6 +96,7 @@ mod shown;
 mod stripe;
 pub mod wait;
 
+pub use adyen::Adyen;
 pub use base::BaseUrl;
 pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
@@ -170,6 +172,13 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         let is_secret =
             |(name, value): (&HeaderName, &http::HeaderValue)| value.is_sensitive().then(|| name.clone());
         request.headers.iter().filter_map(is_secret).collect()
+    }
+
+    /// The fields whose values are never shown of this vendor's operations, such as a card's number. They come beside
+    /// those that the client and a call name ([`Call::redact`](crate::Call::redact)). Asked once, when a client is built.
+    /// Default: none.
+    fn redacted(&self) -> RedactedFields {
+        RedactedFields::NONE
     }
 
     /// The replay window: for how long, from the first send, the vendor answers a resend of this stamped request from

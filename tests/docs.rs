@@ -55,6 +55,7 @@ const HELD: &[&str] = &[
     "testkit::fakes::StripeFake",
     "transport::Http",
     "transport::Tower",
+    "vendor::Adyen",
     "vendor::BigCommerce",
     "vendor::Keyed",
     "vendor::KeyedConfig",

@@ -1,4 +1,4 @@
-//! The keyed vendors that are known: each is one line of the vendors file, and four are in `examples/vendors.toml`.
+//! The keyed vendors that are known: each is one line of the vendors file, and three are in `examples/vendors.toml`.
 
 use std::time::Duration;
 
@@ -26,15 +26,7 @@ const BEARER: &str = "auth = { header = 'Authorization', prefix = 'Bearer ' }";
 /// What the table of a vendor says whose preset does not know its base URL, or how its secret is sent.
 const NOT_IN_THE_EXAMPLE: [&str; 4] = ["checkout", "gocardless", "increase", "plaid"];
 
-const CASES: [Case; 8] = [
-    Case {
-        name: "adyen",
-        path: "/payments",
-        key_header: Some("idempotency-key"),
-        key_len_max: 64,
-        window_hours: Some(7 * 24),
-        auth: ("x-api-key", "secret of ADYEN_API_KEY"),
-    },
+const CASES: [Case; 7] = [
     Case {
         name: "square",
         path: "/v2/payments",
@@ -204,7 +196,6 @@ async fn a_vendor_that_states_no_window_gets_at_most_one_send() {
 /// An answer that means: this key is in use, come back with it.
 fn in_progress(network: ScriptedTransport, name: &str) -> ScriptedTransport {
     match name {
-        "adyen" => network.json(422, json!({"errorCode": "704", "message": "in progress"})),
         "resend" => network.json(409, json!({"name": "concurrent_idempotent_requests"})),
         other => panic!("{other} documents none"),
     }
@@ -212,7 +203,7 @@ fn in_progress(network: ScriptedTransport, name: &str) -> ScriptedTransport {
 
 #[tokio::test]
 async fn a_key_in_progress_is_asked_again_with_the_same_key() {
-    for case in CASES.iter().filter(|case| matches!(case.name, "adyen" | "resend")) {
+    for case in CASES.iter().filter(|case| case.name == "resend") {
         let network = in_progress(ScriptedTransport::new(), case.name).status(200);
         let reply =
             pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
@@ -226,17 +217,6 @@ async fn a_key_in_progress_is_asked_again_with_the_same_key() {
             pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("in use");
         assert_eq!((error.effect(), error.is_refused()), (Effect::Unknown, false), "{}", case.name);
     }
-}
-
-#[tokio::test]
-async fn adyens_transient_error_is_retried_whatever_its_status() {
-    let case = &CASES[0];
-    let network = ScriptedTransport::new().status(422).header("transient-error", "true").status(200);
-    let reply = pay(&client("adyen", &network, &TestClock::auto()), case).send().await.expect("the retry");
-    assert_eq!(reply.attempts(), 2);
-    let network = ScriptedTransport::new().status(422).header("transient-error", "false").status(200);
-    let error = pay(&client("adyen", &network, &TestClock::auto()), case).send().await.expect_err("refused");
-    assert!(error.is_refused());
 }
 
 #[tokio::test]
@@ -313,8 +293,6 @@ fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
             assert!(bare.contains(missing), "{name}: {bare}");
         }
     }
-    let adyen = refusal("[vendors.adyen]\nsecret_env = 'S'");
-    assert!(adyen.contains("`base_url` is missing") && !adyen.contains("auth"), "{adyen}");
     let near = refusal("[vendors.x]\nadapter = 'sqare'");
     assert!(near.contains("square"), "{near}");
 }

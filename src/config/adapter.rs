@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 
 use crate::client::{Client, ClientBuilder};
-use crate::vendor::{BigCommerce, Keyed, KeyedConfig, PRESETS, Postmark, Stripe};
+use crate::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, PRESETS, Postmark, Stripe};
 
 /// Which rules a vendor's calls follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -20,8 +20,8 @@ pub(super) enum Kind {
     Stripe,
     Postmark,
     BigCommerce,
-    Keyed,
     Adyen,
+    Keyed,
     Checkout,
     GoCardless,
     Increase,
@@ -43,7 +43,7 @@ impl Kind {
     }
 
     /// Those with an adapter of their own.
-    pub(super) const OWN: [&'static str; 3] = ["stripe", "postmark", "bigcommerce"];
+    pub(super) const OWN: [&'static str; 4] = ["stripe", "postmark", "bigcommerce", "adyen"];
 
     /// All of them: those with an adapter of their own, `keyed`, and the presets of it.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -57,6 +57,7 @@ pub(super) enum Adapter {
     Stripe(StripeTable),
     Postmark(PostmarkTable),
     BigCommerce(BigCommerceTable),
+    Adyen(AdyenTable),
     Keyed(Box<KeyedConfig>),
 }
 
@@ -98,6 +99,15 @@ pub(super) struct BigCommerceTable {
     settle_time: Option<Serde<Duration>>,
 }
 
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AdyenTable {
+    live_prefix: Option<String>,
+    base_url: Option<String>,
+    account: Option<String>,
+    replay_window: Option<Serde<Duration>>,
+}
+
 impl Adapter {
     /// Whether it sends a secret at all.
     pub(super) fn needs_secret(&self) -> bool {
@@ -113,6 +123,7 @@ impl Adapter {
             Adapter::Stripe(table) => Client::builder(table.adapter(secret)),
             Adapter::Postmark(table) => Client::builder(table.adapter(secret)),
             Adapter::BigCommerce(table) => Client::builder(table.adapter(secret)),
+            Adapter::Adyen(table) => Client::builder(table.adapter(secret)),
             Adapter::Keyed(config) => Client::builder(Keyed::new((**config).clone(), secret)),
         }
     }
@@ -178,5 +189,24 @@ impl BigCommerceTable {
             bigcommerce = bigcommerce.settle_time(time.into_inner());
         }
         bigcommerce
+    }
+}
+
+impl AdyenTable {
+    fn adapter(&self, secret: SecretString) -> Adyen {
+        let mut adyen = Adyen::new(secret);
+        if let Some(prefix) = &self.live_prefix {
+            adyen = adyen.live(prefix);
+        }
+        if let Some(url) = &self.base_url {
+            adyen = adyen.base_url(url);
+        }
+        if let Some(account) = &self.account {
+            adyen = adyen.account(account);
+        }
+        if let Some(window) = self.replay_window {
+            adyen = adyen.replay_window(window.into_inner());
+        }
+        adyen
     }
 }

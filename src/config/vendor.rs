@@ -238,6 +238,7 @@ fn read_adapter(
         Kind::Stripe => Adapter::Stripe(reader::read(whole, part, path, hints)?),
         Kind::Postmark => Adapter::Postmark(reader::read(whole, part, path, hints)?),
         Kind::BigCommerce => Adapter::BigCommerce(reader::read(whole, part, path, hints)?),
+        Kind::Adyen => Adapter::Adyen(reader::read(whole, part, path, hints)?),
         keyed => {
             let span = part.span();
             let mut default = |key: Cow<'static, str>, value: DeValue<'static>| {

@@ -215,7 +215,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[vendors.x]\nsecret_env = \"S\"",
-        r#"1:10: [vendors.x] names no adapter; add `adapter = "keyed"`, or one of `stripe`, `postmark`, `bigcommerce`"#,
+        r#"1:10: [vendors.x] names no adapter; add `adapter = "keyed"`, or one of `stripe`, `postmark`, `bigcommerce`, `adyen`"#,
     ),
     (
         "[vendors.strpe]\nsecret_env = \"S\"",

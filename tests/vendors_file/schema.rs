@@ -11,13 +11,14 @@ use crate::{example, load, refusal};
 const STRIPE: &str = "[vendors.stripe]\nsecret_env = 'S'\n";
 const POSTMARK: &str = "[vendors.postmark]\nsecret_env = 'S'\n";
 const BIGCOMMERCE: &str = "[vendors.bigcommerce]\nsecret_env = 'S'\nstore_hash = 'abc'\n";
+const ADYEN: &str = "[vendors.adyen]\nsecret_env = 'S'\n";
 const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.test'\n";
 
 /// The policy's tables that are on by default.
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
 /// What has no default: left out, something else decides, or it must be given.
-const WITHOUT_DEFAULT: [&str; 39] = [
+const WITHOUT_DEFAULT: [&str; 40] = [
     "adapter",
     "secret_env",
     "policy",
@@ -25,6 +26,7 @@ const WITHOUT_DEFAULT: [&str; 39] = [
     "api_version",
     "message_id_domain",
     "store_hash",
+    "live_prefix",
     "name",
     "base_url",
     "auth",
@@ -130,6 +132,7 @@ fn it_refuses_what_an_editor_can_know_to_be_wrong() {
         "[vendors.stripe]\nsecret = 'S'",
         "[vendors.stripe]\nsecret_env = 'S'\nstore_hash = 'abc'",
         "[vendors.x]\nadapter = 'bigcommerce'\nsecret_env = 'S'",
+        "[vendors.x]\nadapter = 'adyen'\nsecret_env = 'S'\nlive_prefix = 'https://x'",
         "[vendors.x]\nadapter = 'keyed'\nbase_url = 'https://v.test'\nauth = { header = 'A' }",
         "[vendors.x]\nadapter = 'keyed'\nbase_url = 'https://v.test'\nreused = [{}]",
         "[vendors.stripe]\nsecret_env = 'S'\npolicy.timeout.attempt = '5 minuts'",
@@ -150,6 +153,7 @@ fn every_table_has_the_keys_that_the_code_reads() {
         ("stripe", format!("{STRIPE}{odd}")),
         ("postmark", format!("{POSTMARK}{odd}")),
         ("bigcommerce", format!("{BIGCOMMERCE}{odd}")),
+        ("adyen", format!("{ADYEN}{odd}")),
         ("keyed", format!("{KEYED}{odd}")),
         ("auth", format!("{KEYED}auth = {{ {odd} }}")),
         ("marker", format!("{KEYED}replay = {{ {odd} }}")),
@@ -223,9 +227,13 @@ fn every_default_is_the_codes_own() {
     assert_eq!(concurrency, Policy::background().concurrency(64));
 
     let shown = |name: &str, text: &str| format!("{:?}", load(text).builder(name).expect("a builder"));
-    for (name, bare) in
-        [("stripe", STRIPE), ("postmark", POSTMARK), ("bigcommerce", BIGCOMMERCE), ("keyed", KEYED)]
-    {
+    for (name, bare) in [
+        ("stripe", STRIPE),
+        ("postmark", POSTMARK),
+        ("bigcommerce", BIGCOMMERCE),
+        ("adyen", ADYEN),
+        ("keyed", KEYED),
+    ] {
         assert_eq!(shown(name, &format!("{bare}{}", defaults(&schema, name))), shown(name, bare), "{name}");
     }
     let auth = format!("[vendors.keyed.auth]\nheader = 'A'\n{}", defaults(&schema, "auth"));

@@ -7,8 +7,7 @@
 use super::config::KeyedConfig;
 
 /// The presets: names, and what is known of each.
-pub(crate) const PRESETS: [(&str, &str); 8] = [
-    ("adyen", ADYEN),
+pub(crate) const PRESETS: [(&str, &str); 7] = [
     ("checkout", CHECKOUT),
     ("gocardless", GOCARDLESS),
     ("increase", INCREASE),
@@ -17,17 +16,6 @@ pub(crate) const PRESETS: [(&str, &str); 8] = [
     ("resend", RESEND),
     ("square", SQUARE),
 ];
-
-/// docs.adyen.com, "API idempotency": keys of up to 64 characters, valid for at least 7 days. `transient-error: true` asks
-/// for the same request again, and code 704 says that it is under way. The base URL is another one for each company.
-const ADYEN: &str = r#"
-    auth = { header = "X-API-Key" }
-    key = { header = "idempotency-key" }
-    key_len_max = 64
-    window = "7days"
-    in_progress = [{ json = { pointer = "/errorCode", value = "704" } }]
-    retry_same_key = [{ header = { name = "transient-error", value = "true" } }]
-"#;
 
 /// Checkout.com, "Idempotency": 24 hours are safe, and only a 2xx is stored.
 const CHECKOUT: &str = r#"
@@ -88,12 +76,12 @@ const SQUARE: &str = r#"
 "#;
 
 impl KeyedConfig {
-    /// What is known of a vendor, by its name in small letters: `adyen`, `checkout`, `gocardless`, `increase`, `paypal`,
-    /// `plaid`, `resend` or `square`. `None` for any other.
+    /// What is known of a vendor, by its name in small letters: `checkout`, `gocardless`, `increase`, `paypal`, `plaid`,
+    /// `resend` or `square`. `None` for any other.
     ///
     /// It holds where the key goes, how long it may be, for how long the vendor replays it, and what marks its answers.
-    /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it. Adyen's base
-    /// URL is another one for each company. Of Checkout.com, GoCardless, Increase and Plaid neither is known here.
+    /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it. Of
+    /// Checkout.com, GoCardless, Increase and Plaid neither is known here.
     ///
     /// ```
     /// use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
@@ -101,9 +89,9 @@ impl KeyedConfig {
     /// let square = KeyedConfig::preset("square").expect("a preset");
     /// Keyed::new(square, "an-access-token").check()?;
     ///
-    /// let mut adyen = KeyedConfig::preset("adyen").expect("a preset");
-    /// adyen.base_url = "https://checkout-test.adyen.com/v71".into();
-    /// Keyed::new(adyen, "an-api-key").check()?;
+    /// let mut plaid = KeyedConfig::preset("plaid").expect("a preset");
+    /// plaid.base_url = "https://sandbox.plaid.com".into();
+    /// Keyed::new(plaid, "").check()?;
     /// # Ok::<(), steadfast::Error>(())
     /// ```
     pub fn preset(name: &str) -> Option<KeyedConfig> {

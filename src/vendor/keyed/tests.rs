@@ -11,9 +11,9 @@ use crate::operation::{Key, OperationId, Scope};
 use crate::vendor::rig::{self, wire_key};
 use crate::vendor::{Finding, Subject};
 
-const ADYEN: &str = r#"
-    name = "adyen"
-    base_url = "https://checkout-test.adyen.com/v71"
+const TRANSIENT: &str = r#"
+    name = "transient"
+    base_url = "https://transient.test/v71"
     key = { header = "idempotency-key" }
     key_len_max = 64
     window = "7days"
@@ -112,22 +112,22 @@ const fn retry(effect: Effect) -> Verdict {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn adyen_is_data_alone() {
-    let adyen = vendor(ADYEN);
-    let (request, key) = stamped(&adyen, "{}");
+fn a_vendor_with_a_mark_for_transient_failures_is_data_alone() {
+    let transient = vendor(TRANSIENT);
+    let (request, key) = stamped(&transient, "{}");
     assert_eq!(request.headers["idempotency-key"], wire_key().to_string());
     assert!(key.len() <= 64);
-    assert_eq!(adyen.replay_window(&request), Some(7 * 24 * HOUR));
+    assert_eq!(transient.replay_window(&request), Some(7 * 24 * HOUR));
     let in_progress = answer(422, &[], &json!({ "status": 422, "errorCode": "704" }));
-    assert_eq!(judge(&adyen, &in_progress, Effect::None), retry(Effect::Unknown));
+    assert_eq!(judge(&transient, &in_progress, Effect::None), retry(Effect::Unknown));
     let number = answer(422, &[], &json!({ "errorCode": 704 }));
-    assert_eq!(judge(&adyen, &number, Effect::None), retry(Effect::Unknown));
+    assert_eq!(judge(&transient, &number, Effect::None), retry(Effect::Unknown));
     for status in [422, 500] {
-        let transient = answer(status, &[("transient-error", "true")], &json!({ "errorCode": "703" }));
-        assert_eq!(judge(&adyen, &transient, Effect::None), retry(Effect::Unknown));
+        let asked = answer(status, &[("transient-error", "true")], &json!({ "errorCode": "703" }));
+        assert_eq!(judge(&transient, &asked, Effect::None), retry(Effect::Unknown));
     }
     let other = answer(422, &[("transient-error", "false")], &json!({ "errorCode": "130" }));
-    assert_eq!(judge(&adyen, &other, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
+    assert_eq!(judge(&transient, &other, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
 }
 
 #[test]
@@ -373,19 +373,19 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
 
 #[test]
 fn the_secret_is_checked_sent_and_never_shown() {
-    let adyen = vendor(ADYEN);
-    let (mut request, _) = stamped(&adyen, "{}");
+    let transient = vendor(TRANSIENT);
+    let (mut request, _) = stamped(&transient, "{}");
     assert!(!request.headers.contains_key("x-api-key"), "secrets are added at each send, not stamped");
-    adyen.authorize(&mut request);
+    transient.authorize(&mut request);
     assert_eq!(request.headers["x-api-key"], "s3cret");
-    assert!(!format!("{adyen:?} {:?}", request.headers).contains("s3cret"));
-    let config: KeyedConfig = toml::from_str(ADYEN).expect("a configuration");
+    assert!(!format!("{transient:?} {:?}", request.headers).contains("s3cret"));
+    let config: KeyedConfig = toml::from_str(TRANSIENT).expect("a configuration");
     assert_eq!(Keyed::new(config, "").check().expect_err("empty").code(), "VALIDATION.secret");
 }
 
 #[test]
 fn a_configuration_survives_being_written_and_read() {
-    for text in [ADYEN, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
+    for text in [TRANSIENT, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
         let config: KeyedConfig = toml::from_str(text).expect("a configuration");
         let written = toml::to_string(&config).expect("text");
         assert_eq!(toml::from_str::<KeyedConfig>(&written).expect("a configuration"), config);
@@ -397,7 +397,7 @@ proptest! {
     fn no_answer_makes_the_rules_panic(status in 100u16..1000, value in "[ -~]{0,20}", body in ".{0,40}") {
         let mut answer = answer(status, &[("transient-error", &value)], &Value::Null);
         answer.body = body.into();
-        for text in [ADYEN, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
+        for text in [TRANSIENT, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
             judge(&vendor(text), &answer, Effect::None);
         }
     }

@@ -1,0 +1,285 @@
+//! Adyen's Checkout API: the vendor that replays, and says when a repeat is no help.
+//!
+//! Adyen keeps the first answer under an `idempotency-key` and gives it to every resend. This holds for POSTs, for at
+//! least 7 days from the first one, and for the company account. It does not hold across its regions. A failure with
+//! `transient-error: true` had no side effects and asks for the same request again. Any other failure of Adyen's own is
+//! not to be repeated (docs.adyen.com/development-resources/api-idempotency). The Checkout specification says of one,
+//! at `RequestedTestErrorResponseCode`, that it is stored as the final answer, and that the issuer may have acted.
+//!
+//! So an unknown outcome is sent again under the same key, inside the window. After the window nothing can tell: Adyen
+//! has no lookup of a payment by its `reference`, and does not take a second payment with the same `reference` for a
+//! duplicate. What stays unknown is a dead letter, until a webhook or a person settles it.
+//!
+//! A payment that is refused is an answer: 200 with `resultCode: Refused`. The call has succeeded, and the same key
+//! repeats the answer. Another attempt is a new operation with a key of its own. A capture, a cancellation and a
+//! refund are answered with `status: received`; a webhook tells what became of it.
+//!
+//! Routes and the form of errors are those of Adyen's published specification of the Checkout API, version 71.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::HeaderName;
+use http::{HeaderMap, Method};
+use secrecy::SecretString;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{Error, Input};
+use crate::operation::{RedactedFields, WireKey};
+use crate::request::Request;
+use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};
+
+mod rules;
+
+/// Adyen's rules. Built with an API key; it is Adyen's test environment unless [`live`](Adyen::live) says otherwise.
+///
+/// The version of the API is part of a call's path, as in `/v71/payments`. `Debug` does not show the API key.
+///
+/// ```
+/// use steadfast::vendor::{Adyen, Vendor};
+///
+/// let adyen = Adyen::new("AQE-a-key").live("1797a841fbb37ca7-AdyenDemo");
+/// assert!(adyen.check().is_ok());
+/// assert_eq!(
+///     Vendor::base_url(&adyen).as_str(),
+///     "https://1797a841fbb37ca7-adyendemo-checkout-live.adyenpayments.com/checkout"
+/// );
+/// assert!(!format!("{adyen:?}").contains("AQE-a-key"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Adyen {
+    base: BaseUrl,
+    live_prefix: Option<String>,
+    credential: Credential,
+    label: Option<String>,
+    account: String,
+    replay_window: Duration,
+}
+
+impl Adyen {
+    /// The Checkout API at `https://checkout-test.adyen.com`, with an API key of the test environment.
+    ///
+    /// [`Vendor::check`] refuses an empty key, and one that a header cannot carry.
+    pub fn new(api_key: impl Into<SecretString>) -> Adyen {
+        Adyen {
+            base: BaseUrl::new(TEST),
+            live_prefix: None,
+            credential: Credential::new("", api_key),
+            label: None,
+            account: account(false, None),
+            replay_window: REPLAY_WINDOW,
+        }
+    }
+
+    /// The live environment, at `https://{prefix}-checkout-live.adyenpayments.com/checkout`. The prefix is the
+    /// company's own. Adyen's Customer Area shows it under Developers, API URLs, Prefix. The API key is then one of the
+    /// live environment.
+    ///
+    /// [`Vendor::check`] refuses what is no prefix, such as a whole URL.
+    #[must_use]
+    pub fn live(mut self, prefix: impl Into<String>) -> Adyen {
+        let prefix = prefix.into();
+        self.base = BaseUrl::new(&format!("https://{prefix}-checkout-live.adyenpayments.com/checkout"));
+        self.live_prefix = Some(prefix);
+        self.account = account(true, self.label.as_deref());
+        self
+    }
+
+    /// Another base URL, such as a fake's or that of another region. What is not a URL is refused by [`Vendor::check`].
+    ///
+    /// Adyen does not compare keys across regions. Do not change the region while an operation may be resent.
+    #[must_use]
+    pub fn base_url(mut self, url: impl AsRef<str>) -> Adyen {
+        self.base = BaseUrl::new(url.as_ref());
+        self
+    }
+
+    /// Names the company account that the API key belongs to. Two companies that share a store then never share a
+    /// key. It is a name in scopes only and is not sent.
+    ///
+    /// Default: none, only the environment (`live` or `test`), which is always part of the account.
+    #[must_use]
+    pub fn account(mut self, company: impl Into<String>) -> Adyen {
+        self.label = Some(company.into());
+        self.account = account(self.live_prefix.is_some(), self.label.as_deref());
+        self
+    }
+
+    /// For how long Adyen is trusted to replay a key. Default: 7 days, the least it promises.
+    #[must_use]
+    pub fn replay_window(mut self, window: Duration) -> Adyen {
+        self.replay_window = window;
+        self
+    }
+
+    /// The path of a call below the base, without the version that it may begin with.
+    fn route<'a>(&self, request: &'a Request) -> &'a str {
+        let route = self.base.route(&request.url);
+        let after =
+            route.strip_prefix("/v").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        after.filter(|rest| rest.starts_with('/')).unwrap_or(route)
+    }
+
+    /// Whether Adyen answers a repeat of this request from its record.
+    fn replays(&self, request: &Request) -> bool {
+        request.method == Method::POST && key().is_in(request) && takes_key(self.route(request))
+    }
+}
+
+impl Vendor for Adyen {
+    fn name(&self) -> &str {
+        "adyen"
+    }
+
+    fn base_url(&self) -> &Url {
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let is_plain = |prefix: &String| {
+            !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        if !self.live_prefix.as_ref().is_none_or(is_plain) {
+            let problem = "the live prefix must be letters, digits and `-`, and no URL; Adyen's Customer Area shows it \
+                           under Developers, API URLs, Prefix";
+            return Err(Error::invalid(Input::BaseUrl, problem).set_by("live_prefix"));
+        }
+        self.credential.check()?;
+        self.base.check()
+    }
+
+    /// PSP references are shown: the Customer Area finds them, and without an API key no other client can.
+    fn may_show(&self, segment: &str) -> bool {
+        is_plain(segment) || is_psp_reference(segment)
+    }
+
+    /// The environment, and behind a colon the configured company account. Adyen's keys are unique in that.
+    fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
+        Cow::Borrowed(&self.account)
+    }
+
+    /// On every POST, also on one whose replay Adyen does not document.
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let wire_key = wire_key.to_string();
+        if request.headers.contains_key(IDEMPOTENCY_KEY) || request.method == Method::POST {
+            key().put(&wire_key, request)?;
+        }
+        Ok(wire_key)
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        self.credential.put(X_API_KEY, &mut request.headers);
+    }
+
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        vec![X_API_KEY]
+    }
+
+    /// What is of a card or an account, or stands for it.
+    fn redacted(&self) -> RedactedFields {
+        RedactedFields::new(CARD_FIELDS).expect("constants that are names")
+    }
+
+    fn replay_window(&self, request: &Request) -> Option<Duration> {
+        self.replays(request).then_some(self.replay_window)
+    }
+
+    /// By the form of Adyen's errors.
+    fn is_own(&self, answer: &Answer) -> bool {
+        rules::is_own(answer)
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        let route = self.route(attempt.request);
+        rules::classify(attempt, moves_money(route), self.replays(attempt.request))
+    }
+}
+
+fn account(is_live: bool, company: Option<&str>) -> String {
+    let environment = if is_live { "live" } else { "test" };
+    company.map_or_else(|| environment.to_owned(), |company| format!("{environment}:{company}"))
+}
+
+fn key() -> KeyPlace {
+    KeyPlace::Header(IDEMPOTENCY_KEY.as_str().to_owned())
+}
+
+/// The POSTs for which Adyen's specification has the header.
+fn takes_key(route: &str) -> bool {
+    moves_money(route) || OTHER_KEYED_ROUTES.contains(&route)
+}
+
+/// Payments and what changes them. Each of their answers has a `pspReference` or a `resultCode`.
+fn moves_money(route: &str) -> bool {
+    let mut parts = route.split('/').skip(1);
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some("cancels"), None, ..) | (Some("payments"), None | Some("details"), None, _) => true,
+        (Some("payments"), Some(_), Some(change), None) => CHANGES.contains(&change),
+        _ => false,
+    }
+}
+
+/// `993617894903480A`: 16 capitals and digits.
+fn is_psp_reference(segment: &str) -> bool {
+    segment.len() == 16
+        && segment.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && segment.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// `servers` of the Checkout specification, without its version.
+const TEST: &str = "https://checkout-test.adyen.com";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// "Idempotency keys are valid for a minimum period of 7 days after first submission."
+/// (docs.adyen.com/development-resources/api-idempotency)
+const REPLAY_WINDOW: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const CHANGES: [&str; 5] = ["amountUpdates", "cancels", "captures", "refunds", "reversals"];
+/// The other POSTs of the Checkout specification that have the parameter `Idempotency-Key`. `/validateShopperId` has none.
+/// `/forward` has it, and is left out: what it sends goes to a third party, whose repeat Adyen cannot vouch for.
+const OTHER_KEYED_ROUTES: [&str; 13] = [
+    "/applePay/sessions",
+    "/cardDetails",
+    "/donationCampaigns",
+    "/donations",
+    "/orders",
+    "/orders/cancel",
+    "/originKeys",
+    "/paymentLinks",
+    "/paymentMethods",
+    "/paymentMethods/balance",
+    "/paypal/updateOrder",
+    "/sessions",
+    "/storedPaymentMethods",
+];
+/// The fields of the Checkout specification's payment methods that are of a card, a bank account or a wallet, and what
+/// stands for them once.
+const CARD_FIELDS: [&str; 24] = [
+    "applePayToken",
+    "bankAccountNumber",
+    "bankLocationId",
+    "cardBin",
+    "cupsecureplus.smscode",
+    "cvc",
+    "encryptedBankAccountNumber",
+    "encryptedBankLocationId",
+    "encryptedCard",
+    "encryptedCardNumber",
+    "encryptedExpiryMonth",
+    "encryptedExpiryYear",
+    "encryptedPassword",
+    "encryptedSecurityCode",
+    "expiryMonth",
+    "expiryYear",
+    "fastlaneData",
+    "googlePayToken",
+    "holderName",
+    "iban",
+    "number",
+    "redirectResult",
+    "threeDSPaymentData",
+    "threeDSResult",
+];
+
+#[cfg(test)]
+mod tests;
