@@ -48,6 +48,7 @@ const HELD: &[&str] = &[
     "testkit::ScriptedTransport",
     "testkit::SeededRandom",
     "testkit::TestClock",
+    "testkit::fakes::AdyenFake",
     "testkit::fakes::BigCommerceFake",
     "testkit::fakes::InProcess",
     "testkit::fakes::Ledger",

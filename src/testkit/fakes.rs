@@ -1,4 +1,4 @@
-//! Stripe, Postmark and BigCommerce, small enough to start in a test and honest enough to catch a double charge.
+//! Stripe, Postmark, BigCommerce and Adyen, small enough to start in a test and honest enough to catch a double charge.
 //!
 //! A mock that answers 200 proves that a request was sent. It cannot prove that a customer was charged once.
 //! These fakes keep state: each write that executes is an [`Effect`] in an append-only [`Ledger`], whatever
@@ -48,6 +48,7 @@
 //! or after applying, a 429, HTML. They are asked for with the same [`FaultPlan`](crate::testkit::FaultPlan) and are
 //! answered here, in that vendor's own words.
 
+mod adyen;
 mod bigcommerce;
 mod builder;
 mod calendar;
@@ -64,6 +65,7 @@ mod stripe;
 mod table;
 mod webhooks;
 
+pub use adyen::{AdyenAnswer, AdyenFake};
 pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake};
 pub use builder::FakeBuilder;
 pub use in_process::InProcess;

@@ -88,12 +88,13 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
     let place = Place::fresh();
     let plan = "[[stripe.fault]]\nfault = 'drop-after-apply'\npath = '/v1/charges'\n";
     std::fs::write(place.path("faults.toml"), plan).expect("writes");
-    let options = ["--stripe", "0", "--postmark", "0", "--bigcommerce", "0", "--plan", "faults.toml"];
+    let options = ["--stripe 0", "--postmark 0", "--bigcommerce 0", "--adyen 0", "--plan faults.toml"];
+    let options: Vec<&str> = options.iter().flat_map(|option| option.split(' ')).collect();
     let mut running = Running::start(&place, &options);
-    let lines: Vec<String> = (0..3).map(|_| running.line()).collect();
+    let lines: Vec<String> = (0..4).map(|_| running.line()).collect();
     let named: Vec<(&str, &str)> =
         lines.iter().map(|line| line.trim_end().split_once(' ').expect("two")).collect();
-    let [("bigcommerce", _), ("postmark", postmark), ("stripe", stripe)] = named[..] else {
+    let [("adyen", adyen), ("bigcommerce", _), ("postmark", postmark), ("stripe", stripe)] = named[..] else {
         panic!("{named:?}")
     };
 
@@ -105,6 +106,8 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
     assert_eq!(ledger["effects"][0]["wire_key"], "order-42");
 
     // Another vendor, another plan and another ledger.
+    assert_eq!(ask(adyen, "POST", "/v71/payments", "x-api-key: AQE\r\n", "{").expect("an answer").0, 400);
+    assert_eq!(json_of(ask(adyen, "GET", "/_fake/ledger", "", ""))["vendor"], "adyen");
     assert_eq!(json_of(ask(postmark, "GET", "/_fake/ledger", "", ""))["effects"], json!([]));
     let fault = r#"{"fault": "too-many-requests=seconds:3", "method": "POST", "times": 2}"#;
     let told = json_of(ask(postmark, "POST", "/_fake/faults", "", fault));
@@ -162,7 +165,7 @@ fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
         ("[stripe]\nsed = 1\n", "unknown field `sed`"),
         (
             "[paypal]\nseed = 1\n",
-            "unknown field `paypal`, expected one of `stripe`, `postmark`, `bigcommerce`",
+            "unknown field `paypal`, expected one of `stripe`, `postmark`, `bigcommerce`, `adyen`",
         ),
         ("[[postmark.fault]]\nfault = 'rain'\n", "a fault, one of drop-before-read"),
     ] {

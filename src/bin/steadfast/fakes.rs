@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::output::Output;
 
 #[derive(Args, Debug)]
-#[group(id = "vendors_to_fake", required = true, multiple = true, args = ["stripe", "postmark", "bigcommerce"])]
+#[group(id = "vendors_to_fake", required = true, multiple = true, args = ["stripe", "postmark", "bigcommerce", "adyen"])]
 pub(crate) struct FakesArguments {
     /// A Stripe on this port, such as 12111
     #[arg(long, value_name = "PORT")]
@@ -22,6 +22,9 @@ pub(crate) struct FakesArguments {
     /// A BigCommerce on this port, such as 12113
     #[arg(long, value_name = "PORT")]
     pub bigcommerce: Option<u16>,
+    /// An Adyen on this port, such as 12114
+    #[arg(long, value_name = "PORT")]
+    pub adyen: Option<u16>,
     /// What goes wrong on the way, from a TOML file; without it nothing does
     #[arg(long, value_name = "PATH")]
     pub plan: Option<PathBuf>,
@@ -44,7 +47,7 @@ mod with_testkit {
     use serde::Deserialize;
     use serde_json::{Map, Value, json};
     use steadfast::testkit::FaultPlan;
-    use steadfast::testkit::fakes::{BigCommerceFake, PostmarkFake, StripeFake};
+    use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, PostmarkFake, StripeFake};
 
     use super::super::failure::DONE;
     use super::super::signals::Signals;
@@ -57,6 +60,16 @@ mod with_testkit {
         stripe: FaultPlan,
         postmark: FaultPlan,
         bigcommerce: FaultPlan,
+        adyen: FaultPlan,
+    }
+
+    /// The fakes, which end when this is dropped.
+    #[derive(Default)]
+    struct Running {
+        stripe: Option<StripeFake>,
+        postmark: Option<PostmarkFake>,
+        bigcommerce: Option<BigCommerceFake>,
+        adyen: Option<AdyenFake>,
     }
 
     /// Serves until a signal says to stop.
@@ -66,22 +79,26 @@ mod with_testkit {
         let mut signals = Signals::new()?;
         let port_taken = |vendor, port| move |error| Failure::FakePort(vendor, port, error);
         let mut urls = Map::new();
-        let mut running: (Option<StripeFake>, Option<PostmarkFake>, Option<BigCommerceFake>) =
-            Default::default();
+        let mut running = Running::default();
         if let Some(port) = arguments.stripe {
             let fake = StripeFake::builder().plan(plans.stripe).listen(port).await;
-            let fake = running.0.insert(fake.map_err(port_taken("stripe", port))?);
+            let fake = running.stripe.insert(fake.map_err(port_taken("stripe", port))?);
             urls.insert("stripe".to_owned(), Value::from(fake.url()));
         }
         if let Some(port) = arguments.postmark {
             let fake = PostmarkFake::builder().plan(plans.postmark).listen(port).await;
-            let fake = running.1.insert(fake.map_err(port_taken("postmark", port))?);
+            let fake = running.postmark.insert(fake.map_err(port_taken("postmark", port))?);
             urls.insert("postmark".to_owned(), Value::from(fake.url()));
         }
         if let Some(port) = arguments.bigcommerce {
             let fake = BigCommerceFake::builder().plan(plans.bigcommerce).listen(port).await;
-            let fake = running.2.insert(fake.map_err(port_taken("bigcommerce", port))?);
+            let fake = running.bigcommerce.insert(fake.map_err(port_taken("bigcommerce", port))?);
             urls.insert("bigcommerce".to_owned(), Value::from(fake.url()));
+        }
+        if let Some(port) = arguments.adyen {
+            let fake = AdyenFake::builder().plan(plans.adyen).listen(port).await;
+            let fake = running.adyen.insert(fake.map_err(port_taken("adyen", port))?);
+            urls.insert("adyen".to_owned(), Value::from(fake.url()));
         }
         let code = output.put(DONE, &json!({ "urls": urls }), |_, out| {
             for (vendor, url) in &urls {

@@ -39,7 +39,11 @@ pub struct FakeBuilder<F> {
 pub(super) struct Settings {
     /// Stripe's.
     pub(super) conflict_type: ConflictType,
+    /// Stripe's and Adyen's.
     pub(super) busy: Duration,
+    /// Adyen's.
+    pub(super) refuses_reused_keys: bool,
+    pub(super) captures_in_parts: bool,
     /// Postmark's.
     pub(super) search_lag: Duration,
     pub(super) second_filter: SecondFilter,

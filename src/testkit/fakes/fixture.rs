@@ -171,6 +171,16 @@ mod tests {
                 ),
                 18,
             ),
+            (
+                include_str!("../fixtures/adyen.json"),
+                concat!(
+                    include_str!("adyen/machine.rs"),
+                    include_str!("adyen/answers.rs"),
+                    include_str!("adyen/bodies.rs"),
+                    include_str!("adyen/changes.rs")
+                ),
+                26,
+            ),
         ];
         for (file, source, distinct) in vendors {
             let fixtures = Fixtures::parse(file);

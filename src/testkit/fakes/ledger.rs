@@ -15,11 +15,12 @@ use crate::clock::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Effect {
-    /// The caller's key as this vendor could see it: Stripe's `Idempotency-Key`, Postmark's
+    /// The caller's key as this vendor could see it: Stripe's and Adyen's `Idempotency-Key`, Postmark's
     /// `Metadata.steadfast_key`, the stamped or natural key of a BigCommerce resource. `None` if the request
     /// carried none.
     pub wire_key: Option<String>,
-    /// The account that keys are unique in: Stripe's account and mode, Postmark's server, BigCommerce's store.
+    /// The account that keys are unique in: Stripe's account and mode, Postmark's server, BigCommerce's store,
+    /// Adyen's company.
     pub account: String,
     /// The request's method.
     pub method: String,

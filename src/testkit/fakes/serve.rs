@@ -1,4 +1,4 @@
-//! What the three fakes share: wiremock, which answers everything with one state machine, and a front; or neither, for a
+//! What the fakes share: wiremock, which answers everything with one state machine, and a front; or neither, for a
 //! fake that is reached in process.
 //!
 //! One catch-all mock, not one per route. Idempotency crosses routes: Stripe's key belongs to the account. And an

@@ -1,4 +1,4 @@
-//! Stripe v1: the one vendor of the three that deduplicates, and what that really promises.
+//! Stripe v1: a vendor that deduplicates, and what that really promises.
 //!
 //! Each of these has its test in `tests/fakes_stripe.rs`. The record of a key belongs to the account and mode, not to
 //! the endpoint. It is written only once execution starts, so a validation error, a 401, a 429 and a conflict leave

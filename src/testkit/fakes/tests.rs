@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::{BigCommerceFake, InProcess, PostmarkFake, StripeFake};
+use super::{AdyenFake, BigCommerceFake, InProcess, PostmarkFake, StripeFake};
 use crate::request::Request;
 use crate::testkit::TestClock;
 use crate::transport::{Limits, Transport as _};
@@ -20,6 +20,7 @@ async fn ask(fake: &InProcess, method: Method, path: &str, body: String) -> Valu
     for (name, value) in [
         ("authorization", if path == "/payments" { "PAT token" } else { "Bearer sk_test_1" }),
         ("x-auth-token", "token"),
+        ("x-api-key", "key"),
         ("x-postmark-server-token", "token"),
         ("content-type", if form { "application/x-www-form-urlencoded" } else { "application/json" }),
     ] {
@@ -148,4 +149,37 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
     let one = |rows, looked_at| (0, rows, looked_at);
     let all = [one(1, 1), one(1, 1), one(1, 1), one(1, 1), one(2, 2), one(1, 1), one(1, 1), one(1, 3)];
     assert_eq!(costs, [all, all]);
+}
+
+#[tokio::test]
+async fn a_change_at_adyen_looks_at_the_payment_that_it_is_of() {
+    let payment = |reference: usize| {
+        json!({
+            "merchantAccount": "Shop", "reference": reference.to_string(), "returnUrl": "https://shop.example/",
+            "amount": { "value": 10, "currency": "EUR" },
+            "paymentMethod": { "type": "scheme", "encryptedCardNumber": "test_4111111111111111" },
+        })
+        .to_string()
+    };
+    let amount = json!({ "value": 10, "currency": "EUR" });
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let clock = TestClock::new();
+        let adyen = AdyenFake::builder().test_clock(&clock).in_process();
+        let transport = adyen.transport();
+        let mut paid = Value::Null;
+        for reference in 0..others {
+            paid = ask(&transport, Method::POST, "/v71/payments", payment(reference)).await;
+        }
+        adyen.take_shown();
+        let path = format!("/v71/payments/{}/captures", paid["pspReference"].as_str().unwrap());
+        let capture = json!({ "merchantAccount": "Shop", "amount": amount }).to_string();
+        ask(&transport, Method::POST, &path, capture).await;
+        let mut cost = vec![adyen.take_shown()];
+        let cancel = json!({ "merchantAccount": "Shop", "paymentReference": "3" }).to_string();
+        ask(&transport, Method::POST, "/v71/cancels", cancel).await;
+        cost.push(adyen.take_shown());
+        costs.push(cost);
+    }
+    assert_eq!(costs, [[1, 1], [1, 1]]);
 }

@@ -1,0 +1,139 @@
+//! Adyen's Checkout API: a payment is one answer away from its money, and the money is told by webhook.
+//!
+//! Each of these has its test in `tests/fakes_adyen.rs`. Keys belong to the company account, which is the whole fake, and
+//! are forgotten after 7 days, the least that Adyen promises
+//! (<https://docs.adyen.com/development-resources/api-idempotency>). A second payment with the same `reference` is a
+//! second payment. A failure with `transient-error: true` leaves the key free, any other one is stored under it.
+
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use self::machine::Machine;
+use super::builder::FakeBuilder;
+use super::fixture::Fixtures;
+use super::in_process::InProcess;
+use super::ledger::Ledger;
+use super::page::ControlPage;
+use super::serve::Served;
+use super::shared::shared_by_fakes;
+use super::webhooks::Outbox;
+use crate::testkit::FaultPlan;
+
+mod answers;
+mod bodies;
+mod changes;
+mod hooks;
+mod machine;
+mod payments;
+mod records;
+mod results;
+
+pub use answers::AdyenAnswer;
+
+/// An Adyen that keeps accounts of what was paid.
+///
+/// ```
+/// use serde_json::json;
+/// use steadfast::Client;
+/// use steadfast::testkit::{Fault, TestClock, fakes::AdyenFake};
+/// use steadfast::vendor::Adyen;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), steadfast::Error> {
+/// let clock = TestClock::auto();
+/// let fake = AdyenFake::builder().test_clock(&clock).start().await;
+/// fake.plan().next(Fault::DropAfterApply); // Paid, and the answer is lost.
+///
+/// // The code under test, with a client of the fake.
+/// let vendor = Adyen::new("an-api-key").base_url(fake.url());
+/// let adyen = Client::builder(vendor).clock(clock).build()?;
+/// let payment = json!({
+///     "merchantAccount": "ShopECOM", "reference": "order-42", "returnUrl": "https://shop.example/return",
+///     "amount": { "value": 1000, "currency": "EUR" },
+///     "paymentMethod": { "type": "scheme", "encryptedCardNumber": "test_4111111111111111" },
+/// });
+/// adyen.post("/v71/payments").key("order-42").json(&payment).send().await?;
+///
+/// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// - `POST /payments`, `/payments/details`, `/payments/{pspReference}/captures`, `cancels`, `refunds`, `reversals` and
+///   `amountUpdates`, and `/cancels`, below `/v70`, `/v71` or `/v72`, and below `/checkout` too. Any other route is a 404.
+/// - Each that is answered with 200 or 201 is one [`Effect`](super::Effect). That is also a payment that the issuer
+///   refused, and a capture of which the webhook tells that it failed.
+/// - A request has the members of Adyen's specification, in `src/testkit/fixtures/adyen_contract.json`. What it does not
+///   know is refused as Adyen refuses it. A payment method is a card (`scheme`) or `ideal`, which redirects.
+/// - `paymentMethod.holderName` or `additionalData.RequestedTestAcquirerResponseCode` ask for a result, by Adyen's own
+///   list: `DECLINED` is 2. `additionalData.RequestedTestErrorResponseCode` asks for one of Adyen's two failures.
+/// - A redirect's URL ends with its `redirectResult`. With `!Refused`, `!Cancelled`, `!Pending` or `!Error` behind it,
+///   that is what the shopper did there. Details are taken once.
+/// - Payments are captured by a request, or by `captureDelayHours`. Money adds up: what is over the authorised or the
+///   captured amount is answered with `received`, and its webhook says `success: false`.
+/// - Every request needs an `X-API-Key`, or Basic credentials. All belong to the one company account; a payment
+///   belongs to its `merchantAccount`.
+/// - `/v3/merchants/{merchantAccount}/webhooks` and `/v3/companies/{company}/webhooks`, as in Adyen's Management API,
+///   register receivers on loopback. `…/generateHmac` gives the key that signs their notifications.
+#[derive(Debug)]
+pub struct AdyenFake {
+    served: Served,
+    machine: Arc<Machine>,
+}
+
+impl AdyenFake {
+    /// One with settings of its own.
+    pub fn builder() -> FakeBuilder<AdyenFake> {
+        FakeBuilder::new()
+    }
+
+    /// The base URL, `http://127.0.0.1:{port}`, without the version.
+    pub fn url(&self) -> String {
+        self.served.url()
+    }
+}
+
+impl FakeBuilder<AdyenFake> {
+    /// For how long a key counts as in use after its request arrived, by the injected clock: a second request within
+    /// that time gets a 422 with code 704. Default: zero, execution is instantaneous.
+    pub fn busy_for(mut self, busy: Duration) -> Self {
+        self.settings.busy = busy;
+        self
+    }
+
+    /// Refuses a key that comes with another request, with code 704. Adyen does not document what it does. Default: the
+    /// first request's answer is given, which is the reading that hurts.
+    pub fn refuse_reused_keys(mut self) -> Self {
+        self.settings.refuses_reused_keys = true;
+        self
+    }
+
+    /// Several partial captures of one payment, which is a setting of an account at Adyen. Default: what a partial
+    /// capture leaves is cancelled.
+    pub fn multiple_partial_captures(mut self) -> Self {
+        self.settings.captures_in_parts = true;
+        self
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::new(Machine {
+            fixtures: &FIXTURES,
+            clock: self.setup.clock.clone(),
+            ledger: self.setup.ledger(),
+            outbox: Outbox::new(self.setup.clock.clone()),
+            busy: self.settings.busy,
+            refuses_reused_keys: self.settings.refuses_reused_keys,
+            captures_in_parts: self.settings.captures_in_parts,
+            state: Mutex::default(),
+        })
+    }
+}
+
+shared_by_fakes!(AdyenFake, AdyenAnswer, "adyen", payments);
+
+/// Read once: a test may make thousands of fakes.
+static FIXTURES: LazyLock<Fixtures> =
+    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/adyen.json")));

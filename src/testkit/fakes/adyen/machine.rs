@@ -1,0 +1,230 @@
+//! What Adyen does with a request: who sends it, what its key has answered before, and then the request itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use parking_lot::Mutex;
+use wiremock::Request;
+
+use super::super::fixture::{Fixtures, Reply};
+use super::super::ledger::{Effect, Ledger};
+use super::super::serve::{Behaviour, date, fault_of, header};
+use super::super::table::Table;
+use super::super::webhooks::Outbox;
+use super::AdyenAnswer;
+use super::changes::{self, Change};
+use super::hooks::{self, Hooks};
+use super::payments::Payment;
+use super::records::{Lookup, Record, Records};
+use crate::clock::{Clock, Timestamp};
+use crate::testkit::{Fault, WaitForm};
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) fixtures: &'static Fixtures,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ledger: Ledger,
+    pub(super) outbox: Outbox,
+    pub(super) busy: Duration,
+    pub(super) refuses_reused_keys: bool,
+    pub(super) captures_in_parts: bool,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) records: Records,
+    pub(super) payments: Table<Payment>,
+    pub(super) hooks: Hooks,
+    pub(super) scripted: VecDeque<AdyenAnswer>,
+    given: u64,
+}
+
+impl State {
+    /// 16 capitals and digits, as PSP references are.
+    pub(super) fn next_psp(&mut self) -> String {
+        self.given += 1;
+        format!("FK{:013X}8", self.given)
+    }
+}
+
+/// One write, taken apart.
+pub(super) struct Write<'a> {
+    pub(super) fixtures: &'a Fixtures,
+    pub(super) outbox: &'a Outbox,
+    pub(super) captures_in_parts: bool,
+    pub(super) body: &'a [u8],
+    pub(super) now: Timestamp,
+}
+
+/// What a write has made: its PSP reference, and the answer.
+pub(super) struct Made {
+    pub(super) psp: String,
+    pub(super) reply: Reply,
+}
+
+impl Behaviour for Machine {
+    fn answer(&self, request: &Request) -> Reply {
+        let mut state = self.state.lock();
+        let reply = self.route(&mut state, request);
+        let psp = state.next_psp();
+        drop(state);
+        let mut reply = reply.fill("<pspReference>", &psp);
+        let is_gateways = reply.headers.iter().any(|(_, value)| value == "text/html");
+        if let Some(key) = header(&request.headers, KEY)
+            && !is_gateways
+        {
+            reply = reply.header("Idempotency-Key", key);
+        }
+        reply.header("Date", self.clock.wall().to_string())
+    }
+}
+
+impl Machine {
+    fn route(&self, state: &mut State, request: &Request) -> Reply {
+        let path = request.url.path();
+        let path = path.strip_prefix("/checkout").unwrap_or(path);
+        let key = header(&request.headers, KEY).filter(|key| !key.is_empty());
+        let checkout = VERSIONS.iter().find_map(|version| path.strip_prefix(version));
+        let is_write = request.method == Method::POST && checkout.is_some();
+        if is_write {
+            self.ledger.note_request(key);
+        }
+        let given = |name: &str| header(&request.headers, name).is_some_and(|value| !value.trim().is_empty());
+        if !given("x-api-key") && !header(&request.headers, "authorization").is_some_and(is_basic) {
+            return self.fixtures.reply("unauthorized");
+        }
+        if let Some(reply) = fault_of(&request.headers).and_then(|fault| self.refuse(fault)) {
+            return reply;
+        }
+        match checkout {
+            Some(route) if is_write => self.write(state, request, route, key),
+            Some(_) => self.fixtures.reply("not_found"),
+            None => hooks::manage(&mut state.hooks, request, path)
+                .unwrap_or_else(|| self.fixtures.reply("not_found")),
+        }
+    }
+
+    /// The key's record comes first, then the request.
+    fn write(&self, state: &mut State, request: &Request, route: &str, key: Option<&str>) -> Reply {
+        let (now, fault) = (self.clock.wall(), fault_of(&request.headers));
+        if fault == Some(Fault::KeyInUse) {
+            return self.fixtures.reply("in_progress");
+        }
+        if key.is_some_and(|key| key.len() > KEY_LEN_MAX) {
+            return self.fixtures.reply("key_too_long");
+        }
+        let found = key.map_or(Lookup::New, |key| state.records.find(key, route, &request.body, now));
+        let reply = match found {
+            Lookup::Busy => return self.fixtures.reply("in_progress"),
+            Lookup::Replay(_, false) if self.refuses_reused_keys => {
+                return self.fixtures.reply("already_processed");
+            }
+            Lookup::Replay(reply, _) => reply,
+            Lookup::New => {
+                let reply = self.first(state, request, route, key, now);
+                // Its own reference, in this answer and in each repeat of it.
+                let reply = reply.fill("<pspReference>", &state.next_psp());
+                if let Some(key) = key.filter(|_| is_stored(&reply)) {
+                    let record = Record {
+                        route: route.to_owned(),
+                        body: request.body.clone(),
+                        reply: reply.clone(),
+                        first_used: now,
+                        busy_until: now.plus(self.busy),
+                    };
+                    state.records.insert(key, record);
+                }
+                reply
+            }
+        };
+        // The edge loses the answer, and the effect behind it stays.
+        if fault == Some(Fault::Error500After) { self.fixtures.reply("io_exception") } else { reply }
+    }
+
+    fn first(
+        &self,
+        state: &mut State,
+        request: &Request,
+        route: &str,
+        key: Option<&str>,
+        now: Timestamp,
+    ) -> Reply {
+        if let Some(answer) = state.scripted.pop_front() {
+            return answer.reply(self.fixtures);
+        }
+        if fault_of(&request.headers) == Some(Fault::Stored500) {
+            return self.fixtures.reply("io_exception");
+        }
+        let write = Write {
+            fixtures: self.fixtures,
+            outbox: &self.outbox,
+            captures_in_parts: self.captures_in_parts,
+            body: &request.body,
+            now,
+        };
+        let parts: Vec<&str> = route.split('/').skip(1).collect();
+        let made = match parts[..] {
+            ["payments"] => changes::pay(state, &write),
+            ["payments", "details"] => changes::details(state, &write),
+            ["payments", psp, change] => match Change::named(change) {
+                Some(change) => changes::change(state, &write, psp, change),
+                None => Err(self.fixtures.reply("not_found")),
+            },
+            ["cancels"] => changes::cancel_by_reference(state, &write),
+            _ => Err(self.fixtures.reply("not_found")),
+        };
+        match made {
+            Ok(made) => {
+                self.ledger.record(Effect {
+                    wire_key: key.map(str::to_owned),
+                    account: COMPANY.to_owned(),
+                    method: "POST".to_owned(),
+                    path: request.url.path().to_owned(),
+                    id: made.psp,
+                    part: 0,
+                    at: now,
+                });
+                made.reply
+            }
+            Err(no) => no,
+        }
+    }
+
+    /// What a fault makes of a request before it can execute.
+    fn refuse(&self, fault: Fault) -> Option<Reply> {
+        match fault {
+            Fault::Error500Before => Some(self.fixtures.reply("store_unavailable")),
+            Fault::Html => Some(self.fixtures.reply("gateway_html")),
+            Fault::TooManyRequests(form) => {
+                let reply = self.fixtures.reply("rate_limited");
+                Some(match form {
+                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
+                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
+                    _ => reply,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Not what Adyen marks as transient, nor what it could not read or did not let in. Nor what a proxy or a limit in front
+/// of it says.
+fn is_stored(reply: &Reply) -> bool {
+    let is_transient = reply.headers.iter().any(|(name, _)| name == "transient-error");
+    !is_transient && !matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502)
+}
+
+fn is_basic(credentials: &str) -> bool {
+    credentials.strip_prefix("Basic ").is_some_and(|pair| !pair.is_empty())
+}
+
+const KEY: &str = "idempotency-key";
+/// Both documented at <https://docs.adyen.com/development-resources/api-idempotency>.
+const KEY_LEN_MAX: usize = 64;
+const COMPANY: &str = "company";
+/// Those of the published specifications that have these routes in this form.
+const VERSIONS: [&str; 3] = ["/v70", "/v71", "/v72"];

@@ -1,0 +1,206 @@
+//! The adapter against the fake: what a service sees when answers are lost, and what is left at Adyen.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use steadfast::dead_letter::{DeadLetters, View};
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::policy::{Backoff, Jitter};
+use steadfast::store::{Memory, Store};
+use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
+use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast::vendor::Adyen;
+use steadfast::{Call, Client, Effect, Obtained, Policy, Reason};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const CARD: &str = "4111111111111111";
+
+struct Bench {
+    fake: AdyenFake,
+    store: Arc<dyn Store>,
+    clock: TestClock,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let clock = TestClock::auto();
+        let fake = AdyenFake::builder().test_clock(&clock).in_process();
+        Bench { fake, store: Arc::new(Memory::new()), clock }
+    }
+
+    /// A process of the service: its clients share a store, and nothing else.
+    fn patient(&self) -> Client {
+        let mut ladder = Policy::background().backoff;
+        ladder.jitter = Jitter::None;
+        self.with(ladder)
+    }
+
+    /// One that sends a request once.
+    fn client(&self) -> Client {
+        self.with(Backoff::none())
+    }
+
+    fn with(&self, ladder: Backoff) -> Client {
+        Client::builder(Adyen::new("AQE-secret").base_url(self.fake.url()))
+            .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
+            .store(Arc::clone(&self.store))
+            .clock(self.clock.clone())
+            .transport(self.fake.transport())
+            .build()
+            .expect("a client")
+    }
+}
+
+fn payment(holder: &str) -> Value {
+    json!({
+        "merchantAccount": "ShopECOM", "reference": "order-42", "returnUrl": "https://shop.example/return",
+        "amount": { "value": 1000, "currency": "EUR" },
+        "paymentMethod": {
+            "type": "scheme", "number": CARD, "expiryMonth": "03", "expiryYear": "2030", "holderName": holder,
+            "cvc": "737",
+        },
+    })
+}
+
+fn pay(client: &Client) -> Call {
+    client.post("/v71/payments").key("order-42").json(&payment("Ann"))
+}
+
+#[tokio::test]
+async fn whatever_is_lost_on_the_way_it_is_one_payment() {
+    for fault in [
+        Fault::DropBeforeRead,
+        Fault::DropAfterApply,
+        Fault::Reset,
+        Fault::ResetAfterApply,
+        Fault::TruncatedBody,
+        Fault::Error500Before,
+        Fault::Html,
+        Fault::KeyInUse,
+        Fault::TooManyRequests(WaitForm::Seconds(3)),
+    ] {
+        let bench = Bench::new();
+        bench.fake.plan().next(fault);
+        let reply = pay(&bench.patient()).send().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert_eq!((reply.attempts(), bench.fake.plan().pending()), (2, 0), "{fault:?}");
+        assert_eq!(reply.json::<Value>().unwrap()["resultCode"], "Authorised");
+        let ledger = bench.fake.ledger();
+        assert_eq!((ledger.count(), ledger.duplicates()), (1, Vec::new()), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_was_killed_between_payment_and_answer_leaves_one_payment() {
+    for changes in [false, true] {
+        let bench = Bench::new();
+        let psp = if changes {
+            let made = bench.client().post("/v71/payments").key("first").json(&payment("Ann"));
+            let made: Value = made.send().await.expect("a payment").json().unwrap();
+            made["pspReference"].as_str().unwrap().to_owned()
+        } else {
+            String::new()
+        };
+        let call = |client: &Client| {
+            if !changes {
+                return pay(client);
+            }
+            let capture =
+                json!({ "merchantAccount": "ShopECOM", "amount": { "value": 1000, "currency": "EUR" } });
+            client.post("/v71/payments/{psp}/captures").path("psp", &psp).key("capture").json(&capture)
+        };
+        let before = bench.fake.ledger().count();
+        bench.fake.plan().next(Fault::DropAfterApply);
+        // It has no time for another attempt, and is gone.
+        let error = call(&bench.patient()).deadline(Duration::from_millis(1)).send().await.expect_err("lost");
+        assert_eq!(error.effect(), Effect::Unknown);
+        bench.clock.advance(6 * DAY);
+        let reply = call(&bench.patient()).send().await.expect("another process");
+        assert_eq!(reply.status().as_u16(), if changes { 201 } else { 200 });
+        assert_eq!((bench.fake.ledger().count() - before, bench.fake.ledger().duplicates()), (1, Vec::new()));
+        // From the record, without Adyen.
+        let again = call(&bench.patient()).send().await.expect("on record");
+        assert_eq!(again.obtained(), Obtained::Replayed);
+    }
+}
+
+#[tokio::test]
+async fn after_seven_days_a_lost_answer_is_left_to_a_person_and_not_sent_again() {
+    let bench = Bench::new();
+    bench.fake.plan().next(Fault::DropAfterApply);
+    pay(&bench.patient()).deadline(Duration::from_millis(1)).send().await.expect_err("lost");
+    bench.clock.advance(7 * DAY);
+    let error = pay(&bench.patient()).send().await.expect_err("parked");
+    assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
+    assert_eq!((bench.fake.ledger().count(), bench.fake.plan().requests()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_adyen_says_not_to_repeat_is_not_repeated() {
+    for answer in [AdyenAnswer::StoredError, AdyenAnswer::AlreadyProcessed, AdyenAnswer::Configuration500] {
+        let bench = Bench::new();
+        bench.fake.answer_next(answer);
+        let error = pay(&bench.patient()).send().await.expect_err("parked");
+        assert_eq!((error.effect(), error.is_dead_letter()), (Effect::Unknown, true), "{answer:?}: {error}");
+        assert_eq!(bench.fake.plan().requests(), 1, "{answer:?}");
+    }
+    // Without side effects, however long it takes.
+    for answer in [AdyenAnswer::StoreUnavailable, AdyenAnswer::RateLimited] {
+        let bench = Bench::new();
+        bench.fake.answer_next(answer);
+        let error = pay(&bench.client()).send().await.expect_err("no ladder");
+        assert_eq!(error.effect(), Effect::None, "{answer:?}: {error}");
+        assert_eq!(bench.fake.ledger().count(), 0);
+    }
+    let bench = Bench::new();
+    bench.fake.plan().next(Fault::Error500After);
+    let error = pay(&bench.patient()).send().await.expect_err("parked");
+    assert_eq!(
+        (error.effect(), bench.fake.ledger().count()),
+        (Effect::Unknown, 1),
+        "paid, and told as unknown"
+    );
+}
+
+#[tokio::test]
+async fn a_declined_payment_is_an_answer_and_a_refused_request_has_no_effect() {
+    let bench = Bench::new();
+    let declined = bench.client().post("/v71/payments").key("declined").json(&payment("DECLINED"));
+    let reply = declined.send().await.expect("an answer");
+    let told: Value = reply.json().unwrap();
+    assert_eq!((&told["resultCode"], &told["refusalReason"]), (&json!("Refused"), &json!("Refused")));
+    let mut incomplete = payment("Ann");
+    incomplete.as_object_mut().unwrap().remove("amount");
+    let error = bench
+        .client()
+        .post("/v71/payments")
+        .key("incomplete")
+        .json(&incomplete)
+        .send()
+        .await
+        .expect_err("refused");
+    assert!(error.is_refused(), "{error}");
+    assert_eq!(error.effect(), Effect::None);
+    assert_eq!(bench.fake.ledger().count(), 1, "the declined one was asked of the issuer");
+}
+
+#[tokio::test]
+async fn a_card_is_shown_to_nobody() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.fake.answer_next(AdyenAnswer::StoredError);
+    let mut secret = payment("Ann Example");
+    secret["paymentMethod"]["encryptedCardNumber"] = json!("test_5555341244441115");
+    let error = client.post("/v71/payments").key("k").json(&secret).send().await.expect_err("parked");
+    let key = Key::new(error.key().unwrap()).unwrap();
+    let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
+    let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());
+    let shown = letters.show(&id, &View::opened("ada", "ticket 7")).await.expect("shown");
+    let text = format!("{shown:?} {error:?}");
+    assert!(text.contains("order-42") && text.contains("ShopECOM"), "the rest is shown: {text}");
+    for hidden in [CARD, "737", "2030", "Ann Example", "5555341244441115"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+}
