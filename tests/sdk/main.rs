@@ -14,7 +14,7 @@ use std::process::Command;
 
 use installed::Library;
 use serde_json::Value;
-use steadfast::testkit::fakes::{BigCommerceFake, PostmarkFake, StripeFake};
+use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, PostmarkFake, StripeFake};
 use tokio::task;
 
 /// Runs a script against the fake at `url`, and shows what it said if it failed.
@@ -97,5 +97,19 @@ async fn bigcommerce_for_python() {
 async fn bigcommerce_for_node() {
     let fake = BigCommerceFake::start().await;
     passes(Library::Node, "bigcommerce_flows.cjs", fake.url()).await;
+    judge(&fake.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adyen_for_python() {
+    let fake = AdyenFake::start().await;
+    passes(Library::Python, "adyen_flows.py", fake.url()).await;
+    judge(&fake.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adyen_for_node() {
+    let fake = AdyenFake::start().await;
+    passes(Library::Node, "adyen_flows.cjs", fake.url()).await;
     judge(&fake.url()).await;
 }

@@ -1,0 +1,111 @@
+const assert = require("node:assert");
+const http = require("node:http");
+const { CheckoutAPI, Client, HttpURLConnectionClient, ManagementAPI, hmacValidator } = require("@adyen/api-library");
+
+const { FAKE_URL } = process.env;
+
+// The library speaks https alone. This is its own connection, with the address and the protocol of the fake.
+class ToTheFake extends HttpURLConnectionClient {
+    createRequest(endpoint, options) {
+        const url = new URL(endpoint);
+        const headers = { ...options.headers };
+        if (options.idempotencyKey) {
+            headers["Idempotency-Key"] = options.idempotencyKey;
+        }
+        return http.request(`${FAKE_URL}${url.pathname}`, { method: options.method ?? "POST", headers, agent: new http.Agent() });
+    }
+}
+
+const client = new Client({ apiKey: "AQE-key", environment: "TEST" });
+client.httpClient = new ToTheFake();
+const { PaymentsApi: payments, ModificationsApi: changes } = new CheckoutAPI(client);
+const { WebhooksMerchantLevelApi: hooks } = new ManagementAPI(client);
+
+const refused = (call) => call.then(() => assert.fail("not refused"), (error) => error);
+const page = async (path, body) => {
+    const answer = await fetch(`${FAKE_URL}/_fake/${path}`, body && { method: "POST", body: JSON.stringify(body) });
+    assert.equal(answer.status, 200);
+    return answer.json();
+};
+const payment = (value, card, more) => ({
+    merchantAccount: "ShopECOM", reference: "order-42", returnUrl: "https://shop.example/return", amount: { value, currency: "EUR" },
+    paymentMethod: { type: "scheme", encryptedCardNumber: "test_5555341244441115", holderName: "Ann", ...card }, ...more,
+});
+const change = (value) => ({ merchantAccount: "ShopECOM", reference: "part", amount: { value, currency: "EUR" } });
+const whole = { merchantAccount: "ShopECOM" };
+
+async function flows() {
+    const received = [];
+    const server = http.createServer((request, response) => {
+        let body = "";
+        request.on("data", (part) => (body += part));
+        request.on("end", () => {
+            received.push({ body: JSON.parse(body), authorization: request.headers.authorization });
+            response.end("[accepted]");
+        });
+    });
+    await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+    const hook = await hooks.setUpWebhook("ShopECOM", {
+        type: "standard", url: `http://127.0.0.1:${server.address().port}/hook`, active: true, communicationFormat: "json", username: "me", password: "secret",
+    });
+    assert.equal(hook.hasPassword, true);
+    const { hmacKey } = await hooks.generateHmacKey("ShopECOM", hook.id);
+    await page("webhooks", { hold: true });
+
+    const paid = await payments.payments(payment(1000), { idempotencyKey: "order-42" });
+    assert.deepEqual([paid.resultCode, paid.merchantReference, paid.amount.value], ["Authorised", "order-42", 1000]);
+    assert.deepEqual(await payments.payments(payment(1000), { idempotencyKey: "order-42" }), paid);
+    const declined = await payments.payments(payment(1000, { holderName: "DECLINED" }), { idempotencyKey: "declined" });
+    assert.deepEqual([declined.resultCode, declined.refusalReasonCode], ["Refused", "2"]);
+    const redirect = await payments.payments({ ...payment(10), paymentMethod: { type: "ideal" } }, { idempotencyKey: "ideal" });
+    assert.deepEqual([redirect.resultCode, redirect.action.type, redirect.action.method], ["RedirectShopper", "redirect", "GET"]);
+    const redirectResult = redirect.action.url.split("redirectData=")[1];
+    const done = await payments.paymentsDetails({ details: { redirectResult } }, { idempotencyKey: "ideal/details" });
+    assert.deepEqual([done.resultCode, done.pspReference], ["Authorised", redirectResult]);
+
+    const { pspReference } = paid;
+    const captured = await changes.captureAuthorisedPayment(pspReference, change(1000), { idempotencyKey: "capture" });
+    assert.deepEqual([captured.status, captured.paymentPspReference, captured.amount.value], ["received", pspReference, 1000]);
+    await changes.refundCapturedPayment(pspReference, change(1001), { idempotencyKey: "too much" });
+    await changes.refundOrCancelPayment(pspReference, whole, { idempotencyKey: "reverse" });
+    const other = await payments.payments(payment(500, {}, { reference: "order-43" }), { idempotencyKey: "other" });
+    await changes.updateAuthorisedAmount(other.pspReference, change(600), { idempotencyKey: "adjust" });
+    await changes.cancelAuthorisedPaymentByPspReference(other.pspReference, whole, { idempotencyKey: "cancel" });
+    await changes.cancelAuthorisedPayment({ ...whole, paymentReference: "order-43", reference: "x" }, { idempotencyKey: "again" });
+
+    for (const [request, status, code] of [
+        [payment(-1), 422, "137"],
+        [payment(1, { number: "4111111111111112" }), 422, "101"],
+        [{ ...payment(1), returnUrl: "" }, 422, "14_030"],
+        [{ ...payment(1), merchantAccount: "" }, 403, "901"],
+    ]) {
+        const error = await refused(payments.payments(request));
+        assert.deepEqual([error.statusCode, error.errorCode, error.apiError.status], [status, code, status], error.message);
+    }
+    const busy = (await page("faults", { fault: "key-in-use" }), await refused(payments.payments(payment(7), { idempotencyKey: "busy" })));
+    assert.deepEqual([busy.statusCode, busy.errorCode, busy.responseHeaders["transient-error"]], [422, "704", "true"]);
+    for (const fault of ["drop-after-apply", "truncated-body", "error-500-after", "html"]) {
+        await page("faults", { fault, path: "/v72/payments" });
+        await refused(payments.payments(payment(7), { idempotencyKey: fault }));
+        assert.equal((await payments.payments(payment(7), { idempotencyKey: fault })).resultCode, "Authorised", fault);
+    }
+
+    await page("webhooks", { newest_first: true });
+    const told = {};
+    for (const { body, authorization } of received) {
+        assert.equal(authorization, `Basic ${Buffer.from("me:secret").toString("base64")}`);
+        const item = body.notificationItems[0].NotificationRequestItem;
+        assert.ok(new hmacValidator().validateHMAC(item, hmacKey), JSON.stringify(item));
+        assert.ok(!new hmacValidator().validateHMAC({ ...item, success: "maybe" }, hmacKey));
+        (told[item.eventCode] ??= []).push([item.success, item.amount.value, item.reason]);
+    }
+    assert.deepEqual(told.CAPTURE, [["true", 1000, ""]]);
+    assert.deepEqual(told.REFUND, [["false", 1001, "Insufficient balance on payment"]]);
+    assert.deepEqual(told.CANCEL_OR_REFUND, [["true", 1000, ""]]);
+    assert.deepEqual(told.CANCELLATION, [["true", 600, ""]]);
+    assert.equal(told.AUTHORISATION.length, 8);
+    await hooks.removeWebhook("ShopECOM", hook.id);
+    server.close();
+}
+
+flows().then(() => process.exit(0), (error) => { console.error(error); process.exit(1); });
