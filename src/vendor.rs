@@ -60,7 +60,8 @@
 //!
 //! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found by
 //! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Where the vendor's own
-//! failures have a mark, tell it in [`Vendor::is_own`]. The suite `testkit::conformance` puts the adapter through
+//! failures have a mark, tell it in [`Vendor::is_own`]. Where requests carry what no reader should be shown, such as a
+//! card's number, name the fields in [`Vendor::redacted`]. The suite `testkit::conformance` puts the adapter through
 //! every status, failure and wait, and names the rule that it breaks.
 
 use std::borrow::Cow;
