@@ -12,6 +12,8 @@ mod acme;
 #[allow(dead_code, reason = "the findings use the rest of it")]
 #[path = "../hosts/apart.rs"]
 mod apart;
+#[path = "../hosts/in_memory.rs"]
+mod in_memory;
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
 #[allow(dead_code, reason = "the findings use it")]
