@@ -24,10 +24,12 @@ use steadfast::{BoxFuture, Client, Effect, Error, Gate, Policy, StreamedReply};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 type Chunk = Result<&'static str, SendErrorKind>;
+/// A head and what comes behind it, or no answer.
+type Scripted = Result<(u16, HeaderMap, Feed), SendErrorKind>;
 
 /// A vendor whose bodies come as the test says, behind heads that are there at once.
 #[derive(Clone, Debug, Default)]
-struct Vendor(Arc<Mutex<VecDeque<Result<(u16, HeaderMap, Feed), SendErrorKind>>>>);
+struct Vendor(Arc<Mutex<VecDeque<Scripted>>>);
 
 impl Vendor {
     /// Another answer, with this body. The test ends the body by dropping the sender.

@@ -109,6 +109,14 @@ mod tests {
         }
     }
 
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "servers on threads of their own start and end in real time"
+    )]
+    async fn a_moment() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
     struct Bench {
         counting: Arc<Counting>,
         servers: Arc<Servers>,
@@ -136,7 +144,7 @@ mod tests {
         /// Waits until the server of this serial takes the requests.
         async fn succeeded(&self, serial: u64) {
             while self.servers.next.lock().serial < serial {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                a_moment().await;
             }
         }
     }
@@ -162,7 +170,7 @@ mod tests {
         drop(on_its_way);
         assert!(first.upgrade().is_none(), "a connection that waits does not keep it");
         while TcpStream::connect(address).is_ok() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            a_moment().await;
         }
         assert_eq!(bench.counting.0.load(Ordering::Relaxed), TAKEN_MAX + 1);
     }

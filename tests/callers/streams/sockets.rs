@@ -69,6 +69,7 @@ async fn a_chunk_is_there_while_the_vendor_still_writes() {
     let report = stripe.get("/v1/report").stream().await.expect("a head");
     let mut socket = answering.await.expect("answered");
     drop(report);
+    #[allow(clippy::disallowed_methods, reason = "sockets are closed in real time")]
     let hung_up = tokio::time::timeout(Duration::from_secs(10), socket.read(&mut [0; 1])).await;
     assert!(hung_up.expect("it hangs up").map_or(true, |bytes| bytes == 0));
 }
