@@ -231,8 +231,8 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         Finding::CannotTell
     }
 
-    /// The page behind the one that `answer` shows, for [`Call::pages`](crate::Call::pages); `None` if that is the last.
-    /// `asked` is the request that it answers, behind the redirects that were followed. Default: the `Link` header with
+    /// The page after the one that `answer` shows, for [`Call::pages`](crate::Call::pages); `None` if that is the last.
+    /// `asked` is the request that it answers, after the redirects that were followed. Default: the `Link` header with
     /// `rel="next"` (RFC 8288); without one it is the last page.
     ///
     /// A URL at another host is never asked, nor one that was asked before.

@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Measuring {
 static ALLOCATOR: Measuring = Measuring;
 
 /// How an answer's length is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Framing {
     Length,
     Chunks,
@@ -99,6 +99,9 @@ async fn answer(mut socket: TcpStream, status: &str, framing: Framing) -> usize 
             return written;
         }
         written += part.len();
+    }
+    if framing == Framing::Chunks && socket.write_all(b"0\r\n\r\n").await.is_err() {
+        return written;
     }
     written
 }

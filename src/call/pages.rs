@@ -84,8 +84,8 @@ impl Call {
         Pages::new(self, None)
     }
 
-    /// As [`pages`](Call::pages), with the caller's rule for the next page: the parameter of the query by which it is
-    /// asked for, and what that is behind a page. `None` is the end.
+    /// As [`pages`](Call::pages), with the caller's rule. `parameter` is the query parameter that asks for the next page.
+    /// `value` is given a page, and gives that parameter's value for the next one. `None` says that the page was the last.
     ///
     /// ```
     /// # #[cfg(feature = "testkit")]

@@ -35,6 +35,14 @@ impl Call {
     }
 }
 
+/// Where a call goes on that ended with this error, and may follow so many redirects more.
+pub(super) fn next(error: &Error, from: &Url, left: &mut u32) -> Option<Url> {
+    let remaining = left.checked_sub(1)?;
+    let target = target(error, from)?;
+    *left = remaining;
+    Some(target)
+}
+
 /// Carries a call through, and through the redirects that it may follow.
 pub(super) async fn follow(
     engine: &Engine,
@@ -45,17 +53,16 @@ pub(super) async fn follow(
 ) -> Result<Reply, Error> {
     loop {
         let error = match engine.call(request, work, started).await {
-            Err(error) if left > 0 => error,
+            Err(error) => error,
             ended => return ended,
         };
-        let Some(target) = target(&error, &request.url) else { return Err(error) };
+        let Some(target) = next(&error, &request.url, &mut left) else { return Err(error) };
         request.url = target;
-        left -= 1;
     }
 }
 
 /// Where the answer leads, if that is at the same host.
-pub(super) fn target(error: &Error, from: &Url) -> Option<Url> {
+fn target(error: &Error, from: &Url) -> Option<Url> {
     let answer = error.answer().filter(|answer| REDIRECTS.contains(&answer.status))?;
     let mut target = from.join(answer.header_named(&header::LOCATION)?).ok()?;
     target.set_fragment(None);

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame};
 use tracing::Instrument;
 
-use super::redirects::target;
+use super::redirects;
 use super::{Call, check, enqueue};
 use crate::engine::StreamedBody;
 use crate::error::{Error, Input};
@@ -45,8 +45,8 @@ pub struct StreamedReply {
 }
 
 impl Call {
-    /// Sends a GET, and gives its reply as soon as the head has come. The body is read in chunks, and no limit of a
-    /// reply counts for it. For a GET without a key; for every other call it is a mistake.
+    /// Sends a GET, and gives its reply as soon as the head has come. The body is read in chunks, and
+    /// may be longer than the limit of a reply. For a GET without a key; for every other call it is a mistake.
     ///
     /// Until the head has come the call is as any other: it passes the gates, is retried, and follows
     /// [redirects](Call::redirects). An answer that is no success is an error with its whole body. An adapter sees a
@@ -59,7 +59,8 @@ impl Call {
     /// | [`deadline`](Call::deadline), [`inbound`](Call::inbound) | for all of it, the body too |
     ///
     /// The call keeps its place in the policy's [concurrency limit](crate::Policy::concurrency) until the body has
-    /// ended, or the reply is dropped. The breaker counts it then: a body that broke off is a failure of the vendor's.
+    /// ended, or the reply is dropped. The breaker counts it then. A body that broke off is a
+    /// failure of the vendor's, one that was dropped counts as nothing. A probe is judged by the head.
     ///
     /// The body comes as the vendor sent it. It is not asked for in gzip, also if
     #[cfg_attr(feature = "gzip", doc = "[`Http::gzip`](crate::transport::Http::gzip)")]
@@ -101,11 +102,10 @@ impl Call {
                     }
                     Err(error) => error,
                 };
-                match target(&error, &request.url).filter(|_| left > 0) {
+                match redirects::next(&error, &request.url, &mut left) {
                     Some(target) => request.url = target,
                     None => return Err(error),
                 }
-                left -= 1;
             }
         };
         let result = carried.instrument(span.clone()).await;

@@ -36,6 +36,12 @@ mod rules;
 ///
 /// The version of the API is part of a call's path, as in `/v71/payments`. `Debug` does not show the API key.
 ///
+/// A payment that is refused is a success of the call: 200 with `resultCode: Refused`. Read `resultCode`. A capture, a
+/// refund or a cancellation is answered with `status: received`, and a webhook tells what became of it.
+///
+/// A lost answer is sent again on payments, their changes and the other routes that take a key. On any other POST it is
+/// unknown.
+///
 /// ```
 /// use steadfast::vendor::{Adyen, Vendor};
 ///
@@ -89,6 +95,9 @@ impl Adyen {
     /// Another base URL, such as a fake's or that of another region. What is not a URL is refused by [`Vendor::check`].
     ///
     /// Adyen does not compare keys across regions. Do not change the region while an operation may be resent.
+    ///
+    /// Call it after [`live`](Adyen::live), which sets a base URL too. Of a live account call both: the account is `live`
+    /// only by that.
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Adyen {
         self.base = BaseUrl::new(url.as_ref());
@@ -252,13 +261,16 @@ const OTHER_KEYED_ROUTES: [&str; 13] = [
     "/sessions",
     "/storedPaymentMethods",
 ];
-/// The fields of the Checkout specification's payment methods that are of a card, a bank account or a wallet, and what
-/// stands for them once.
-const CARD_FIELDS: [&str; 24] = [
+/// The fields of the Checkout API's payment methods, as Adyen's own client libraries have them, that are of a card, a bank
+/// account or a wallet, and what stands for them once.
+const CARD_FIELDS: [&str; 34] = [
+    "amazonPayToken",
     "applePayToken",
     "bankAccountNumber",
     "bankLocationId",
+    "blikCode",
     "cardBin",
+    "cavv",
     "cupsecureplus.smscode",
     "cvc",
     "encryptedBankAccountNumber",
@@ -276,9 +288,16 @@ const CARD_FIELDS: [&str; 24] = [
     "holderName",
     "iban",
     "number",
+    "oneTimePasscode",
+    "ownerName",
+    "payload",
     "redirectResult",
+    "samsungPayToken",
     "threeDSPaymentData",
     "threeDSResult",
+    "tokenAuthenticationVerificationValue",
+    "vaultToken",
+    "virtualPaymentAddress",
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the next page of a list is, by the four ways of the vendors that this crate knows.
+//! Where the next page of a list is: by the `Link` header, and what the vendors' own rules share.
 //!
 //! A rule here says *last* only where the answer says so. An answer that is no list, or broke off, is an error: a list
 //! that ends early looks like one that is complete.

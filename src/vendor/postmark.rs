@@ -23,7 +23,7 @@ use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_an
 use crate::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
-mod next_page;
+mod pages;
 mod stamp;
 
 /// Postmark's rules. Built with a server token.
@@ -241,7 +241,7 @@ impl Vendor for Postmark {
     }
 
     fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
-        next_page::of(asked, answer)
+        pages::next(asked, answer)
     }
 }
 

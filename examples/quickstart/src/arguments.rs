@@ -7,7 +7,7 @@ use crate::Problem;
 
 pub const HELP: &str = "\
 200 orders through fakes of three vendors that misbehave, by a service that is
-killed half-way and started again. Takes about ten seconds.
+killed half-way and started again. Takes about fifteen seconds.
 
 Usage: cargo run -p quickstart -- [OPTIONS]
 

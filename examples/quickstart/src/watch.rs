@@ -14,7 +14,7 @@ use crate::{LOOK_EVERY, Problem};
 /// How often a line of progress is written where it cannot be rewritten.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-/// Generous: a run takes about ten seconds, and the machine may be busy.
+/// Generous: a run takes about fifteen seconds, and the machine may be busy.
 const RUN_MAX: Duration = Duration::from_secs(180);
 
 /// Shows how far the worker is, until that is far enough: on stderr, one line that is rewritten on a terminal,

@@ -94,7 +94,7 @@ fn in_a_hurry() -> Policy {
         .lease_margin(LEASE_MARGIN)
         // One answer in six is a fault here. From the default of 10/s the dispatcher would go no faster, as it should
         // not where a vendor fails that often because it goes down under its load. It halves each second that has such a
-        // fault: from 200/s it is at a few a second before the run is over, and every other run takes a minute.
+        // fault: a run that starts at 200/s may be down to a few a second, and then takes a minute.
         .recovery(RecoveryConfig::new(500, 500))
 }
 

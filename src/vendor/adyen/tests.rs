@@ -217,7 +217,16 @@ fn nothing_shows_the_secret_and_a_psp_reference_is_shown() {
         assert_eq!(adyen().may_show(segment), shown, "{segment}");
     }
     let hidden = adyen().redacted();
-    for name in ["number", "cvc", "encryptedcardnumber", "encryptedsecuritycode", "holdername", "iban"] {
+    for name in [
+        "number",
+        "cvc",
+        "encryptedcardnumber",
+        "encryptedsecuritycode",
+        "holdername",
+        "iban",
+        "amazonpaytoken",
+        "ownername",
+    ] {
         assert!(hidden.names().iter().any(|hidden| hidden == name), "{name}");
     }
 }

@@ -37,15 +37,34 @@ pub(super) struct Booked {
 struct Object {
     id: String,
     created: u64,
-    /// When the newest was made, of this and all before it: who wants what is newer need not go further back,
-    /// wherever the clock was set meanwhile.
-    newest: u64,
+    so_far: SoFar,
     terms: Box<[Term]>,
     text: Box<RawValue>,
 }
 
+/// When the oldest and the newest were made, of an object and all before it. Who wants what is newer than all of them,
+/// or older, need not go further back, wherever the clock was set meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct SoFar {
+    oldest: u64,
+    newest: u64,
+}
+
+impl SoFar {
+    /// Of an object that was made then, behind another.
+    fn behind(last: Option<&Object>, created: u64) -> SoFar {
+        let before = last.map_or(SoFar { oldest: created, newest: created }, |last| last.so_far);
+        SoFar { oldest: before.oldest.min(created), newest: before.newest.max(created) }
+    }
+
+    fn may_hold(self, created: &RangeInclusive<i64>) -> bool {
+        let [oldest, newest] = [self.oldest, self.newest].map(|at| i64::try_from(at).unwrap_or(i64::MAX));
+        newest >= *created.start() && oldest <= *created.end()
+    }
+}
+
 impl Object {
-    fn new(resource: &str, value: &Value, newest: u64) -> Object {
+    fn new(resource: &str, value: &Value, so_far: SoFar) -> Object {
         let id = value["id"].as_str().unwrap_or_default().to_owned();
         let filters = Resource::named(resource).map_or(&[][..], |resource| &resource.list);
         let term = |field: &Field| {
@@ -53,7 +72,7 @@ impl Object {
             (!matches!(field.kind, Kind::Range) && !held.is_null()).then(|| term(name, held))
         };
         let terms = filters.iter().filter_map(term).chain([Term::new("id", &id)]).collect();
-        Object { id, created: value["created"].as_u64().unwrap_or(0), newest, terms, text: text_of(value) }
+        Object { id, created: created(value), so_far, terms, text: text_of(value) }
     }
 }
 
@@ -72,9 +91,8 @@ impl Objects {
 
     pub(super) fn add(&mut self, account: &str, resource: &str, value: &Value) {
         let table = self.tables.of_mut(account, resource);
-        let created = value["created"].as_u64().unwrap_or(0);
-        let newest = table.all().next_back().map_or(created, |last| last.newest.max(created));
-        table.add(Object::new(resource, value, newest));
+        let so_far = SoFar::behind(table.all().next_back(), created(value));
+        table.add(Object::new(resource, value, so_far));
         if resource == "balance_transactions" {
             self.booked.entry(account.to_owned()).or_default().push(Booked {
                 currency: value["currency"].as_str().unwrap_or_default().into(),
@@ -93,8 +111,8 @@ impl Objects {
     pub(super) fn replace(&mut self, account: &str, resource: &str, value: &Value) {
         let table = self.tables.of_mut(account, resource);
         if let Some((ordinal, object)) = find(table, value["id"].as_str().unwrap_or_default()) {
-            let newest = object.newest;
-            table.replace(ordinal, Object::new(resource, value, newest));
+            let so_far = object.so_far;
+            table.replace(ordinal, Object::new(resource, value, so_far));
         }
     }
 
@@ -147,12 +165,11 @@ impl Objects {
         };
         let below = place(&list.starting_after, "starting_after", u64::MAX)?;
         let above = place(&list.ending_before, "ending_before", 0)?;
-        let since = list.since();
         // A page goes on from its cursor: towards the newer ones if it ends before one.
         let forward = list.ending_before.is_some();
         let found = table.under_all(&list.terms(), above, below, forward);
         let mut data: Vec<&RawValue> = found
-            .take_while(|(_, object)| forward || object.newest >= since)
+            .take_while(|(_, object)| forward || object.so_far.may_hold(&list.created))
             .filter(|(_, object)| list.matches(object))
             // One more than is shown tells whether there are more.
             .take(list.limit + 1)
@@ -174,6 +191,10 @@ impl Objects {
 
 fn find<'a>(table: &'a Table<Object>, id: &str) -> Option<(u64, &'a Object)> {
     table.under(Term::new("id", id), 0, u64::MAX).find(|(_, object)| object.id == id)
+}
+
+fn created(value: &Value) -> u64 {
+    value["created"].as_u64().unwrap_or(0)
 }
 
 fn term(field: &str, held: &Value) -> Term {
@@ -259,11 +280,6 @@ impl<'a> List<'a> {
 
     fn object(&self) -> &str {
         Resource::named(self.resource).map_or(self.resource, |resource| &resource.object)
-    }
-
-    /// Nothing that it asks for was made before this, in seconds.
-    fn since(&self) -> u64 {
-        u64::try_from(*self.created.start()).unwrap_or(0)
     }
 
     /// What it asks for is under one of each of these.

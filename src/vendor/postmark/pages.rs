@@ -11,7 +11,7 @@ use crate::vendor::pages::{NO_LIST, NextPage, number, object, with};
 /// leaves nothing out.
 ///
 /// Some lists are given whole, with a total or without.
-pub(super) fn of(asked: &Request, answer: &Answer) -> NextPage {
+pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {
     let list = object(answer)?;
     if list.get("ErrorCode").is_some_and(|code| *code != 0) {
         return Err(NO_LIST.into());
