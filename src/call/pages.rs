@@ -74,7 +74,8 @@ impl Call {
     /// | [`Postmark`](crate::vendor::Postmark) | `offset` behind what was shown; give `count` and `offset` |
     /// | any other | the `Link` header with `rel="next"` (RFC 8288) |
     ///
-    /// For a vendor that pages otherwise give the rule: [`pages_by`](Call::pages_by). An adapter says it in
+    /// For a vendor that pages otherwise give the rule: [`pages_by`](Call::pages_by). A page that names another one in its
+    /// body, in one of the usual forms, is an error without it. An adapter says it in
     /// [`Vendor::next_page`](crate::vendor::Vendor::next_page).
     ///
     /// A list changes while it is read. A cursor (Stripe) leaves nothing out and shows nothing twice. A page number or an

@@ -56,10 +56,11 @@ impl Call {
     /// |---|---|
     /// | [`Timeouts::attempt`](crate::policy::Timeouts::attempt) | the head of each attempt; then each chunk that [`chunk`](StreamedReply::chunk) waits for |
     /// | [`Timeouts::total`](crate::policy::Timeouts::total) | until the head has come; not for the body, which may take hours |
-    /// | [`deadline`](Call::deadline), [`inbound`](Call::inbound) | for all of it, the body too |
+    /// | [`deadline`](Call::deadline), [`inbound`](Call::inbound) | for all of it, the body too, while it is read |
     ///
     /// The call keeps its place in the policy's [concurrency limit](crate::Policy::concurrency) until the body has
-    /// ended, or the reply is dropped. The breaker counts it then. A body that broke off is a
+    /// ended, or the reply is dropped. A body that is not read keeps it: time is only measured while `chunk` waits. The
+    /// breaker counts the call then. A body that broke off is a
     /// failure of the vendor's, one that was dropped counts as nothing. A probe is judged by the head.
     ///
     /// The body comes as the vendor sent it. It is not asked for in gzip, also if
@@ -147,7 +148,8 @@ impl StreamedReply {
     /// The body is [broken](Error::is_broken_reply): the connection broke, the vendor fell silent for as long as an
     /// attempt may take, or the call's own deadline passed ([`is_deadline`](Error::is_deadline)). The text says how many
     /// bytes had come. Each call from then on gives the same error, and never `None`: what broke off is not taken for
-    /// the whole.
+    /// the whole. Over HTTP/2 a vendor may also end a body of unsaid length early, as if it were whole. There only its own
+    /// form tells.
     ///
     /// # Cancellation safety
     ///

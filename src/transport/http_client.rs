@@ -195,9 +195,15 @@ fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
 /// Switches off what reqwest does on its own.
 fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     let builder = builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never());
+    // A connection's window is shared. Streamed replies that nobody reads would fill it, and no answer to another call
+    // would come through. Each stream keeps its own window.
+    let builder = builder.http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     // Where another crate has switched these on, what fails to unpack would be an answer that was cut off.
     builder.no_gzip().no_brotli().no_zstd().no_deflate()
 }
+
+/// Room for the windows of 512 streams that stand still, of hyper's 2 MiB each.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
 impl Transport for Http {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {

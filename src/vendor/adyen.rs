@@ -34,7 +34,9 @@ mod rules;
 
 /// Adyen's rules. Built with an API key; it is Adyen's test environment unless [`live`](Adyen::live) says otherwise.
 ///
-/// The version of the API is part of a call's path, as in `/v71/payments`. `Debug` does not show the API key.
+/// The version of the API is part of a call's path, as in `/v71/payments`. A key belongs to its path: the same key at
+/// `/v72/payments` is another operation, and pays a second time. Change the version when no operation is in doubt.
+/// `Debug` does not show the API key.
 ///
 /// A payment that is refused is a success of the call: 200 with `resultCode: Refused`. Read `resultCode`. A capture, a
 /// refund or a cancellation is answered with `status: received`, and a webhook tells what became of it.
@@ -73,7 +75,7 @@ impl Adyen {
             live_prefix: None,
             credential: Credential::new("", api_key),
             label: None,
-            account: account(false, None),
+            account: TEST_ACCOUNT.to_owned(),
             replay_window: REPLAY_WINDOW,
         }
     }
@@ -86,22 +88,24 @@ impl Adyen {
     #[must_use]
     pub fn live(mut self, prefix: impl Into<String>) -> Adyen {
         let prefix = prefix.into();
-        self.base = BaseUrl::new(&format!("https://{prefix}-checkout-live.adyenpayments.com/checkout"));
+        let own = self.live_prefix.as_deref().map_or_else(|| BaseUrl::new(TEST), live_base);
+        if self.base.url() == own.url() {
+            self.base = live_base(&prefix);
+        }
         self.live_prefix = Some(prefix);
-        self.account = account(true, self.label.as_deref());
-        self
+        self.of_its_account()
     }
 
     /// Another base URL, such as a fake's or that of another region. What is not a URL is refused by [`Vendor::check`].
     ///
     /// Adyen does not compare keys across regions. Do not change the region while an operation may be resent.
     ///
-    /// Call it after [`live`](Adyen::live), which sets a base URL too. Of a live account call both: the account is `live`
-    /// only by that.
+    /// It counts before what [`live`](Adyen::live) says. A host with `-checkout-live` in its name is of a live account. For
+    /// any other host of a live account call `live` too.
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Adyen {
         self.base = BaseUrl::new(url.as_ref());
-        self
+        self.of_its_account()
     }
 
     /// Names the company account that the API key belongs to. Two companies that share a store then never share a
@@ -111,8 +115,7 @@ impl Adyen {
     #[must_use]
     pub fn account(mut self, company: impl Into<String>) -> Adyen {
         self.label = Some(company.into());
-        self.account = account(self.live_prefix.is_some(), self.label.as_deref());
-        self
+        self.of_its_account()
     }
 
     /// For how long Adyen is trusted to replay a key. Default: 7 days, the least it promises.
@@ -122,12 +125,30 @@ impl Adyen {
         self
     }
 
-    /// The path of a call below the base, without the version that it may begin with.
+    /// A key that the test environment has answered must never stand for a live payment.
+    fn of_its_account(mut self) -> Adyen {
+        let is_live_host = self.base.url().host_str().is_some_and(|host| host.contains(LIVE_HOST));
+        let environment =
+            if self.live_prefix.is_some() || is_live_host { LIVE_ACCOUNT } else { TEST_ACCOUNT };
+        self.account = match &self.label {
+            Some(company) => format!("{environment}:{company}"),
+            None => environment.to_owned(),
+        };
+        self
+    }
+
+    /// The path of a call below the base, without the version. The base may end in one, and what was recorded when it was
+    /// another still has its route.
     fn route<'a>(&self, request: &'a Request) -> &'a str {
-        let route = self.base.route(&request.url);
-        let after =
-            route.strip_prefix("/v").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-        after.filter(|rest| rest.starts_with('/')).unwrap_or(route)
+        let base = self.base.url().path().trim_end_matches('/');
+        let (parent, last) = base.rsplit_once('/').unwrap_or(("", ""));
+        let parent = if is_version(last) { parent } else { base };
+        let below =
+            request.url.path().strip_prefix(parent).filter(|rest| rest.starts_with('/')).unwrap_or("");
+        match below.get(1..).and_then(|rest| rest.find('/')) {
+            Some(end) if is_version(&below[1..=end]) => &below[end + 1..],
+            _ => below,
+        }
     }
 
     /// Whether Adyen answers a repeat of this request from its record.
@@ -205,9 +226,14 @@ impl Vendor for Adyen {
     }
 }
 
-fn account(is_live: bool, company: Option<&str>) -> String {
-    let environment = if is_live { "live" } else { "test" };
-    company.map_or_else(|| environment.to_owned(), |company| format!("{environment}:{company}"))
+fn live_base(prefix: &str) -> BaseUrl {
+    BaseUrl::new(&format!("https://{prefix}{LIVE_HOST}.adyenpayments.com/checkout"))
+}
+
+/// Such as `v71`.
+fn is_version(segment: &str) -> bool {
+    let digits = segment.strip_prefix('v').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn key() -> KeyPlace {
@@ -238,6 +264,10 @@ fn is_psp_reference(segment: &str) -> bool {
 
 /// `servers` of the Checkout specification, without its version.
 const TEST: &str = "https://checkout-test.adyen.com";
+const TEST_ACCOUNT: &str = "test";
+const LIVE_ACCOUNT: &str = "live";
+/// What every live host has in its name, behind the company's prefix; a region may follow.
+const LIVE_HOST: &str = "-checkout-live";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// "Idempotency keys are valid for a minimum period of 7 days after first submission."
@@ -261,13 +291,15 @@ const OTHER_KEYED_ROUTES: [&str; 13] = [
     "/sessions",
     "/storedPaymentMethods",
 ];
-/// The fields of the Checkout API's payment methods, as Adyen's own client libraries have them, that are of a card, a bank
-/// account or a wallet, and what stands for them once.
-const CARD_FIELDS: [&str; 34] = [
+/// What the Checkout API's payment methods hold of a card, a bank account or a wallet, and what stands for these once. The
+/// names are those of Adyen's own client libraries.
+const CARD_FIELDS: [&str; 41] = [
     "amazonPayToken",
     "applePayToken",
+    "authorization_token",
     "bankAccountNumber",
     "bankLocationId",
+    "billingToken",
     "blikCode",
     "cardBin",
     "cavv",
@@ -283,16 +315,21 @@ const CARD_FIELDS: [&str; 34] = [
     "encryptedSecurityCode",
     "expiryMonth",
     "expiryYear",
+    "facilitatorAccessToken",
     "fastlaneData",
     "googlePayToken",
     "holderName",
     "iban",
+    "MD",
     "number",
     "oneTimePasscode",
     "ownerName",
+    "PaRes",
     "payload",
     "redirectResult",
+    "returnUrlQueryString",
     "samsungPayToken",
+    "threeds2.challengeResult",
     "threeDSPaymentData",
     "threeDSResult",
     "tokenAuthenticationVerificationValue",

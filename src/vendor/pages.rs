@@ -22,11 +22,38 @@ pub(super) fn by_link(asked: &Request, answer: &Answer) -> NextPage {
         return Err(NO_LIST.into());
     }
     let values = answer.headers.get_all(LINK);
-    let mut links = values.iter().filter_map(|value| value.to_str().ok()).flat_map(links);
-    match links.find(|link| link.is_next) {
+    let values: Result<Vec<&str>, _> = values.iter().map(|value| str::from_utf8(value.as_bytes())).collect();
+    let values = values.map_err(|_| NO_LINK)?;
+    if values.iter().any(|value| !value.trim().is_empty() && links(value).next().is_none()) {
+        return Err(NO_LINK.into());
+    }
+    let next = values.into_iter().flat_map(links).find(|link| link.is_next);
+    match next {
         Some(link) => Ok(Some(asked.url.join(link.target).map_err(|_| NO_URL)?)),
+        None if shows_more(answer) => Err(OTHERWISE.into()),
         None => Ok(None),
     }
+}
+
+/// Whether the body names a next page, by the names that vendors give it: `has_more` (Stripe, Plaid), a cursor (Square,
+/// Increase, GoCardless), or a link of its own (PayPal). The `Link` header alone would take this page for the last.
+fn shows_more(answer: &Answer) -> bool {
+    let Some(list) = answer.json() else { return false };
+    let is_text =
+        |pointer: &str| list.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let mut links = list.get("links").and_then(Value::as_array).into_iter().flatten();
+    list.get("has_more") == Some(&Value::Bool(true))
+        || [
+            "/cursor",
+            "/next_cursor",
+            "/meta/cursors/after",
+            "/next_page_url",
+            "/links/next",
+            "/_links/next/href",
+        ]
+        .into_iter()
+        .any(is_text)
+        || links.any(|link| link.get("rel").and_then(Value::as_str) == Some("next"))
 }
 
 /// The answer's JSON, which is an object.
@@ -60,6 +87,8 @@ pub(super) fn text(asked: &Request, name: &str) -> Option<String> {
 }
 
 pub(super) const NO_LIST: &str = "it is no list of the vendor's";
+const NO_LINK: &str = "its Link header cannot be read";
+const OTHERWISE: &str = "it names a next page, and not by a Link header: give the rule with pages_by";
 const NO_URL: &str = "its next page has no URL";
 
 /// One link of a header.

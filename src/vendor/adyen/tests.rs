@@ -231,6 +231,40 @@ fn nothing_shows_the_secret_and_a_psp_reference_is_shown() {
     }
 }
 
+#[test]
+fn a_live_account_is_never_that_of_the_test_environment() {
+    let us = "https://prefix-checkout-live-us.adyenpayments.com/checkout";
+    let name = |adyen: &Adyen| Vendor::account(adyen, &HeaderMap::new()).into_owned();
+    assert_eq!(name(&adyen()), "test");
+    assert_eq!(name(&adyen().base_url(us)), "live");
+    assert_eq!(name(&adyen().account("acme").base_url(us)), "live:acme");
+    assert_eq!(name(&adyen().base_url("http://127.0.0.1:1").live("prefix")), "live");
+    let again = adyen().live("other").live("prefix");
+    assert_eq!(Vendor::base_url(&again).as_str(), "https://prefix-checkout-live.adyenpayments.com/checkout");
+    for both in [adyen().base_url(us).live("prefix"), adyen().live("prefix").base_url(us)] {
+        assert_eq!((name(&both).as_str(), Vendor::base_url(&both).as_str()), ("live", us));
+    }
+}
+
+#[test]
+fn what_was_recorded_under_another_version_of_the_base_still_has_its_route() {
+    for (base, path, takes) in [
+        ("", "/v71/payments", true),
+        ("", "/payments", true),
+        ("", "/forward/v71/payments", false),
+        ("/v71", "/v71/payments", true),
+        ("/v71", "/v70/payments", true),
+        ("/v71", "/v70/forward/v2/payments", false),
+        ("/checkout/v71", "/checkout/v70/payments/993617894903480A/refunds", true),
+        ("/checkout", "/other/v70/payments", false),
+    ] {
+        let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
+        let mut sent = request(Method::POST, path);
+        at.stamp(wire_key(), &mut sent).expect("stamped");
+        assert_eq!(Vendor::replay_window(&at, &sent).is_some(), takes, "{base} {path}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_answer_makes_it_panic_and_no_failure_is_a_success(

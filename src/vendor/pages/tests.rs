@@ -37,18 +37,51 @@ fn a_link_is_read_as_rfc_8288_writes_it() {
 fn what_names_no_next_page_is_the_last() {
     for value in [
         "",
-        "<",
-        "<?page=2",
         "<?page=2>",
         r#"<?page=2>; rel="#,
         r#"<?page=2>; rel="last"; rel="next""#,
         r#"<?page=2>; rel="nextish""#,
         r#"<?page=2>; title="; rel=next"#,
-        r#"?page=2; rel="next""#,
     ] {
         assert_eq!(by(&[value]), None, "{value}");
     }
     assert_eq!(by(&[]), None);
+}
+
+#[test]
+fn a_link_that_cannot_be_read_is_not_the_end() {
+    for value in [&b"<"[..], b"<?page=2", b"?page=2; rel=\"next\"", b"<?q=\xff>; rel=\"next\""] {
+        let mut headers = HeaderMap::new();
+        headers.insert(LINK, HeaderValue::from_bytes(value).expect("a header"));
+        let answer = Answer::new(StatusCode::OK, headers, "[]");
+        let error = by_link(&asked("https://api.test/items"), &answer).expect_err("it cannot be read");
+        assert_eq!(error.to_string(), NO_LINK);
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(LINK, HeaderValue::from_bytes("<?q=café&page=2>; rel=next".as_bytes()).expect("a header"));
+    let answer = Answer::new(StatusCode::OK, headers, "[]");
+    let next = by_link(&asked("https://api.test/items"), &answer).expect("a link").expect("a page");
+    assert_eq!(next.as_str(), "https://api.test/items?q=caf%C3%A9&page=2");
+}
+
+#[test]
+fn a_body_that_names_another_page_is_not_the_last() {
+    for (body, more) in [
+        (r#"{"payments":[],"cursor":"c2"}"#, true),
+        (r#"{"data":[],"next_cursor":"c2"}"#, true),
+        (r#"{"meta":{"cursors":{"before":null,"after":"c2"}}}"#, true),
+        (r#"{"links":[{"rel":"self"},{"rel":"next","href":"/2"}]}"#, true),
+        (r#"{"has_more":true,"data":[]}"#, true),
+        (r#"{"payments":[],"cursor":""}"#, false),
+        (r#"{"data":[],"next_cursor":null}"#, false),
+        (r#"{"meta":{"cursors":{"before":"c0","after":null}}}"#, false),
+        (r#"{"links":[{"rel":"self"}]}"#, false),
+        (r#"{"has_more":false,"data":[]}"#, false),
+    ] {
+        let answer = Answer::new(StatusCode::OK, HeaderMap::new(), body);
+        let next = by_link(&asked("https://api.test/items"), &answer);
+        assert_eq!(next.is_err(), more, "{body}");
+    }
 }
 
 #[test]

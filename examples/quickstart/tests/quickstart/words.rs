@@ -56,7 +56,7 @@ fn help_names_every_option_and_starts_nothing() {
         let run = example().args(["--json", word]).output().expect("starts");
         assert!(run.status.success());
         let said = String::from_utf8(run.stdout).expect("text");
-        for option in ["--seed N", "--json", "--keep DIR", "--help", "ten seconds"] {
+        for option in ["--seed N", "--json", "--keep DIR", "--help", "fifteen seconds"] {
             assert!(said.contains(option), "{option}: {said}");
         }
         assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
