@@ -1,7 +1,7 @@
 //! What Stripe holds: every object made, readable at once (lists are read-after-write; Search is not, and
 //! there is none here).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
@@ -21,17 +21,12 @@ pub(super) struct Objects {
     made: u64,
     /// Customers that were deleted: they are shown as such.
     gone: HashSet<(String, String)>,
-    /// The lines of each account's balance.
-    booked: HashMap<String, Vec<Booked>>,
+    booked: HashMap<String, Booked>,
 }
 
-/// A line of a balance, which adds up faster than its text does. Lines do not change.
-#[derive(Debug)]
-pub(super) struct Booked {
-    pub(super) currency: Box<str>,
-    pub(super) net: i64,
-    pub(super) available_on: u64,
-}
+/// What the lines of an account's balance come to, by currency and by the second in which they are available. Lines do
+/// not change, and a balance of very many is told as fast as one of a few.
+type Booked = BTreeMap<(String, u64), i64>;
 
 #[derive(Debug)]
 struct Object {
@@ -94,17 +89,17 @@ impl Objects {
         let so_far = SoFar::behind(table.all().next_back(), created(value));
         table.add(Object::new(resource, value, so_far));
         if resource == "balance_transactions" {
-            self.booked.entry(account.to_owned()).or_default().push(Booked {
-                currency: value["currency"].as_str().unwrap_or_default().into(),
-                net: value["net"].as_i64().unwrap_or(0),
-                available_on: value["available_on"].as_u64().unwrap_or(u64::MAX),
-            });
+            let currency = value["currency"].as_str().unwrap_or_default().to_owned();
+            let available_on = value["available_on"].as_u64().unwrap_or(u64::MAX);
+            let booked = self.booked.entry(account.to_owned()).or_default();
+            *booked.entry((currency, available_on)).or_default() += value["net"].as_i64().unwrap_or(0);
         }
     }
 
-    /// The lines of an account's balance, oldest first.
-    pub(super) fn booked(&self, account: &str) -> &[Booked] {
-        self.booked.get(account).map_or(&[], Vec::as_slice)
+    /// What an account's balance adds up from: a currency, the second in which it is available, and the net amount.
+    pub(super) fn booked(&self, account: &str) -> impl Iterator<Item = (&str, u64, i64)> {
+        let booked = self.booked.get(account).into_iter().flatten();
+        booked.map(|((currency, available_on), net)| (&**currency, *available_on, *net))
     }
 
     /// Puts a changed object in its place.

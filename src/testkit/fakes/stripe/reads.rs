@@ -59,12 +59,9 @@ pub(super) fn get(
 /// What the lines of the balance come to, by currency: pending until they are available.
 fn balance(objects: &Objects, account: &str, now: u64) -> Value {
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::from([("usd".to_owned(), (0, 0))]);
-    for line in objects.booked(account) {
-        if !sums.contains_key(&*line.currency) {
-            sums.insert(line.currency.to_string(), (0, 0));
-        }
-        let Some((available, pending)) = sums.get_mut(&*line.currency) else { continue };
-        *(if line.available_on <= now { available } else { pending }) += line.net;
+    for (currency, available_on, net) in objects.booked(account) {
+        let (available, pending) = sums.entry(currency.to_owned()).or_default();
+        *(if available_on <= now { available } else { pending }) += net;
     }
     let side = |of: fn(&(i64, i64)) -> i64| -> Vec<Value> {
         let amount = |(currency, sums): (&String, &(i64, i64))| json!({ "amount": of(sums), "currency": currency, "source_types": { "card": of(sums) } });
