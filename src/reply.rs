@@ -118,7 +118,7 @@ impl Reply {
         self.call = Some(Call { origin, method, url: url.into() });
     }
 
-    /// The URL that was answered, behind redirects.
+    /// The URL that was answered, after redirects.
     pub(crate) fn url(&self) -> Option<Url> {
         self.call.as_ref().and_then(|call| call.url.parse().ok())
     }

@@ -45,14 +45,14 @@ pub struct Pages {
     before: Option<u64>,
 }
 
-/// Where the caller says that the next page is: a parameter of the query, and its value behind a page.
+/// The caller's rule for the next page: a parameter of the query, and its value after a page.
 struct Rule {
     name: String,
-    value: Box<ValueBehind>,
+    value: Box<ValueAfter>,
 }
 
-/// What the parameter is behind a page; `None` behind the last one.
-type ValueBehind = dyn FnMut(&Reply) -> Result<Option<String>, Error> + Send;
+/// The parameter's value after a page; `None` after the last one.
+type ValueAfter = dyn FnMut(&Reply) -> Result<Option<String>, Error> + Send;
 
 /// The next page.
 enum At {
@@ -71,7 +71,7 @@ impl Call {
     /// | [`Stripe`](crate::vendor::Stripe) | `starting_after` the last object, or `ending_before` the first one if the call asks for that; a search's and a v2 list's own |
     /// | [`BigCommerce`](crate::vendor::BigCommerce) V3 | the next `page`, or the cursor's link |
     /// | [`BigCommerce`](crate::vendor::BigCommerce) V2 | the next `page`, until one is empty |
-    /// | [`Postmark`](crate::vendor::Postmark) | `offset` behind what was shown; give `count` and `offset` |
+    /// | [`Postmark`](crate::vendor::Postmark) | `offset` after what was shown; give `count` and `offset` |
     /// | any other | the `Link` header with `rel="next"` (RFC 8288) |
     ///
     /// For a vendor that pages otherwise give the rule: [`pages_by`](Call::pages_by). A page that names another one in its
@@ -137,7 +137,7 @@ impl Pages {
         Pages { call, rule, at: At::Page(first), seen: HashSet::new(), before: None }
     }
 
-    /// The next page, or `None` behind the last one. A page that is 204 is behind the last one.
+    /// The next page, or `None` after the last one. A 204 is no page: it ends the list.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Pages {
             self.at = At::Stray(Box::new(reply), SAME);
             return Err(error);
         }
-        let next = self.behind(&reply)?;
+        let next = self.after(&reply)?;
         self.seen.insert(asked);
         self.before = Some(body);
         self.at = match next {
@@ -183,8 +183,8 @@ impl Pages {
         Ok(Some(reply))
     }
 
-    /// The URL behind a page.
-    fn behind(&mut self, page: &Reply) -> Result<Option<Url>, Error> {
+    /// The URL of the page after this one.
+    fn after(&mut self, page: &Reply) -> Result<Option<Url>, Error> {
         let vendor = &self.call.client.engine.vendor;
         let url = page.url().unwrap_or_else(|| self.call.request.url.clone());
         let next = match &mut self.rule {

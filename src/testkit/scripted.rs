@@ -59,7 +59,7 @@ struct Script {
 #[derive(Clone)]
 struct Step {
     outcome: Outcome,
-    /// Whether the connection breaks behind the body.
+    /// Whether the connection breaks after the body.
     breaks_off: bool,
     delay: Option<(Duration, TestClock)>,
 }
@@ -148,7 +148,7 @@ impl ScriptedTransport {
         })
     }
 
-    /// Lets the connection break behind the body of the last step's answer. A call fails with
+    /// Lets the connection break after the body of the last step's answer. A call fails with
     /// [`SendErrorKind::Truncated`]; one that [streams](crate::Call::stream) its reply is given the body, and then an
     /// error.
     #[must_use]
@@ -259,7 +259,7 @@ impl Transport for ScriptedTransport {
 }
 
 impl ScriptedTransport {
-    /// The next step's answer, and whether the connection breaks behind it.
+    /// The next step's answer, and whether the connection breaks after it.
     async fn exchange(&self, request: &Request, limits: &Limits) -> Result<(Answer, bool), SendError> {
         let step = self
             .step(request)

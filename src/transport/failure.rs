@@ -7,6 +7,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+use crate::error::BoxError;
 use crate::transport::{Progress, SendError, SendErrorKind};
 
 /// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
@@ -35,6 +36,14 @@ pub(super) fn before_the_answer(error: reqwest::Error, https: bool, progress: &P
         SendErrorKind::Reset
     };
     SendError::with_source(kind, error.without_url())
+}
+
+/// What the service or the body says of its failure, else `kind`.
+pub(super) fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
+    match error.into().downcast::<SendError>() {
+        Ok(told) => *told,
+        Err(error) => SendError::with_source(kind, error),
+    }
 }
 
 /// Whether the other side said in HTTP/2 that it did not process the request. It says so by RST_STREAM with

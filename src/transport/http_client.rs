@@ -288,7 +288,7 @@ async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, S
     }
 }
 
-/// What a failure behind the answer's head is.
+/// What a failure after the answer's head is.
 fn in_the_body(error: reqwest::Error) -> SendError {
     let kind = if error.is_timeout() { SendErrorKind::Timeout } else { SendErrorKind::Truncated };
     SendError::with_source(kind, error.without_url())

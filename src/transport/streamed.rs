@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::answer::Answer;
 use crate::error::BoxError;
+use crate::transport::failure::told;
 use crate::transport::{SendError, SendErrorKind};
 
 /// The vendor's answer while its body still comes: what [`Transport::stream`](super::Transport::stream) gives.
@@ -62,11 +63,19 @@ impl StreamedAnswer {
         StreamedAnswer { status, headers, body }
     }
 
-    /// An answer whose connection breaks behind what is there of its body.
+    /// An answer whose connection breaks after what is there of its body.
     #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn broken_off(answer: Answer) -> StreamedAnswer {
         let body = Whole { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
         StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
+    }
+
+    /// The answer with its body, up to this limit.
+    #[cfg(feature = "tower")]
+    pub(crate) async fn whole(self, limit_bytes: usize) -> Result<Answer, SendError> {
+        let (mut answer, body) = self.into_parts();
+        (answer.body, answer.cut) = body.whole(limit_bytes).await?;
+        Ok(answer)
     }
 
     /// The head as an answer without a body, and the body.
@@ -90,14 +99,6 @@ impl fmt::Debug for StreamedAnswer {
             .field("status", &self.status.as_u16())
             .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-/// What the service or the body says of its failure, else `kind`.
-pub(super) fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
-    match error.into().downcast::<SendError>() {
-        Ok(told) => *told,
-        Err(error) => SendError::with_source(kind, error),
     }
 }
 
@@ -155,7 +156,7 @@ impl<B: Body> Body for Told<B> {
 /// A body that was taken in before.
 struct Whole {
     bytes: Bytes,
-    /// What comes behind it.
+    /// What comes after it.
     end: Option<SendError>,
 }
 

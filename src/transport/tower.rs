@@ -3,9 +3,8 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
-use std::pin::pin;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::Body;
 use tower_service::Service;
 
@@ -13,7 +12,7 @@ use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::error::BoxError;
 use crate::request::Request;
-use crate::transport::streamed::told;
+use crate::transport::failure::told;
 use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
@@ -72,10 +71,7 @@ where
         let service = self.service.clone();
         Box::pin(async move {
             let (head, body) = respond(service, request, &limits).await?.into_parts();
-            let (body, cut) = read(body, limits.reply_bytes_max).await?;
-            let mut answer = Answer::new(head.status, head.headers, body);
-            answer.cut = cut;
-            Ok(answer)
+            StreamedAnswer::new(head.status, head.headers, body).whole(limits.reply_bytes_max).await
         })
     }
 
@@ -123,29 +119,4 @@ fn of_http<R: From<Bytes>>(request: Request) -> Result<http::Request<R>, SendErr
         http::Request::builder().method(method).uri(url.as_str()).body(R::from(body)).map_err(unfit)?;
     *made.headers_mut() = headers;
     Ok(made)
-}
-
-/// Takes the body in, up to `limit_bytes`; also says whether there was more.
-async fn read<B>(body: B, limit_bytes: usize) -> Result<(Bytes, bool), SendError>
-where
-    B: Body,
-    B::Error: Into<BoxError>,
-{
-    let mut body = pin!(body);
-    let mut whole = BytesMut::new();
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let frame = frame.map_err(|error| told(error, SendErrorKind::Truncated))?;
-        let Ok(mut data) = frame.into_data() else { continue };
-        while data.has_remaining() {
-            let (chunk, room) = (data.chunk(), limit_bytes - whole.len());
-            if chunk.len() > room {
-                whole.extend_from_slice(&chunk[..room]);
-                return Ok((whole.freeze(), true));
-            }
-            let len = chunk.len();
-            whole.extend_from_slice(chunk);
-            data.advance(len);
-        }
-    }
-    Ok((whole.freeze(), false))
 }

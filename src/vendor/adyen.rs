@@ -153,7 +153,9 @@ impl Adyen {
 
     /// Whether Adyen answers a repeat of this request from its record.
     fn replays(&self, request: &Request) -> bool {
-        request.method == Method::POST && key().is_in(request) && takes_key(self.route(request))
+        request.method == Method::POST
+            && request.headers.contains_key(IDEMPOTENCY_KEY)
+            && takes_key(self.route(request))
     }
 }
 
@@ -184,7 +186,7 @@ impl Vendor for Adyen {
         is_plain(segment) || is_psp_reference(segment)
     }
 
-    /// The environment, and behind a colon the configured company account. Adyen's keys are unique in that.
+    /// The environment, and after a colon the configured company account. Adyen's keys are unique in that.
     fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
         Cow::Borrowed(&self.account)
     }
@@ -193,7 +195,7 @@ impl Vendor for Adyen {
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
         let wire_key = wire_key.to_string();
         if request.headers.contains_key(IDEMPOTENCY_KEY) || request.method == Method::POST {
-            key().put(&wire_key, request)?;
+            KeyPlace::Header(IDEMPOTENCY_KEY.as_str().to_owned()).put(&wire_key, request)?;
         }
         Ok(wire_key)
     }
@@ -234,10 +236,6 @@ fn live_base(prefix: &str) -> BaseUrl {
 fn is_version(segment: &str) -> bool {
     let digits = segment.strip_prefix('v').unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn key() -> KeyPlace {
-    KeyPlace::Header(IDEMPOTENCY_KEY.as_str().to_owned())
 }
 
 /// The POSTs for which Adyen's specification has the header.

@@ -62,7 +62,7 @@ pub(super) fn object(answer: &Answer) -> Result<Value, &'static str> {
 }
 
 /// The same request's URL with this parameter of the query, and all others as they are.
-pub(super) fn with(asked: &Request, name: &str, value: &str) -> Url {
+pub(super) fn with_parameter(asked: &Request, name: &str, value: &str) -> Url {
     with_query(&asked.url, &[(name.into(), value.into())])
 }
 
@@ -77,12 +77,12 @@ pub(crate) fn with_query(url: &Url, set: &[(String, String)]) -> Url {
 }
 
 /// A number in the query of a request.
-pub(super) fn number(asked: &Request, name: &str) -> Option<u64> {
-    text(asked, name)?.parse().ok()
+pub(super) fn number_of(asked: &Request, name: &str) -> Option<u64> {
+    parameter(asked, name)?.parse().ok()
 }
 
 /// A parameter in the query of a request.
-pub(super) fn text(asked: &Request, name: &str) -> Option<String> {
+pub(super) fn parameter(asked: &Request, name: &str) -> Option<String> {
     asked.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 

@@ -20,7 +20,7 @@ pub(super) struct List {
 type Said = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
 impl Conformance<'_> {
-    /// How the vendor answers a page of the list at `path`, with its query: one behind which there is more, and the last
+    /// How the vendor answers a page of the list at `path`, with its query: one after which there is more, and the last
     /// one. The first must lead to another page, the second to none.
     pub fn list(mut self, path: &str, more: Answer, last: Answer) -> Self {
         let mut url = self.vendor.base_url().clone();

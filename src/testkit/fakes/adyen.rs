@@ -85,11 +85,6 @@ pub struct AdyenFake {
 }
 
 impl AdyenFake {
-    /// One with settings of its own.
-    pub fn builder() -> FakeBuilder<AdyenFake> {
-        FakeBuilder::new()
-    }
-
     /// The base URL, `http://127.0.0.1:{port}`, without the version.
     pub fn url(&self) -> String {
         self.served.url()
@@ -133,7 +128,3 @@ impl FakeBuilder<AdyenFake> {
 }
 
 shared_by_fakes!(AdyenFake, AdyenAnswer, "adyen", payments);
-
-/// Read once: a test may make thousands of fakes.
-static FIXTURES: LazyLock<Fixtures> =
-    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/adyen.json")));

@@ -80,11 +80,6 @@ pub struct BigCommerceFake {
 }
 
 impl BigCommerceFake {
-    /// One with settings of its own.
-    pub fn builder() -> FakeBuilder<BigCommerceFake> {
-        FakeBuilder::new()
-    }
-
     /// The base URL, `http://127.0.0.1:{port}`, without `/stores/{hash}`.
     pub fn url(&self) -> String {
         self.served.url()
@@ -135,7 +130,3 @@ impl FakeBuilder<BigCommerceFake> {
 }
 
 shared_by_fakes!(BigCommerceFake, BigCommerceAnswer, "bigcommerce", items);
-
-/// Read once: a test may make thousands of fakes.
-static FIXTURES: LazyLock<Fixtures> =
-    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/bigcommerce.json")));

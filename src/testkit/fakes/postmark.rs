@@ -74,11 +74,6 @@ pub struct PostmarkFake {
 }
 
 impl PostmarkFake {
-    /// One with settings of its own.
-    pub fn builder() -> FakeBuilder<PostmarkFake> {
-        FakeBuilder::new()
-    }
-
     /// The base URL, `http://127.0.0.1:{port}`.
     pub fn url(&self) -> String {
         self.served.url()
@@ -137,7 +132,3 @@ fn query(request: &wiremock::Request, name: &str) -> Option<String> {
 }
 
 shared_by_fakes!(PostmarkFake, PostmarkAnswer, "postmark", messages);
-
-/// Read once: a test may make thousands of fakes.
-static FIXTURES: LazyLock<Fixtures> =
-    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/postmark.json")));

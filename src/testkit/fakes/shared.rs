@@ -1,11 +1,20 @@
-//! The methods that every fake and its builder have, written once.
+//! The methods that every fake and its builder have, and its fixtures, written once.
 //!
 //! A macro and not a generic type: what a test holds is a `StripeFake`, with all its methods on one page.
 
 /// For a fake with the fields `served` and `machine`, whose builder has a method `machine`.
 macro_rules! shared_by_fakes {
     ($fake:ident, $answer:ident, $name:literal, $held:ident) => {
+        /// Read once: a test may make thousands of fakes.
+        static FIXTURES: LazyLock<Fixtures> =
+            LazyLock::new(|| Fixtures::parse(include_str!(concat!("../fixtures/", $name, ".json"))));
+
         impl $fake {
+            /// One with settings of its own.
+            pub fn builder() -> FakeBuilder<$fake> {
+                FakeBuilder::new()
+            }
+
             /// Starts one on the system's clock, with nothing going wrong and without any lag or limit.
             ///
             /// # Panics

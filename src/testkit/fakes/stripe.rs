@@ -84,11 +84,6 @@ pub struct StripeFake {
 }
 
 impl StripeFake {
-    /// One with settings of its own.
-    pub fn builder() -> FakeBuilder<StripeFake> {
-        FakeBuilder::new()
-    }
-
     /// The base URL, `http://127.0.0.1:{port}`, without `/v1`.
     pub fn url(&self) -> String {
         self.served.url()
@@ -123,7 +118,3 @@ impl FakeBuilder<StripeFake> {
 }
 
 shared_by_fakes!(StripeFake, StripeAnswer, "stripe", objects);
-
-/// Read once: a test may make thousands of fakes.
-static FIXTURES: LazyLock<Fixtures> =
-    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/stripe.json")));

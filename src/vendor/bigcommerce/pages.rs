@@ -5,10 +5,10 @@ use url::form_urlencoded;
 
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, number, object, with, with_query};
+use crate::vendor::pages::{NO_LIST, NextPage, number_of, object, with_parameter, with_query};
 
 /// A V3 list tells in `meta` which page it is and how many there are, or by which query the next one is asked for
-/// (developer.bigcommerce.com, "REST pagination"). A V2 list is a bare array, without a word on what is behind it.
+/// (developer.bigcommerce.com, "REST pagination"). A V2 list is a bare array, without a word on what comes after it.
 pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     if route.starts_with("/v2/") {
         return next_v2(asked, answer);
@@ -24,7 +24,7 @@ pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     }
     let Some(pagination) = list.pointer("/meta/pagination") else {
         // Some lists are never parted. One that a page was asked of is.
-        return if number(asked, "page").is_some() { Err(NO_LIST.into()) } else { Ok(None) };
+        return if number_of(asked, "page").is_some() { Err(NO_LIST.into()) } else { Ok(None) };
     };
     if let Some(query) = linked(pagination) {
         return Ok(Some(with_query(&asked.url, &query)));
@@ -33,7 +33,7 @@ pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     // One reference page writes the total without its s.
     let pages = member("total_pages").or_else(|| member("total_page")).ok_or(NO_LIST)?;
     let page = member("current_page").ok_or(NO_LIST)?;
-    Ok((page < pages).then(|| with(asked, "page", &page.saturating_add(1).to_string())))
+    Ok((page < pages).then(|| with_parameter(asked, "page", &page.saturating_add(1).to_string())))
 }
 
 /// Until a page is empty, or 204. It costs one request more. A page that is shorter than asked for is not the last for
@@ -41,8 +41,8 @@ pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
 fn next_v2(asked: &Request, answer: &Answer) -> NextPage {
     let list = answer.json().ok_or(NO_LIST)?;
     let is_empty = list.as_array().ok_or(NO_LIST)?.is_empty();
-    let page = number(asked, "page").unwrap_or(1);
-    Ok((!is_empty).then(|| with(asked, "page", &page.saturating_add(1).to_string())))
+    let page = number_of(asked, "page").unwrap_or(1);
+    Ok((!is_empty).then(|| with_parameter(asked, "page", &page.saturating_add(1).to_string())))
 }
 
 /// The query of the next page, where the answer has it: `?page=2&limit=50`.

@@ -99,7 +99,11 @@ fn a_page_for_a_browser_is_no_list() {
 
 #[test]
 fn a_parameter_takes_the_place_of_those_of_its_name() {
-    let url = with(&asked("https://api.test/items?after=a&expand%5B%5D=x%26y&after=b"), "after", "c d");
+    let url =
+        with_parameter(&asked("https://api.test/items?after=a&expand%5B%5D=x%26y&after=b"), "after", "c d");
     assert_eq!(url.as_str(), "https://api.test/items?expand%5B%5D=x%26y&after=c+d");
-    assert_eq!(with(&asked("https://api.test/items"), "page", "2").as_str(), "https://api.test/items?page=2");
+    assert_eq!(
+        with_parameter(&asked("https://api.test/items"), "page", "2").as_str(),
+        "https://api.test/items?page=2"
+    );
 }

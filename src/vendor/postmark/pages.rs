@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, number, object, with};
+use crate::vendor::pages::{NO_LIST, NextPage, number_of, object, with_parameter};
 
 /// A list takes `count` and `offset`, and tells how many there are in all (postmarkapp.com/developer/api/messages-api).
-/// The next page begins behind what this one shows, and not behind what was asked for: a page that is shorter than that
+/// The next page begins after what this one shows, and not after what was asked for: a page that is shorter than that
 /// leaves nothing out.
 ///
 /// Some lists are given whole, with a total or without.
@@ -18,14 +18,14 @@ pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {
     }
     let shown = list.as_object().into_iter().flatten().find_map(|(_, member)| member.as_array());
     let shown = shown.ok_or(NO_LIST)?.len() as u64;
-    let offset = number(asked, "offset");
+    let offset = number_of(asked, "offset");
     let Some(total) = list.get("TotalCount").and_then(Value::as_u64) else {
         return if offset.is_some() { Err(NO_LIST.into()) } else { Ok(None) };
     };
     let next = offset.unwrap_or(0).saturating_add(shown);
     match (next < total, shown > 0 && offset.is_some()) {
         (false, _) => Ok(None),
-        (true, true) => Ok(Some(with(asked, "offset", &next.to_string()))),
+        (true, true) => Ok(Some(with_parameter(asked, "offset", &next.to_string()))),
         (true, false) => Err(SHORT.into()),
     }
 }

@@ -22,6 +22,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::request::Request;
+use crate::vendor::pages::with_parameter;
 use crate::vendor::rules::{has_content_type, reconciled};
 use crate::vendor::{BaseUrl, CLOCK_SKEW, Finding, Subject};
 
@@ -150,9 +151,7 @@ fn next_page(asked: &Request, last_id: &str) -> Finding {
     if page > PAGES_MAX {
         return Finding::CannotTell;
     }
-    let mut next = asked.clone();
-    let kept: Vec<_> = asked.url.query_pairs().filter(|(name, _)| name != "starting_after").collect();
-    next.url.query_pairs_mut().clear().extend_pairs(kept).append_pair("starting_after", last_id);
+    let mut next = Request { url: with_parameter(asked, "starting_after", last_id), ..asked.clone() };
     next.url.set_fragment(Some(&page.to_string()));
     Finding::Next(next)
 }

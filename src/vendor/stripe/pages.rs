@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, object, text, with};
+use crate::vendor::pages::{NO_LIST, NextPage, object, parameter, with_parameter};
 
-/// A v1 list says whether there is more, and goes on behind its last object: `starting_after`, or before its first if
+/// A v1 list says whether there is more, and goes on after its last object: `starting_after`, or before its first if
 /// the list is read backwards with `ending_before` (docs.stripe.com/api/pagination). A search names its next page
 /// (docs.stripe.com/api/pagination/search), and a v2 list the URL of its (docs.stripe.com/api-v2-overview).
 pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {
@@ -22,13 +22,13 @@ pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {
         return Ok(None);
     }
     if let Some(Value::String(next)) = list.get("next_page") {
-        return Ok(Some(with(asked, "page", next)));
+        return Ok(Some(with_parameter(asked, "page", next)));
     }
-    let is_backwards = text(asked, "ending_before").is_some();
+    let is_backwards = parameter(asked, "ending_before").is_some();
     let (name, object) =
         if is_backwards { ("ending_before", data.first()) } else { ("starting_after", data.last()) };
     let id = object.and_then(|object| object.get("id")).and_then(Value::as_str).ok_or(NO_CURSOR)?;
-    Ok(Some(with(asked, name, id)))
+    Ok(Some(with_parameter(asked, name, id)))
 }
 
 const NO_CURSOR: &str = "it says that there is more, and has no object to go on from";

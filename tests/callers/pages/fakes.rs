@@ -99,6 +99,17 @@ fn store(quota: Option<u32>) -> (Client, steadfast::testkit::fakes::InProcess) {
     (client.build().expect("a client"), fake.transport())
 }
 
+async fn make_order(store: &Client, number: u32) {
+    let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+    store.post("/v2/orders").key(format!("order-{number}")).json(&order).send().await.expect("an order");
+}
+
+async fn make_brand(store: &Client, number: u32) {
+    let brand = json!({"name": format!("brand {number}")});
+    let call = store.post("/v3/catalog/brands").key(format!("brand-{number}")).json(&brand);
+    call.send().await.expect("a brand");
+}
+
 #[tokio::test]
 async fn bigcommerces_lists_are_whole_by_page_until_they_say_so_or_one_is_empty() {
     let (store, network) = store(None);
@@ -107,16 +118,8 @@ async fn bigcommerces_lists_are_whole_by_page_until_they_say_so_or_one_is_empty(
         assert_eq!(read(&mut store.get(path).pages(), list).await.expect("an empty list"), (vec![], pages));
     }
     for number in 0..7 {
-        let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
-        store.post("/v2/orders").key(format!("order-{number}")).json(&order).send().await.expect("an order");
-        let brand = json!({"name": format!("brand {number}")});
-        store
-            .post("/v3/catalog/brands")
-            .key(format!("brand-{number}"))
-            .json(&brand)
-            .send()
-            .await
-            .expect("a brand");
+        make_order(&store, number).await;
+        make_brand(&store, number).await;
     }
     for (path, list) in [("/v2/orders", ""), ("/v3/catalog/brands", "/data")] {
         network.plan().when(path, http::Method::GET, Fault::DropAfterApply);
@@ -128,8 +131,7 @@ async fn bigcommerces_lists_are_whole_by_page_until_they_say_so_or_one_is_empty(
     }
     // The store gives fewer than the limit asks for.
     for number in 7..260 {
-        let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
-        store.post("/v2/orders").key(format!("order-{number}")).json(&order).send().await.expect("an order");
+        make_order(&store, number).await;
     }
     let mut pages = store.get("/v2/orders").query(&[("limit", "1000")]).pages();
     let (seen, count) = read(&mut pages, "").await.expect("pages");
@@ -140,14 +142,7 @@ async fn bigcommerces_lists_are_whole_by_page_until_they_say_so_or_one_is_empty(
 async fn each_page_waits_for_the_quota_of_the_store() {
     let (store, _) = store(Some(10));
     for number in 0..8 {
-        let brand = json!({"name": format!("brand {number}")});
-        store
-            .post("/v3/catalog/brands")
-            .key(format!("brand-{number}"))
-            .json(&brand)
-            .send()
-            .await
-            .expect("a brand");
+        make_brand(&store, number).await;
     }
     let mut pages = store.get("/v3/catalog/brands").query(&[("limit", "1")]).pages();
     let (seen, count) = read(&mut pages, "/data").await.expect("pages");
