@@ -7,38 +7,36 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained, Policy, Reason};
 
+use super::rig::{Rig, plain, secs, until};
 use super::vendor::Acme;
-use super::{Bench, plain, secs};
 
-pub async fn drop_in_flight(bench: &Bench) {
-    let charge = bench.charge();
+pub async fn drop_in_flight(rig: &Rig) {
+    let charge = rig.charge();
     let task = tokio::spawn(async move { charge.send().await });
-    let before = bench.charges_sent();
-    while bench.charges_sent() == before {
-        tokio::task::yield_now().await;
-    }
+    let before = rig.charges_sent();
+    until(|| rig.charges_sent() > before).await;
     task.abort();
     assert!(task.await.is_err_and(|error| error.is_cancelled()));
 }
 
 #[tokio::test]
 async fn a_keyed_call_dropped_in_flight_leaves_a_record_in_progress() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
     let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
     let id = OperationId::new(scope, Key::new("order-42/charge").expect("a key"));
-    let record = bench.store.get(&id).await.expect("a store").expect("a record");
+    let record = rig.store.get(&id).await.expect("a store").expect("a record");
     assert!(matches!(record.state, State::InProgress { .. }));
-    let error = bench.charge().send().await.expect_err("its lease has not run out");
+    let error = rig.charge().send().await.expect_err("its lease has not run out");
     assert!(error.is_in_progress());
 }
 
 #[tokio::test]
 async fn an_expired_lease_is_no_licence_to_send() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
-    let heir = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
+    let heir = rig.another_process(Acme::new(), ScriptedTransport::new().status(200));
     let error = heir.charge().send().await.expect_err("it may have been sent");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!(heir.charges_sent(), 0);
@@ -47,23 +45,23 @@ async fn an_expired_lease_is_no_licence_to_send() {
 #[tokio::test]
 async fn an_expired_lease_inside_the_replay_window_is_resent_under_the_same_key() {
     let vendor = Acme::replaying(secs(86_400));
-    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
-    let heir = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
+    let heir = rig.another_process(vendor, ScriptedTransport::new().status(200));
     heir.charge().send().await.expect("the vendor replays or does it now");
-    let (first, second) = (&bench.transport.requests()[0], &heir.transport.requests()[0]);
+    let (first, second) = (&rig.network.requests()[0], &heir.network.requests()[0]);
     assert_eq!(first.headers["acme-key"], second.headers["acme-key"]);
     assert_eq!(first.body, second.body);
 }
 
 #[tokio::test]
 async fn an_expired_lease_with_a_look_up_is_looked_up_before_anything_is_sent() {
-    let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
+    let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
     let transport = ScriptedTransport::new().json(200, serde_json::json!([{"id": "ch_1"}]));
-    let heir = bench.another_process(Acme::searchable(), transport);
+    let heir = rig.another_process(Acme::searchable(), transport);
     assert_eq!(heir.charge().send().await.expect("found").obtained(), Obtained::Reconciled);
     assert_eq!(heir.charges_sent(), 0);
 }
@@ -75,21 +73,21 @@ async fn a_dropped_call_gives_back_every_permit() {
     breaker.probes = 1;
     let policy = plain().breaker(breaker).concurrency(1);
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).hang().status(200);
-    let bench = Bench::with(Acme::new(), transport, policy);
+    let rig = Rig::with(Acme::new(), transport, policy);
     let once = steadfast::policy::Backoff::none();
-    bench.client.get("/x").backoff(once).send().await.expect_err("trips the breaker");
-    bench.clock.advance(secs(2));
-    drop_in_flight(&bench).await;
-    bench.client.get("/x").send().await.expect("the probe's place and the permit are free again");
+    rig.client.get("/x").backoff(once).send().await.expect_err("trips the breaker");
+    rig.clock.advance(secs(2));
+    drop_in_flight(&rig).await;
+    rig.client.get("/x").send().await.expect("the probe's place and the permit are free again");
 }
 
 #[tokio::test]
 async fn a_panic_in_a_callback_gives_back_every_permit() {
     let policy = plain().concurrency(1);
     let transport = ScriptedTransport::new().always_with(|_| panic!("a callback's own fault"));
-    let bench = Bench::with(Acme::new(), transport, policy);
-    let client = bench.client.clone();
+    let rig = Rig::with(Acme::new(), transport, policy);
+    let client = rig.client.clone();
     let panicked = tokio::spawn(async move { client.get("/x").send().await }).await;
     assert!(panicked.is_err_and(|error| error.is_panic()));
-    assert_eq!(bench.client.gates().under_way(), Some(0));
+    assert_eq!(rig.client.gates().under_way(), Some(0));
 }

@@ -4,42 +4,43 @@ use steadfast::clock::{Clock as _, Instant};
 use steadfast::policy::{BreakerConfig, BreakerState, RateConfig};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Effect, Gate, Obtained, Policy};
+use steadfast::{Effect, Gate, Obtained, Policy};
 
+use super::one_retry;
+use super::rig::{Rig, ms, plain, secs, until};
 use super::vendor::Acme;
 use super::watched::Watched;
-use super::{Bench, ms, one_retry, plain, secs};
 
 #[tokio::test]
 async fn a_refusal_before_the_first_attempt_writes_nothing() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    bench.client.gates().engage_kill_switch();
-    let error = bench.charge().send().await.expect_err("switched off");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    rig.client.gates().engage_kill_switch();
+    let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::None));
-    assert_eq!(bench.charges_sent(), 0);
-    bench.client.gates().release_kill_switch();
-    let reply = bench.charge().send().await.expect("the key was never claimed");
+    assert_eq!(rig.charges_sent(), 0);
+    rig.client.gates().release_kill_switch();
+    let reply = rig.charge().send().await.expect("the key was never claimed");
     assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
 }
 
 #[tokio::test]
 async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    bench.charge().send().await.expect("a reply");
-    bench.client.gates().engage_kill_switch();
-    assert_eq!(bench.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    rig.charge().send().await.expect("a reply");
+    rig.client.gates().engage_kill_switch();
+    assert_eq!(rig.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
 }
 
 #[tokio::test]
 async fn an_open_circuit_refuses_with_the_time_to_come_back() {
     let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-    let bench = Bench::with(Acme::new(), transport, policy);
+    let rig = Rig::with(Acme::new(), transport, policy);
     for _ in 0..5 {
-        let sent = bench.client.get("/x").backoff(steadfast::policy::Backoff::none()).send().await;
+        let sent = rig.client.get("/x").backoff(steadfast::policy::Backoff::none()).send().await;
         assert!(!sent.expect_err("nothing connects").is_circuit_open());
     }
-    let error = bench
+    let error = rig
         .client
         .get("/x")
         .backoff(steadfast::policy::Backoff::none())
@@ -48,7 +49,7 @@ async fn an_open_circuit_refuses_with_the_time_to_come_back() {
         .expect_err("five in a row");
     assert!(error.is_circuit_open());
     assert!(error.retry_at().is_some());
-    assert_eq!(bench.transport.requests().len(), 5);
+    assert_eq!(rig.network.requests().len(), 5);
 }
 
 /// The policy gives an attempt all of the call's time, of which the claim takes a part.
@@ -57,20 +58,14 @@ async fn a_vendor_that_hangs_has_failed_also_where_the_claim_took_of_its_time() 
     for (deadline, has_failed) in [(secs(30), true), (secs(29), false)] {
         let mut policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
         policy.timeout.total = policy.timeout.attempt;
-        let (clock, transport) = (TestClock::auto(), ScriptedTransport::new());
-        let _script = transport.clone().status(200).after(secs(600), &clock);
+        let clock = TestClock::auto();
         let slow = Watched { claim_takes: Some((clock.clone(), secs(5))), ..Watched::default() };
-        let client = Client::builder(Acme::new())
-            .policy(policy)
-            .transport(transport.clone())
-            .clock(clock.clone())
-            .store(slow)
-            .build()
-            .expect("a client");
-        let error = client.post("/charges").key("order-42").deadline(deadline).send().await;
+        let network = ScriptedTransport::new().status(200).after(secs(600), &clock);
+        let rig = Rig::of(Acme::new()).policy(policy).network(network).clock(&clock).store(slow).build();
+        let error = rig.client.post("/charges").key("order-42").deadline(deadline).send().await;
         assert!(error.expect_err("no answer").is_timeout());
-        assert_eq!((clock.now().since(Instant::ORIGIN), transport.requests().len()), (deadline, 1));
-        let circuit = client.gates().breaker_state(clock.now()).expect("one");
+        assert_eq!((clock.now().since(Instant::ORIGIN), rig.network.requests().len()), (deadline, 1));
+        let circuit = rig.client.gates().breaker_state(clock.now()).expect("one");
         assert_eq!(circuit != BreakerState::Closed, has_failed, "{deadline:?}");
     }
 }
@@ -80,45 +75,42 @@ async fn an_open_circuit_in_the_middle_of_a_call_is_waited_for() {
     let mut breaker = Policy::background().breaker.expect("the preset has one");
     breaker.consecutive_failures = Some(1);
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
-    let bench = Bench::with(Acme::new(), transport, one_retry().breaker(breaker));
-    let reply = bench.charge().send().await.expect("the probe succeeds");
+    let rig = Rig::with(Acme::new(), transport, one_retry().breaker(breaker));
+    let reply = rig.charge().send().await.expect("the probe succeeds");
     assert_eq!(reply.attempts(), 2, "waiting for the circuit costs no rung");
 }
 
 #[tokio::test]
 async fn refusals_by_the_vendor_prove_life_and_never_open_the_circuit() {
     let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));
-    let bench =
-        Bench::with(Acme::new(), (0..20).fold(ScriptedTransport::new(), |t, _| t.status(404)), policy);
+    let rig = Rig::with(Acme::new(), (0..20).fold(ScriptedTransport::new(), |t, _| t.status(404)), policy);
     for _ in 0..20 {
-        assert!(bench.client.get("/x").send().await.expect_err("not there").is_refused());
+        assert!(rig.client.get("/x").send().await.expect_err("not there").is_refused());
     }
 }
 
 #[tokio::test]
 async fn too_many_calls_at_once_are_refused_and_a_finished_one_makes_room() {
     let policy = plain().concurrency(1);
-    let bench = Bench::with(Acme::new(), ScriptedTransport::new().hang().status(200), policy);
-    let client = bench.client.clone();
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new().hang().status(200), policy);
+    let client = rig.client.clone();
     let first = tokio::spawn(async move { client.get("/slow").send().await });
-    while bench.transport.requests().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    let error = bench.client.get("/x").send().await.expect_err("one at a time");
+    until(|| !rig.network.requests().is_empty()).await;
+    let error = rig.client.get("/x").send().await.expect_err("one at a time");
     assert_eq!(error.gate(), Some(Gate::Concurrency));
     first.abort();
     assert!(first.await.is_err_and(|error| error.is_cancelled()));
-    bench.client.get("/x").send().await.expect("there is room again");
+    rig.client.get("/x").send().await.expect("there is room again");
 }
 
 #[tokio::test]
 async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
     let policy = plain().rate(RateConfig::new(1, secs(1))).admission_wait(secs(5));
-    let bench = Bench::with(Acme::new(), ScriptedTransport::new().status(200).status(200), policy);
-    bench.client.get("/x").send().await.expect("the first");
-    bench.client.get("/x").send().await.expect("the second, a second later");
-    assert_eq!(bench.clock.slept().len(), 1);
-    let refused = Bench::with(
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new().status(200).status(200), policy);
+    rig.client.get("/x").send().await.expect("the first");
+    rig.client.get("/x").send().await.expect("the second, a second later");
+    assert_eq!(rig.clock.slept().len(), 1);
+    let refused = Rig::with(
         Acme::new(),
         ScriptedTransport::new().status(200).status(200),
         plain().rate(RateConfig::new(1, secs(1))),
@@ -131,9 +123,9 @@ async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
 #[tokio::test]
 async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
     let policy = plain().concurrency(1).admission_wait(secs(60));
-    let bench = Bench::with(Acme::new(), ScriptedTransport::new(), policy);
-    let _shared = bench.transport.clone().status(200).after(secs(2), &bench.clock).status(200);
-    let (first, second) = (bench.client.get("/slow").send(), bench.client.get("/x").send());
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new(), policy);
+    let _shared = rig.network.clone().status(200).after(secs(2), &rig.clock).status(200);
+    let (first, second) = (rig.client.get("/slow").send(), rig.client.get("/x").send());
     let (first, second) = tokio::join!(first, second);
     assert_eq!(first.expect("the slow one").waited(), secs(0));
     let waited = second.expect("after the slow one").waited();
@@ -143,8 +135,8 @@ async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
 #[tokio::test]
 async fn nothing_waits_for_an_operator() {
     let policy = plain().admission_wait(secs(60));
-    let bench = Bench::with(Acme::new(), ScriptedTransport::new().status(200), policy);
-    bench.client.gates().engage_kill_switch();
-    let error = bench.charge().send().await.expect_err("switched off");
-    assert_eq!((error.gate(), bench.clock.slept().len()), (Some(Gate::KillSwitch), 0));
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new().status(200), policy);
+    rig.client.gates().engage_kill_switch();
+    let error = rig.charge().send().await.expect_err("switched off");
+    assert_eq!((error.gate(), rig.clock.slept().len()), (Some(Gate::KillSwitch), 0));
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast::Obtained;
 use steadfast::store::Memory;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Obtained};
 
+use super::rig::{Rig, ms, plain, secs, until};
 use super::vendor::Acme;
 use super::watched::Watched;
-use super::{Bench, ms, plain, secs};
 
 #[tokio::test]
 async fn whoever_learns_of_a_renewal_when_it_is_over_does_not_send() {
@@ -23,24 +23,15 @@ async fn whoever_learns_of_a_renewal_when_it_is_over_does_not_send() {
     // No write is waited for beyond the call's time: here there is time for all of it.
     let mut patient = plain();
     patient.timeout.total = secs(7_200);
-    let client = Client::builder(vendor.clone())
-        .policy(patient)
-        .transport(transport.clone())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(late)
-        .namespace("test")
-        .build()
-        .expect("a client");
-    let first = Bench { client, transport, clock: clock.clone(), store };
+    let client = Rig::of(vendor.clone()).policy(patient).network(transport.clone()).clock(&clock);
+    let client = client.store(late).client();
+    let first = Rig { client, network: transport, clock: clock.clone(), store };
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     clock.until_sleeping(1).await;
     // The backoff is over; the renewal before the second send is made, and its reply is on its way.
     clock.advance(ms(500));
-    while clock.sleeping() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| clock.sleeping() > 0).await;
     clock.advance(secs(1_800));
     let absent = serde_json::json!([]);
     let other = first.another_process(vendor, ScriptedTransport::new().json(200, absent).status(200));

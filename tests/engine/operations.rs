@@ -4,52 +4,47 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use steadfast::operation::record::State;
-use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained};
 
+use super::id;
+use super::rig::{Rig, secs, until};
 use super::vendor::Acme;
 use super::watched::Watched;
-use super::{Bench, secs};
-
-fn id() -> OperationId {
-    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
-    OperationId::new(scope, Key::new("order-42/charge").expect("a key"))
-}
 
 #[tokio::test]
 async fn a_settled_operation_is_replayed_as_first_received_and_not_sent() {
     let transport =
         ScriptedTransport::new().json(200, serde_json::json!({"id": "ch_1"})).header("x-request-id", "r1");
-    let bench = Bench::new(Acme::new(), transport);
-    let first = bench.charge().send().await.expect("a reply");
-    let second = bench.charge().send().await.expect("the same reply");
+    let rig = Rig::new(Acme::new(), transport);
+    let first = rig.charge().send().await.expect("a reply");
+    let second = rig.charge().send().await.expect("the same reply");
     assert_eq!((first.obtained(), second.obtained()), (Obtained::Fresh, Obtained::Replayed));
     assert_eq!(first.answer(), second.answer());
     assert_eq!(first.wire_key(), second.wire_key());
-    assert_eq!(bench.charges_sent(), 1);
+    assert_eq!(rig.charges_sent(), 1);
 }
 
 #[tokio::test]
 async fn the_same_key_with_another_body_is_refused_and_nothing_is_sent() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    bench.charge().send().await.expect("a reply");
-    let other = bench.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 9}));
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    rig.charge().send().await.expect("a reply");
+    let other = rig.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 9}));
     let error = other.send().await.expect_err("another request");
     assert!(error.is_key_reused());
     assert_eq!((error.code(), error.effect()), ("CONFLICT.idempotency.payload_mismatch", Effect::None));
-    assert_eq!(bench.charges_sent(), 1);
+    assert_eq!(rig.charges_sent(), 1);
 }
 
 #[tokio::test]
 async fn every_attempt_carries_the_same_wire_key_and_the_same_bytes() {
     let transport = ScriptedTransport::new().status(503).fail(SendErrorKind::Reset).status(500).status(200);
-    let bench = Bench::new(Acme::replaying(secs(86_400)), transport);
-    let reply = bench.charge().send().await.expect("the fourth attempt succeeds");
+    let rig = Rig::new(Acme::replaying(secs(86_400)), transport);
+    let reply = rig.charge().send().await.expect("the fourth attempt succeeds");
     assert_eq!(reply.attempts(), 4);
-    let sent = bench.transport.requests();
+    let sent = rig.network.requests();
     assert_eq!(sent.len(), 4);
     for request in &sent {
         assert_eq!(request.headers.get("acme-key"), sent[0].headers.get("acme-key"));
@@ -61,8 +56,8 @@ async fn every_attempt_carries_the_same_wire_key_and_the_same_bytes() {
 
 #[tokio::test]
 async fn two_processes_that_share_an_account_derive_the_same_wire_key() {
-    let first = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    let second = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    let first = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    let second = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     let (a, b) = (first.charge().send().await.expect("ok"), second.charge().send().await.expect("ok"));
     assert_eq!(a.wire_key(), b.wire_key(), "a lost record still yields the same wire key");
 }
@@ -70,40 +65,40 @@ async fn two_processes_that_share_an_account_derive_the_same_wire_key() {
 #[tokio::test]
 async fn a_refusal_is_final_and_repeats_itself() {
     let transport = ScriptedTransport::new().json(402, serde_json::json!({"error": "declined"}));
-    let bench = Bench::new(Acme::new(), transport);
+    let rig = Rig::new(Acme::new(), transport);
     for _ in 0..2 {
-        let error = bench.charge().send().await.expect_err("declined");
+        let error = rig.charge().send().await.expect_err("declined");
         assert!(error.is_refused());
         assert_eq!(error.effect(), Effect::None);
         assert_eq!(error.answer().map(|answer| answer.body.clone()), Some(r#"{"error":"declined"}"#.into()));
     }
-    assert_eq!(bench.charges_sent(), 1);
+    assert_eq!(rig.charges_sent(), 1);
 }
 
 #[tokio::test]
 async fn refused_credentials_leave_the_key_usable() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(401).status(200));
-    let error = bench.charge().send().await.expect_err("a bad secret");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(401).status(200));
+    let error = rig.charge().send().await.expect_err("a bad secret");
     assert_eq!(error.code(), "AUTH.unauthorized");
-    bench.charge().send().await.expect("the secret was mended");
-    assert_eq!(bench.charges_sent(), 2);
+    rig.charge().send().await.expect("the secret was mended");
+    assert_eq!(rig.charges_sent(), 2);
 }
 
 #[tokio::test]
 async fn a_post_without_a_key_gets_one_that_can_be_read() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200).status(402));
-    let reply = bench.client.post("/charges").send().await.expect("a reply");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200).status(402));
+    let reply = rig.client.post("/charges").send().await.expect("a reply");
     assert!(reply.key().is_some_and(|key| key.starts_with("generated/")));
     assert!(reply.wire_key().is_some());
-    let error = bench.client.post("/charges").send().await.expect_err("declined");
+    let error = rig.client.post("/charges").send().await.expect_err("declined");
     assert!(error.key().is_some_and(|key| key.starts_with("generated/")));
-    assert_eq!(bench.charges_sent(), 2, "two calls without a key are two operations");
+    assert_eq!(rig.charges_sent(), 2, "two calls without a key are two operations");
 }
 
 #[tokio::test]
 async fn a_get_is_no_operation() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(500).status(200));
-    let reply = bench.client.get("/balance").send().await.expect("a GET is retried freely");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(500).status(200));
+    let reply = rig.client.get("/balance").send().await.expect("a GET is retried freely");
     assert_eq!((reply.key(), reply.wire_key(), reply.attempts()), (None, None, 2));
 }
 
@@ -111,33 +106,31 @@ async fn a_get_is_no_operation() {
 async fn a_replay_by_the_vendor_is_no_second_event() {
     let transport =
         ScriptedTransport::new().fail(SendErrorKind::Reset).status(200).header("acme-replayed", "true");
-    let bench = Bench::new(Acme::replaying(secs(60)), transport);
-    assert_eq!(bench.charge().send().await.expect("a reply").obtained(), Obtained::Replayed);
+    let rig = Rig::new(Acme::replaying(secs(60)), transport);
+    assert_eq!(rig.charge().send().await.expect("a reply").obtained(), Obtained::Replayed);
 }
 
 #[tokio::test]
 async fn of_two_concurrent_calls_with_one_key_one_sends() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang().status(200));
-    let first = bench.charge();
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang().status(200));
+    let first = rig.charge();
     let held = tokio::spawn(async move { first.send().await });
-    while bench.charges_sent() == 0 {
-        tokio::task::yield_now().await;
-    }
-    let error = bench.charge().send().await.expect_err("the other call holds it");
+    until(|| rig.charges_sent() > 0).await;
+    let error = rig.charge().send().await.expect_err("the other call holds it");
     assert!(error.is_in_progress());
     assert!(error.retry_at().is_some());
-    assert_eq!(bench.charges_sent(), 1);
+    assert_eq!(rig.charges_sent(), 1);
     held.abort();
 }
 
 #[tokio::test]
 async fn secrets_are_neither_stored_nor_shown() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(402));
-    let error = bench.charge().send().await.expect_err("declined");
-    let record = bench.store.get(&id()).await.expect("a store").expect("a record");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(402));
+    let error = rig.charge().send().await.expect_err("declined");
+    let record = rig.store.get(&id()).await.expect("a store").expect("a record");
     assert!(!record.request.headers.contains_key("authorization"));
-    assert!(bench.transport.requests()[0].headers.contains_key("authorization"));
-    for shown in [format!("{error:?}{error}"), format!("{record:?}"), format!("{:?}", bench.client)] {
+    assert!(rig.network.requests()[0].headers.contains_key("authorization"));
+    for shown in [format!("{error:?}{error}"), format!("{record:?}"), format!("{:?}", rig.client)] {
         assert!(!shown.contains("hush") && !shown.contains("4711"), "{shown}");
     }
 }
@@ -145,12 +138,7 @@ async fn secrets_are_neither_stored_nor_shown() {
 /// Claims, transitions and reads of one call.
 async fn cost(vendor: Acme, transport: ScriptedTransport) -> [usize; 3] {
     let store = Arc::new(Watched::default());
-    let client = steadfast::Client::builder(vendor)
-        .store(Arc::clone(&store))
-        .transport(transport)
-        .clock(steadfast::testkit::TestClock::auto())
-        .build()
-        .expect("a client");
+    let client = Rig::of(vendor).network(transport).store(Arc::clone(&store)).client();
     client.post("/charges").key("order-42/charge").send().await.expect("a reply");
     [&store.claims, &store.transitions, &store.reads].map(|count| count.load(Ordering::Relaxed))
 }
@@ -173,12 +161,8 @@ async fn cost_of_delivery(late_ms: u64) -> [usize; 2] {
     let clock = steadfast::testkit::TestClock::auto();
     let take_takes = Some((clock.clone(), std::time::Duration::from_millis(late_ms)));
     let store = Arc::new(Watched { take_takes, ..Watched::default() });
-    let client = steadfast::Client::builder(Acme::new())
-        .store(Arc::clone(&store))
-        .transport(ScriptedTransport::new().status(200))
-        .clock(clock)
-        .build()
-        .expect("a client");
+    let client = Rig::of(Acme::new()).network(ScriptedTransport::new().status(200));
+    let client = client.clock(&clock).store(Arc::clone(&store)).client();
     client.post("/charges").key("order-42/charge").enqueue().await.expect("it is on record");
     assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
     [&store.claims, &store.transitions].map(|count| count.load(Ordering::Relaxed))
@@ -195,12 +179,8 @@ async fn a_delivery_costs_a_renewal_only_where_its_take_is_not_a_moment_ago() {
 #[tokio::test]
 async fn an_arc_dyn_store_is_a_store() {
     let store: Arc<dyn Store> = Arc::new(steadfast::store::Memory::new());
-    let client = steadfast::Client::builder(Acme::new())
-        .store(Arc::clone(&store))
-        .transport(ScriptedTransport::new().status(200))
-        .namespace("test")
-        .build()
-        .expect("a client");
+    let client =
+        Rig::of(Acme::new()).network(ScriptedTransport::new().status(200)).store(Arc::clone(&store)).client();
     client.post("/charges").key("order-42/charge").send().await.expect("a reply");
     let record = store.get(&id()).await.expect("a store").expect("a record");
     assert!(matches!(record.state, State::Succeeded { reconciled: false, .. }));

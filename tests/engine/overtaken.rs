@@ -1,23 +1,19 @@
 //! A holder whose operation somebody else took, although its own clock says that its lease lasts: the wall clock
 //! was set, or the machine slept.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::policy::Timeouts;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Obtained, Policy};
 
+use super::rig::{Rig, ms, plain, secs, until};
 use super::vendor::Acme;
-use super::{Bench, ms, plain, secs};
 
 /// A clock that stands still until it is told, so that a test can act while a call waits.
-fn bench(vendor: Acme, transport: ScriptedTransport) -> Bench {
-    let clock = TestClock::new();
-    let store = Arc::default();
-    let client = Bench::client(vendor, &transport, policy(), FixedRandom::at(0.5), &clock, &store);
-    Bench { client, transport, clock, store }
+fn rig(vendor: Acme, transport: ScriptedTransport) -> Rig {
+    Rig::of(vendor).network(transport).policy(policy()).clock(&TestClock::new()).build()
 }
 
 fn policy() -> Policy {
@@ -25,9 +21,9 @@ fn policy() -> Policy {
 }
 
 /// Whoever takes over waits for so long before it looks: the last holder's request may still be on its way.
-async fn outlast_the_last_exchange(bench: &Bench) {
-    bench.clock.until_sleeping(2).await;
-    bench.clock.advance(ATTEMPT);
+async fn outlast_the_last_exchange(rig: &Rig) {
+    rig.clock.until_sleeping(2).await;
+    rig.clock.advance(ATTEMPT);
 }
 
 /// Shorter than the ladder's first step, so that the first call is still waiting then.
@@ -41,17 +37,17 @@ fn searchable() -> Acme {
 
 #[tokio::test]
 async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_other_did() {
-    let first = bench(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let first = rig(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
     first.clock.jump_wall(secs(3_600));
     let absent = serde_json::json!([]);
-    let other = first.another_process_with(
-        searchable(),
-        ScriptedTransport::new().json(200, absent).status(200),
-        policy(),
-    );
+    let other = first
+        .beside(searchable())
+        .network(ScriptedTransport::new().json(200, absent).status(200))
+        .policy(policy())
+        .build();
     let client = other.client.clone();
     let recovery = tokio::spawn(async move { client.recover(1).await });
     outlast_the_last_exchange(&first).await;
@@ -64,18 +60,16 @@ async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_
 
 #[tokio::test]
 async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
-    let first = bench(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let first = rig(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
     first.clock.jump_wall(secs(3_600));
-    let other = first.another_process_with(searchable(), ScriptedTransport::new().hang(), policy());
+    let other = first.beside(searchable()).network(ScriptedTransport::new().hang()).policy(policy()).build();
     let client = other.client.clone();
     let at_it = tokio::spawn(async move { client.recover(1).await });
     outlast_the_last_exchange(&first).await;
-    while other.look_ups_sent() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| other.look_ups_sent() > 0).await;
     first.clock.advance(ms(500));
     let error = waiting.await.expect("no panic").expect_err("it is not this call's any more");
     assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
@@ -85,7 +79,7 @@ async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
 #[tokio::test]
 async fn an_operation_that_another_ended_without_an_effect_gets_none_later_under_a_key_that_is_replayed() {
     let replaying = || Acme::replaying(secs(24 * 3_600));
-    let first = bench(replaying(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let first = rig(replaying(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;

@@ -2,47 +2,40 @@
 
 use steadfast::clock::Clock;
 use steadfast::operation::record::{Act, Action, State};
-use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, OnUnknown};
 
+use super::cancellation::drop_in_flight;
+use super::id;
+use super::rig::{Rig, ms, secs, until};
 use super::vendor::Acme;
-use super::{Bench, cancellation::drop_in_flight, ms, secs};
 
-fn id() -> OperationId {
-    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
-    OperationId::new(scope, Key::new("order-42/charge").expect("a key"))
-}
-
-async fn state(bench: &Bench) -> State {
-    bench.store.get(&id()).await.expect("a store").expect("a record").state
+async fn state(rig: &Rig) -> State {
+    rig.store.get(&id()).await.expect("a store").expect("a record").state
 }
 
 #[tokio::test]
 async fn what_a_dead_process_left_is_resent_inside_the_window_without_a_caller() {
     let vendor = Acme::replaying(secs(86_400));
-    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    let heir = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    let heir = rig.another_process(vendor, ScriptedTransport::new().status(200));
     assert_eq!(heir.client.recover(10).await.expect("a store").taken, 0, "its lease has not run out");
-    bench.clock.advance(secs(3_600));
+    rig.clock.advance(secs(3_600));
     let recovered = heir.client.recover(10).await.expect("a store");
     assert_eq!((recovered.taken, recovered.succeeded), (1, 1));
-    assert_eq!(
-        bench.transport.requests()[0].headers["acme-key"],
-        heir.transport.requests()[0].headers["acme-key"]
-    );
+    assert_eq!(rig.network.requests()[0].headers["acme-key"], heir.network.requests()[0].headers["acme-key"]);
     assert!(matches!(state(&heir).await, State::Succeeded { reconciled: false, .. }));
 }
 
 #[tokio::test]
 async fn what_a_dead_process_left_is_parked_where_nobody_can_tell() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
-    let heir = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
+    let heir = rig.another_process(Acme::new(), ScriptedTransport::new().status(200));
     let recovered = heir.client.recover(10).await.expect("a store");
     assert_eq!((recovered.taken, recovered.dead, heir.charges_sent()), (1, 1, 0));
     let record = heir.store.get(&id()).await.expect("a store").expect("a record");
@@ -51,39 +44,37 @@ async fn what_a_dead_process_left_is_parked_where_nobody_can_tell() {
 
 #[tokio::test]
 async fn what_the_caller_chose_for_an_unknown_outcome_outlives_the_caller() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
-    let charge = bench.charge().on_unknown(OnUnknown::Resend);
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
+    let charge = rig.charge().on_unknown(OnUnknown::Resend);
     let task = tokio::spawn(async move { charge.send().await });
-    while bench.charges_sent() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| rig.charges_sent() > 0).await;
     task.abort();
     assert!(task.await.is_err_and(|error| error.is_cancelled()));
-    bench.clock.advance(secs(3_600));
-    let heir = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    rig.clock.advance(secs(3_600));
+    let heir = rig.another_process(Acme::new(), ScriptedTransport::new().status(200));
     assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
 }
 
 #[tokio::test]
 async fn what_was_scheduled_is_delivered_when_it_is_due() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
-    let bench = Bench::new(Acme::new(), transport);
-    bench.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
-    assert_eq!(bench.client.recover(10).await.expect("a store").taken, 0, "not due yet");
-    bench.clock.advance(secs(1));
-    assert_eq!(bench.client.recover(10).await.expect("a store").succeeded, 1);
-    assert_eq!(bench.charge().send().await.expect("from the record").attempts(), 2);
-    assert_eq!(bench.charges_sent(), 2);
+    let rig = Rig::new(Acme::new(), transport);
+    rig.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
+    assert_eq!(rig.client.recover(10).await.expect("a store").taken, 0, "not due yet");
+    rig.clock.advance(secs(1));
+    assert_eq!(rig.client.recover(10).await.expect("a store").succeeded, 1);
+    assert_eq!(rig.charge().send().await.expect("from the record").attempts(), 2);
+    assert_eq!(rig.charges_sent(), 2);
 }
 
 #[tokio::test]
 async fn of_two_recoverers_one_sends() {
     let vendor = Acme::replaying(secs(86_400));
-    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
-    let first = bench.another_process(vendor.clone(), ScriptedTransport::new().status(200));
-    let second = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
+    let first = rig.another_process(vendor.clone(), ScriptedTransport::new().status(200));
+    let second = rig.another_process(vendor, ScriptedTransport::new().status(200));
     let (a, b) = tokio::join!(first.client.recover(10), second.client.recover(10));
     assert_eq!(a.expect("a store").taken + b.expect("a store").taken, 1);
     assert_eq!(first.charges_sent() + second.charges_sent(), 1);
@@ -93,41 +84,40 @@ async fn of_two_recoverers_one_sends() {
 async fn the_settle_time_counts_from_the_takeover_and_not_from_the_call_that_waited_for_it() {
     let mut vendor = Acme::searchable();
     vendor.settle = secs(10);
-    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
     // The call comes while the lease still runs, and waits for a gate until it has run out.
-    bench.clock.advance(bench.client.policy().timeout.attempt);
+    rig.clock.advance(rig.client.policy().timeout.attempt);
     let policy = super::plain().admission_wait(secs(60));
     let found = ScriptedTransport::new().json(200, serde_json::json!([]));
-    let heir = bench.another_process_with(vendor, found.status(200), policy);
-    heir.client.gates().hold(bench.clock.now(), secs(40));
-    let before = bench.clock.now();
+    let heir = rig.beside(vendor).network(found.status(200)).policy(policy).build();
+    heir.client.gates().hold(rig.clock.now(), secs(40));
+    let before = rig.clock.now();
     heir.charge().send().await.expect("absent, and sent");
     assert_eq!((heir.look_ups_sent(), heir.charges_sent()), (1, 1));
-    let waited = bench.clock.now().since(before);
+    let waited = rig.clock.now().since(before);
     assert!(waited >= secs(50), "40 s for the gate and 10 s from the takeover on, not {waited:?}");
 }
 
 #[tokio::test]
 async fn another_accounts_operation_is_not_sent_with_our_secret() {
     let vendor = Acme::replaying(secs(86_400));
-    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
-    drop_in_flight(&bench).await;
-    bench.clock.advance(secs(3_600));
-    let stranger =
-        bench.another_process(vendor.clone().account("other"), ScriptedTransport::new().status(200));
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&rig).await;
+    rig.clock.advance(secs(3_600));
+    let stranger = rig.another_process(vendor.clone().account("other"), ScriptedTransport::new().status(200));
     stranger.client.recover(10).await.expect("a store");
     assert_eq!(stranger.charges_sent(), 0);
-    let heir = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    let heir = rig.another_process(vendor, ScriptedTransport::new().status(200));
     assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
 }
 
 #[tokio::test]
 async fn the_log_says_what_each_attempt_met() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(429).status(200);
-    let bench = Bench::new(Acme::new(), transport);
-    bench.charge().send().await.expect("the third attempt");
-    let log = bench.store.evidence(&id()).await.expect("a store");
+    let rig = Rig::new(Acme::new(), transport);
+    rig.charge().send().await.expect("the third attempt");
+    let log = rig.store.evidence(&id()).await.expect("a store");
     let met: Vec<_> = log
         .iter()
         .map(|report| (report.number, report.status, report.verdict.as_str(), report.wait))
@@ -146,9 +136,9 @@ async fn the_log_says_what_each_attempt_met() {
 async fn a_lease_is_renewed_while_a_call_waits() {
     // The wait of 90 s outlasts the lease of an attempt and its margin.
     let transport = ScriptedTransport::new().status(429).header("retry-after", "90").status(200);
-    let bench = Bench::new(Acme::new(), transport);
-    let charge = bench.charge();
-    let other = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    let rig = Rig::new(Acme::new(), transport);
+    let charge = rig.charge();
+    let other = rig.another_process(Acme::new(), ScriptedTransport::new().status(200));
     let mut waiting = tokio::spawn(async move { charge.send().await });
     let mut taken = 0;
     while !waiting.is_finished() {
@@ -162,17 +152,17 @@ async fn a_lease_is_renewed_while_a_call_waits() {
 #[tokio::test]
 async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-    let bench = Bench::new(Acme::new(), transport);
-    assert!(bench.charge().send().await.expect_err("nothing connects").is_dead_letter());
+    let rig = Rig::new(Acme::new(), transport);
+    assert!(rig.charge().send().await.expect_err("nothing connects").is_dead_letter());
     let redrive = Act {
         action: Action::Redrive { forced: false },
         by: "ann".to_owned(),
         why: String::new(),
-        now: bench.clock.wall(),
+        now: rig.clock.wall(),
         fence: None,
     };
-    bench.store.act(&id(), redrive).await.expect("a store").expect("it is a dead letter");
-    let heir = bench.another_process(
+    rig.store.act(&id(), redrive).await.expect("a store").expect("it is a dead letter");
+    let heir = rig.another_process(
         Acme::new(),
         ScriptedTransport::new().fail(SendErrorKind::Connect).fail(SendErrorKind::Connect).status(200),
     );
@@ -183,19 +173,19 @@ async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
 #[tokio::test]
 async fn the_dispatcher_delivers_what_is_due_and_removes_what_has_expired() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
-    let bench = Bench::new(Acme::new(), transport);
-    bench.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
-    let dispatcher = bench.client.keep_recovering(secs(3_600));
+    let rig = Rig::new(Acme::new(), transport);
+    rig.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
+    let dispatcher = rig.client.keep_recovering(secs(3_600));
     let mut delivered = false;
     for _ in 0..100_000 {
         tokio::task::yield_now().await;
-        match bench.store.get(&id()).await.expect("a store").map(|record| record.state) {
+        match rig.store.get(&id()).await.expect("a store").map(|record| record.state) {
             Some(State::Succeeded { .. }) => delivered = true,
             Some(_) => {}
             None => break,
         }
     }
     assert!(delivered, "within the first hours");
-    assert_eq!(bench.store.get(&id()).await.expect("a store"), None, "7 days after it was settled");
+    assert_eq!(rig.store.get(&id()).await.expect("a store"), None, "7 days after it was settled");
     drop(dispatcher);
 }

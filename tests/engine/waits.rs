@@ -6,19 +6,17 @@ use steadfast::policy::Jitter;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
 
+use super::rig::{Rig, ms, plain, secs};
 use super::vendor::Acme;
-use super::{Bench, ms, plain, secs};
 
 #[tokio::test]
 async fn the_ladder_is_500ms_2s_5s_30s_and_then_a_dead_letter() {
-    let bench = Bench::new(
-        Acme::replaying(secs(86_400)),
-        ScriptedTransport::new().always_fail(SendErrorKind::Connect),
-    );
-    let error = bench.charge().send().await.expect_err("nothing ever connects");
-    assert_eq!(bench.clock.slept(), [ms(500), secs(2), secs(5), secs(30)]);
+    let rig =
+        Rig::new(Acme::replaying(secs(86_400)), ScriptedTransport::new().always_fail(SendErrorKind::Connect));
+    let error = rig.charge().send().await.expect_err("nothing ever connects");
+    assert_eq!(rig.clock.slept(), [ms(500), secs(2), secs(5), secs(30)]);
     assert!(error.is_dead_letter());
-    assert_eq!((error.effect(), error.attempts().len(), bench.charges_sent()), (Effect::None, 5, 5));
+    assert_eq!((error.effect(), error.attempts().len(), rig.charges_sent()), (Effect::None, 5, 5));
     assert_eq!(error.code(), "DEPENDENCY.unavailable");
     let waits: Vec<_> = error.attempts().iter().map(|attempt| attempt.wait).collect();
     assert_eq!(waits, [Some(ms(500)), Some(secs(2)), Some(secs(5)), Some(secs(30)), None]);
@@ -33,8 +31,8 @@ async fn each_wait_is_full_jitter_within_its_step() {
         let policy = plain().backoff(steadfast::Policy::background().backoff);
         assert_eq!(policy.backoff.jitter, Jitter::Full);
         let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-        let bench = Bench::random(Acme::new(), transport, policy, random);
-        let error = bench.charge().send().await.expect_err("nothing ever connects");
+        let rig = Rig::of(Acme::new()).network(transport).policy(policy).random(random).build();
+        let error = rig.charge().send().await.expect_err("nothing ever connects");
         let waits: Vec<_> = error.attempts().iter().filter_map(|attempt| attempt.wait).collect();
         assert_eq!(waits, expected);
     }
@@ -44,9 +42,9 @@ async fn each_wait_is_full_jitter_within_its_step() {
 async fn a_retry_after_is_a_floor_with_positive_jitter_only() {
     for (random, least) in [(FixedRandom::at(0.0), true), (FixedRandom::just_under_one(), false)] {
         let transport = ScriptedTransport::new().status(429).header("retry-after", "7").status(200);
-        let bench = Bench::random(Acme::new(), transport, plain(), random);
-        bench.charge().send().await.expect("the second attempt succeeds");
-        let slept = bench.clock.slept()[0];
+        let rig = Rig::of(Acme::new()).network(transport).random(random).build();
+        rig.charge().send().await.expect("the second attempt succeeds");
+        let slept = rig.clock.slept()[0];
         assert_eq!(slept == secs(7), least, "{slept:?}");
         assert!(slept >= secs(7) && slept < secs(8), "never early, and not much later: {slept:?}");
     }
@@ -55,24 +53,23 @@ async fn a_retry_after_is_a_floor_with_positive_jitter_only() {
 #[tokio::test]
 async fn a_retry_after_shorter_than_the_rung_does_not_shorten_it() {
     let transport = ScriptedTransport::new().status(429).header("retry-after", "0").status(200);
-    let bench = Bench::new(Acme::new(), transport);
-    bench.charge().send().await.expect("the second attempt succeeds");
-    assert_eq!(bench.clock.slept(), [ms(500)]);
+    let rig = Rig::new(Acme::new(), transport);
+    rig.charge().send().await.expect("the second attempt succeeds");
+    assert_eq!(rig.clock.slept(), [ms(500)]);
 }
 
 #[tokio::test]
 async fn a_retry_after_of_one_call_holds_back_all_calls_to_that_vendor() {
     let transport = ScriptedTransport::new().status(429).header("retry-after", "60").status(200).status(200);
-    let bench = Bench::with(Acme::new(), transport, plain());
-    let first =
-        bench.charge().deadline(secs(1)).send().await.expect_err("a minute is too long for one second");
+    let rig = Rig::new(Acme::new(), transport);
+    let first = rig.charge().deadline(secs(1)).send().await.expect_err("a minute is too long for one second");
     assert!(first.is_deadline());
-    let second = bench.client.get("/balance").send().await.expect_err("the vendor asked for a pause");
+    let second = rig.client.get("/balance").send().await.expect_err("the vendor asked for a pause");
     assert!(second.is_rate_limited());
     assert_eq!(second.gate().map(steadfast::Gate::name), Some("pause"));
     assert_eq!(second.effect(), Effect::None);
-    bench.clock.advance(secs(61));
-    bench.client.get("/balance").send().await.expect("the pause is over");
+    rig.clock.advance(secs(61));
+    rig.client.get("/balance").send().await.expect("the pause is over");
 }
 
 #[tokio::test]
@@ -80,36 +77,36 @@ async fn a_retry_after_over_the_cap_is_scheduled_and_holds_back_others_for_the_c
     let transport = ScriptedTransport::new().status(429).header("retry-after", "60").status(200).status(200);
     let mut policy = plain();
     policy.pause_max = secs(20);
-    let bench = Bench::random(Acme::new(), transport, policy, FixedRandom::at(0.0));
-    let error = bench.charge().send().await.expect_err("a minute is over the cap, though there is time");
+    let rig = Rig::of(Acme::new()).network(transport).policy(policy).random(FixedRandom::at(0.0)).build();
+    let error = rig.charge().send().await.expect_err("a minute is over the cap, though there is time");
     let at: std::time::SystemTime = error.retry_at().expect("a time");
-    let now: std::time::SystemTime = bench.clock.wall().into();
+    let now: std::time::SystemTime = rig.clock.wall().into();
     assert_eq!(at.duration_since(now).expect("later"), secs(60));
     assert!(error.is_rate_limited());
-    assert_eq!(bench.clock.slept(), []);
-    bench.clock.advance(ms(19_999));
-    assert!(bench.client.get("/x").send().await.expect_err("the pause").is_rate_limited());
-    bench.clock.advance(ms(1));
-    bench.client.get("/x").send().await.expect("the pause is over");
-    bench.clock.advance(ms(39_999));
-    assert!(bench.charge().send().await.expect_err("not due yet").is_in_progress());
-    bench.clock.advance(ms(1));
-    assert_eq!(bench.charge().send().await.expect("due").attempts(), 2);
+    assert_eq!(rig.clock.slept(), []);
+    rig.clock.advance(ms(19_999));
+    assert!(rig.client.get("/x").send().await.expect_err("the pause").is_rate_limited());
+    rig.clock.advance(ms(1));
+    rig.client.get("/x").send().await.expect("the pause is over");
+    rig.clock.advance(ms(39_999));
+    assert!(rig.charge().send().await.expect_err("not due yet").is_in_progress());
+    rig.clock.advance(ms(1));
+    assert_eq!(rig.charge().send().await.expect("due").attempts(), 2);
 }
 
 #[tokio::test]
 async fn a_wait_longer_than_what_is_left_is_scheduled_and_names_the_time() {
     let transport = ScriptedTransport::new().status(429).header("retry-after", "3600").status(200);
-    let bench = Bench::random(Acme::new(), transport, plain(), FixedRandom::at(0.0));
-    let error = bench.charge().send().await.expect_err("an hour is beyond the total timeout");
+    let rig = Rig::of(Acme::new()).network(transport).random(FixedRandom::at(0.0)).build();
+    let error = rig.charge().send().await.expect_err("an hour is beyond the total timeout");
     assert!(error.is_deadline());
-    assert_eq!(bench.clock.slept(), []);
+    assert_eq!(rig.clock.slept(), []);
     assert!(error.retry_at().is_some());
-    let again = bench.charge().send().await.expect_err("it is not due yet");
+    let again = rig.charge().send().await.expect_err("it is not due yet");
     assert!(again.is_in_progress() || again.is_rate_limited(), "{again}");
-    bench.clock.advance(secs(3_601));
-    let reply = bench.charge().send().await.expect("due now");
-    assert_eq!((reply.attempts(), bench.charges_sent()), (2, 2));
+    rig.clock.advance(secs(3_601));
+    let reply = rig.charge().send().await.expect("due now");
+    assert_eq!((reply.attempts(), rig.charges_sent()), (2, 2));
 }
 
 #[tokio::test]
@@ -123,14 +120,14 @@ async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
         },
     ));
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-    let bench = Bench::with(Acme::new(), transport, policy);
-    let error = bench.charge().send().await.expect_err("one retry is all there is");
+    let rig = Rig::with(Acme::new(), transport, policy);
+    let error = rig.charge().send().await.expect_err("one retry is all there is");
     assert_eq!(error.gate().map(steadfast::Gate::name), Some("budget"));
-    assert_eq!(bench.charges_sent(), 2);
+    assert_eq!(rig.charges_sent(), 2);
     assert!(!error.is_dead_letter(), "it can still be delivered: {error}");
     // Half of the last step, 30 s, with the randomness at ½: not the 2 s of the rung that it was refused at.
     let at = error.retry_at().expect("a time");
-    let now: std::time::SystemTime = bench.clock.wall().into();
+    let now: std::time::SystemTime = rig.clock.wall().into();
     assert_eq!(at.duration_since(now).expect("later"), secs(15));
 }
 
@@ -139,11 +136,11 @@ async fn what_is_answered_from_the_record_earns_no_retry() {
     let mut budget = steadfast::Policy::background().budget.expect("the preset has a budget");
     (budget.ratio, budget.burst, budget.refill_per_second) = (0.1, 0, 0.0);
     let transport = ScriptedTransport::new().status(200).fail(SendErrorKind::Connect).status(200);
-    let bench = Bench::with(Acme::new(), transport, plain().budget(budget));
+    let rig = Rig::with(Acme::new(), transport, plain().budget(budget));
     // One call that is sent, twenty that are not.
     for _ in 0..=20 {
-        bench.charge().send().await.expect("done");
+        rig.charge().send().await.expect("done");
     }
-    let error = bench.client.get("/x").send().await.expect_err("two calls do not pay for a retry");
+    let error = rig.client.get("/x").send().await.expect_err("two calls do not pay for a retry");
     assert_eq!(error.gate().map(steadfast::Gate::name), Some("budget"));
 }

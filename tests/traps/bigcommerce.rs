@@ -13,7 +13,7 @@ use steadfast::url::Url;
 use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict};
 use steadfast::{Call, Client, Effect, Error, Obtained};
 
-use super::rig::{
+use super::vendors::{
     Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order, plain,
     promise_holds, secs,
 };

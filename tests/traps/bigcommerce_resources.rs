@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use steadfast::testkit::Fault;
 use steadfast::{Call, Client};
 
-use super::rig::{
+use super::vendors::{
     FRESH, NOBODY_KNOWS, RECONCILED, bigcommerce, bigcommerce_lagging, ending, order, promise_holds,
 };
 

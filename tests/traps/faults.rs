@@ -5,7 +5,7 @@ use steadfast::Call;
 use steadfast::testkit::fakes::Ledger;
 use steadfast::testkit::{Fault, FaultPlan, WaitForm};
 
-use super::rig::{
+use super::vendors::{
     Ending, FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Rig, bigcommerce, charge, ending, ms,
     order, postmark, promise_holds, receipt, secs, stripe,
 };

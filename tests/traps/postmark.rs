@@ -7,8 +7,8 @@ use steadfast::testkit::{Fault, TestClock};
 use steadfast::vendor::Postmark;
 use steadfast::{Call, Client, Effect, Obtained, OnUnknown};
 
-use super::rig::{
-    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, ending, message, ms, plain, postmark, postmark_at,
+use super::vendors::{
+    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, Tap, ending, message, ms, plain, postmark, postmark_at,
     postmark_lagging, promise_holds, receipt, secs,
 };
 
@@ -54,7 +54,7 @@ async fn fact_1_every_way_to_send_is_found_again_after_a_lost_answer() {
 #[tokio::test]
 async fn fact_1_the_test_token_sends_nothing() {
     let (rig, fake) = postmark().await;
-    let rig = rig.another_process(Postmark::new("POSTMARK_API_TEST").base_url(fake.url()));
+    let rig = rig.another_process(Postmark::new("POSTMARK_API_TEST").base_url(fake.url()), Tap::new());
     receipt(&rig.client, "order-42").send().await.expect("validated");
     assert_eq!(rig.sent(&Method::POST)[0].headers["x-postmark-server-token"], "POSTMARK_API_TEST");
     assert_eq!(fake.ledger().count(), 0);
@@ -148,7 +148,7 @@ async fn fact_4_the_search_is_asked_as_it_must_be() {
 #[tokio::test]
 async fn fact_4_a_miss_is_never_proof() {
     let (rig, fake) = postmark().await;
-    let rig = rig.another_process(postmark_at(&fake).settle_time(secs(20)));
+    let rig = rig.another_process(postmark_at(&fake).settle_time(secs(20)), Tap::new());
     fake.plan().next(Fault::DropBeforeRead);
     let outcome = receipt(&rig.client, "order-42").send().await;
     assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 1, 0));
@@ -191,7 +191,7 @@ async fn fact_5_the_wrong_token_leaves_the_key_usable() {
     let wrong = Rig::new(Postmark::new("wrong").base_url(fake.url()), &clock);
     let error = receipt(&wrong.client, "order-42").send().await.expect_err("401");
     assert_eq!((error.code(), error.effect()), ("AUTH.unauthorized", Effect::None));
-    let right = wrong.another_process(Postmark::new("right").base_url(fake.url()));
+    let right = wrong.another_process(Postmark::new("right").base_url(fake.url()), Tap::new());
     let outcome = receipt(&right.client, "order-42").send().await;
     assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "mended")), (FRESH, 1));
 }

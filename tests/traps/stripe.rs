@@ -8,9 +8,9 @@ use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Effect, Error, Obtained};
 
-use super::rig::{
-    FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, charge, ending, ms, plain, promise_holds, secs, stripe,
-    stripe_at, wire_key,
+use super::vendors::{
+    FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs,
+    stripe, stripe_at, wire_key,
 };
 
 /// Fact 1: the first outcome is stored and replayed; a replay names the request it repeats.
@@ -57,11 +57,11 @@ async fn fact_2_after_a_conflict_or_a_429_the_same_key_executes() {
 #[tokio::test]
 async fn fact_2_after_a_401_the_same_key_charges_once() {
     let (rig, fake) = stripe().await;
-    let bad = rig.another_process(Stripe::new("pk_test_wrong").base_url(fake.url()));
+    let bad = rig.another_process(Stripe::new("pk_test_wrong").base_url(fake.url()), Tap::new());
     let outcome = charge(&bad.client, "order-42").send().await;
     assert_eq!(outcome.as_ref().map_err(Error::code).expect_err("refused"), "AUTH.unauthorized");
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "401"), 0);
-    let good = bad.another_process(stripe_at(&fake));
+    let good = bad.another_process(stripe_at(&fake), Tap::new());
     let outcome = charge(&good.client, "order-42").send().await;
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "mended"), 1);
 }
@@ -263,8 +263,8 @@ fn scripted(vendor: Stripe, network: &ScriptedTransport) -> Client {
 #[tokio::test]
 async fn fact_10_account_and_mode_are_part_of_the_operation() {
     let (rig, fake) = stripe().await;
-    let live = rig.another_process(Stripe::new("sk_live_1").base_url(fake.url()));
-    let named = rig.another_process(stripe_at(&fake).account("acct_9"));
+    let live = rig.another_process(Stripe::new("sk_live_1").base_url(fake.url()), Tap::new());
+    let named = rig.another_process(stripe_at(&fake).account("acct_9"), Tap::new());
     for client in [&rig.client, &live.client, &named.client] {
         let reply = charge(client, "order-42").send().await.expect("a charge");
         assert_eq!(reply.obtained(), Obtained::Fresh);
@@ -294,7 +294,7 @@ async fn fact_10_html_and_oauths_error_shape_are_no_surprise() {
 #[tokio::test]
 async fn fact_11_a_resend_is_byte_identical() {
     let (rig, fake) = stripe().await;
-    let old = rig.another_process(stripe_at(&fake).api_version("2025-08-27.basil"));
+    let old = rig.another_process(stripe_at(&fake).api_version("2025-08-27.basil"), Tap::new());
     fake.plan().next(Fault::DropAfterApply);
     let call = |client: &Client| charge(client, "order-42").header("Stripe-Account", "acct_1");
     let error = call(&old.client).deadline(ms(100)).send().await.expect_err("lost");
@@ -302,7 +302,7 @@ async fn fact_11_a_resend_is_byte_identical() {
     rig.clock.advance(secs(60));
     // A release later: another version, another secret.
     let new = Stripe::new("sk_test_rotated").base_url(fake.url()).api_version("2026-07-29.dahlia");
-    let new = old.another_process(new);
+    let new = old.another_process(new, Tap::new());
     let outcome = call(&new.client).send().await;
     assert_eq!(ending(&outcome), REPLAYED);
     let (first, second) = (&old.sent(&Method::POST)[0], &new.sent(&Method::POST)[0]);
@@ -351,7 +351,7 @@ async fn a_look_up_reads_the_list_to_its_end() {
         charge(&rig.client, &format!("other-{other}")).send().await.expect("another charge");
     }
     rig.clock.advance(secs(25 * 3600));
-    let heir = rig.another_process(stripe_at(&fake));
+    let heir = rig.another_process(stripe_at(&fake), Tap::new());
     let outcome = charge(&heir.client, "order-42").send().await;
     assert_eq!((ending(&outcome), heir.posts(), heir.gets()), (RECONCILED, 0, 2));
     for asked in heir.sent(&Method::GET) {

@@ -23,11 +23,12 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Client, Disposition, Effect, Obtained, Reason};
 
-use super::rig::{
-    FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Rig, bigcommerce, bigcommerce_at,
+use super::vendors::{
+    FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Rig, Tap, bigcommerce, bigcommerce_at,
     bigcommerce_lagging, charge, ending, ms, order, plain, postmark, postmark_lagging, promise_holds,
     receipt, secs, stripe, stripe_at,
 };
+use crate::rig::until;
 
 /// Trap: a new key per attempt.
 #[tokio::test]
@@ -105,7 +106,7 @@ async fn a_resend_is_never_serialised_anew() {
     let error = call(&rig.client, first).deadline(secs(1)).send().await.expect_err("no time to wait");
     assert!(error.is_deadline());
     rig.clock.advance(secs(6));
-    let heir = rig.another_process(bigcommerce_at(&fake));
+    let heir = rig.another_process(bigcommerce_at(&fake), Tap::new());
     let reply = call(&heir.client, other).send().await.expect("the retry");
     let (before, after) = (rig.sent(&Method::POST), heir.sent(&Method::POST));
     assert_eq!(before[0].body, after[0].body);
@@ -124,7 +125,7 @@ async fn after_stripes_window_the_key_is_not_resent_blindly() {
         let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");
         assert!(error.is_deadline());
         rig.clock.advance(secs(25 * 3600));
-        let heir = rig.another_process(stripe_at(&fake));
+        let heir = rig.another_process(stripe_at(&fake), Tap::new());
         let outcome = charge(&heir.client, "order-42").send().await;
         // Stripe has forgotten the key by now: only the list can tell, and it is asked first.
         assert_eq!(ending(&outcome), if applied { RECONCILED } else { FRESH });
@@ -138,12 +139,12 @@ async fn after_stripes_window_the_key_is_not_resent_blindly() {
 async fn after_stripes_window_without_a_look_up_the_operation_is_a_dead_letter() {
     let no_look_up = |fake: &_| stripe_at(fake).look_up_by_metadata(Vec::<String>::new());
     let (rig, fake) = stripe().await;
-    let rig = rig.another_process(no_look_up(&fake));
+    let rig = rig.another_process(no_look_up(&fake), Tap::new());
     fake.plan().next(Fault::DropAfterApply);
     let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");
     assert!(error.is_deadline());
     rig.clock.advance(secs(25 * 3600));
-    let heir = rig.another_process(no_look_up(&fake));
+    let heir = rig.another_process(no_look_up(&fake), Tap::new());
     let error = charge(&heir.client, "order-42").send().await.expect_err("past the window");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
     assert_eq!(error.code(), "UNKNOWN.effect");
@@ -158,7 +159,7 @@ async fn inside_stripes_window_the_key_is_resent_and_replayed() {
     let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");
     assert!(error.is_deadline());
     rig.clock.advance(secs(23 * 3600));
-    let heir = rig.another_process(stripe_at(&fake));
+    let heir = rig.another_process(stripe_at(&fake), Tap::new());
     let outcome = charge(&heir.client, "order-42").send().await;
     assert_eq!((ending(&outcome), heir.gets(), heir.posts()), (REPLAYED, 0, 1));
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "23 h later"), 1);
@@ -171,7 +172,7 @@ async fn backoff_burns_the_window() {
     // The ladder's first three waits are 500 ms, 2 s and 5 s: the third retry would be past 3 s.
     let short =
         stripe_at(&fake).replay_window(slack(secs(30)) + secs(3)).look_up_by_metadata(Vec::<String>::new());
-    let rig = rig.another_process(short);
+    let rig = rig.another_process(short, Tap::new());
     fake.plan().next_n(Fault::ResetAfterApply, 9);
     let outcome = charge(&rig.client, "order-42").send().await;
     assert_eq!(outcome.as_ref().err().and_then(steadfast::Error::reason), Some(Reason::Expired));
@@ -200,7 +201,7 @@ async fn an_open_breaker_burns_the_window() {
 #[tokio::test]
 async fn a_dead_letter_sent_again_after_the_window_sends_nothing() {
     let (rig, fake) = stripe().await;
-    let rig = rig.another_process(stripe_at(&fake).look_up_by_metadata(Vec::<String>::new()));
+    let rig = rig.another_process(stripe_at(&fake).look_up_by_metadata(Vec::<String>::new()), Tap::new());
     fake.plan().next(Fault::DropAfterApply).next_n(Fault::Reset, 4);
     let first = charge(&rig.client, "order-42").send().await;
     assert_eq!(first.as_ref().err().and_then(steadfast::Error::reason), Some(Reason::Exhausted));
@@ -295,7 +296,7 @@ async fn our_own_refusal_is_provably_unsent() {
     rig.client.gates().engage_kill_switch();
     let error = receipt(&rig.client, "order-42").send().await.expect_err("switched off");
     assert_eq!((error.effect(), rig.posts(), fake.ledger().count()), (Effect::None, 0, 0));
-    assert!(rig.store.is_empty(), "a refusal before the first attempt writes nothing");
+    assert_eq!(rig.records().await, 0, "a refusal before the first attempt writes nothing");
 }
 
 /// Trap: a failed lookup taken for "it did not happen".
@@ -364,7 +365,7 @@ async fn a_look_up_at_bigcommerce_is_believed_only_after_the_settle_time() {
     assert!(rig.clock.now().as_nanos() >= secs(30).as_nanos() as u64);
 
     let (rig, fake) = bigcommerce_lagging(secs(100)).await;
-    let rig = rig.another_process(bigcommerce_at(&fake).settle_time(secs(101)));
+    let rig = rig.another_process(bigcommerce_at(&fake).settle_time(secs(101)), Tap::new());
     fake.plan().next(Fault::DropAfterApply);
     let outcome = order(&rig.client, "order-42").send().await;
     assert_eq!((ending(&outcome), rig.posts()), (RECONCILED, 1), "a store that lags gets a longer one");
@@ -483,16 +484,14 @@ async fn a_call_dropped_in_mid_flight_is_carried_on_by_the_next_process() {
     fake.plan().next(Fault::HangAfterApply);
     let call = charge(&rig.client, "order-42").backoff(Backoff::none());
     let task = tokio::spawn(call.send());
-    while fake.ledger().count() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| fake.ledger().count() > 0).await;
     task.abort();
     let _ = task.await;
     let record = rig.store.get(&charge_id()).await.expect("a store").expect("a record");
     if let State::InProgress { .. } = record.state {
         rig.clock.advance(secs(120));
     }
-    let heir = rig.another_process(stripe_at(&fake));
+    let heir = rig.another_process(stripe_at(&fake), Tap::new());
     let outcome = charge(&heir.client, "order-42").send().await;
     assert_eq!(ending(&outcome), REPLAYED);
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "taken over"), 1);

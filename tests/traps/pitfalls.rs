@@ -10,46 +10,17 @@ use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::operation::record::{self, Claim, Claimed, State};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Jitter};
-use steadfast::store::{Memory, Store};
+use steadfast::store::Store as _;
 use steadfast::testkit::internals::{Breaker, Budget, Outcome};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
-use steadfast::vendor::{Postmark, Stripe, Vendor};
+use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Policy, Reason, Reply};
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+use crate::rig::{Rig, plain, secs, until};
 
 fn at(seconds: u64) -> Instant {
     Instant::ORIGIN.plus(secs(seconds))
-}
-
-fn plain() -> Policy {
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    Policy::background().backoff(ladder).without_breaker().without_budget()
-}
-
-struct Bench {
-    client: Client,
-    network: ScriptedTransport,
-    clock: TestClock,
-    store: Arc<Memory>,
-}
-
-fn bench(vendor: impl Vendor, network: ScriptedTransport, policy: Policy, clock: TestClock) -> Bench {
-    let store = Arc::new(Memory::new());
-    let client = Client::builder(vendor)
-        .policy(policy)
-        .transport(network.clone())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(Arc::clone(&store))
-        .namespace("test")
-        .build()
-        .expect("a client");
-    Bench { client, network, clock, store }
 }
 
 fn stripe() -> Stripe {
@@ -98,19 +69,19 @@ async fn clones_of_a_client_share_the_probes_of_a_half_open_circuit() {
     let config = BreakerConfig::default().consecutive_failures(1).probes(2);
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect).hang().hang();
     let once = plain().breaker(config).backoff(Backoff::none());
-    let bench = bench(stripe(), network, once, TestClock::new());
-    bench.client.get("/v1/balance").send().await.expect_err("opens the circuit");
-    bench.clock.advance(secs(2));
+    let rig = Rig::of(stripe()).policy(once).network(network).clock(&TestClock::new()).build();
+    rig.client.get("/v1/balance").send().await.expect_err("opens the circuit");
+    rig.clock.advance(secs(2));
     let tasks: Vec<_> = (0..8)
         .map(|_| {
-            let client = bench.client.clone();
+            let client = rig.client.clone();
             tokio::spawn(async move { client.get("/v1/balance").send().await })
         })
         .collect();
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(bench.network.requests().len(), 3, "the failure and two probes");
+    assert_eq!(rig.network.requests().len(), 3, "the failure and two probes");
     let refused = tasks.iter().filter(|task| task.is_finished()).count();
     assert_eq!(refused, 6);
     for task in tasks {
@@ -182,10 +153,10 @@ fn a_budgets_ratio_is_what_it_says() {
 #[tokio::test]
 async fn whether_a_resend_is_safe_is_checked_on_the_first_retry() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-    let bench = bench(Postmark::new("token"), network, plain(), TestClock::auto());
-    let call = bench.client.post("/bounces").key("k").json(&serde_json::json!({}));
+    let rig = Rig::of(Postmark::new("token")).network(network).build();
+    let call = rig.client.post("/bounces").key("k").json(&serde_json::json!({}));
     let error = call.send().await.expect_err("nobody can tell");
-    assert_eq!((error.effect(), bench.network.requests().len()), (Effect::Unknown, 1));
+    assert_eq!((error.effect(), rig.network.requests().len()), (Effect::Unknown, 1));
 }
 
 /// Retry-After fired early (dotnet/extensions#7001), an HTTP date read as zero.
@@ -193,17 +164,11 @@ async fn whether_a_resend_is_safe_is_checked_on_the_first_retry() {
 async fn a_retry_after_is_never_early_in_either_form() {
     let date = TestClock::START.plus(secs(7)).to_string();
     for (value, random) in [("7", 0.0), ("7", 0.999), (date.as_str(), 0.0), (date.as_str(), 0.999)] {
-        let clock = TestClock::auto();
         let network = ScriptedTransport::new().status(429).header("retry-after", value).status(200);
-        let client = Client::builder(stripe())
-            .policy(Policy::background().without_budget())
-            .transport(network)
-            .clock(clock.clone())
-            .random(FixedRandom::at(random))
-            .build()
-            .expect("a client");
-        charge(&client, "k").send().await.expect("the retry");
-        let slept: Duration = clock.slept().iter().sum();
+        let rig = Rig::of(stripe()).policy(Policy::background().without_budget()).network(network);
+        let rig = rig.random(FixedRandom::at(random)).build();
+        charge(&rig.client, "k").send().await.expect("the retry");
+        let slept: Duration = rig.clock.slept().iter().sum();
         assert!(slept >= secs(7) && slept < secs(8), "{value} at {random}: {slept:?}");
     }
 }
@@ -213,14 +178,14 @@ async fn a_retry_after_is_never_early_in_either_form() {
 #[tokio::test]
 async fn a_retry_after_is_capped() {
     let network = ScriptedTransport::new().status(429).header("retry-after", "31536000");
-    let bench = bench(stripe(), network, plain(), TestClock::auto());
-    let error = charge(&bench.client, "k").send().await.expect_err("too long for this call");
+    let rig = Rig::of(stripe()).network(network).build();
+    let error = charge(&rig.client, "k").send().await.expect_err("too long for this call");
     let back_at = Timestamp::from(error.retry_at().expect("a time"));
     let wait = back_at.since(TestClock::START);
     assert!(wait >= secs(31_536_000) && wait <= secs(31_536_030), "{wait:?}");
-    assert_eq!(bench.clock.slept(), [], "and it is not waited out in the caller's time");
-    let now = bench.clock.now();
-    let held_until = bench.client.gates().paused_until(now).expect("a pause");
+    assert_eq!(rig.clock.slept(), [], "and it is not waited out in the caller's time");
+    let now = rig.clock.now();
+    let held_until = rig.client.gates().paused_until(now).expect("a pause");
     assert_eq!(held_until.since(now), secs(3600));
 }
 
@@ -244,10 +209,10 @@ fn jitter_stays_within_the_cap_and_is_not_lost_there() {
 async fn a_retry_is_charged_when_it_is_scheduled() {
     let policy = plain().budget(BudgetConfig::new(0.0, 10, 0.0));
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-    let bench = bench(stripe(), network, policy, TestClock::new());
+    let rig = Rig::of(stripe()).policy(policy).network(network).clock(&TestClock::new()).build();
     let tasks: Vec<_> =
-        (0..50).map(|n| tokio::spawn(charge(&bench.client, &format!("order-{n}")).send())).collect();
-    bench.clock.until_sleeping(10).await;
+        (0..50).map(|n| tokio::spawn(charge(&rig.client, &format!("order-{n}")).send())).collect();
+    rig.clock.until_sleeping(10).await;
     let mut refused = 0;
     for task in tasks {
         for _ in 0..100 {
@@ -261,7 +226,7 @@ async fn a_retry_is_charged_when_it_is_scheduled() {
             task.abort();
         }
     }
-    assert_eq!((refused, bench.network.requests().len()), (40, 50), "ten wait, and not one has been resent");
+    assert_eq!((refused, rig.network.requests().len()), (40, 50), "ten wait, and not one has been resent");
 }
 
 /// POST retried by default (dotnet/extensions#5248, reqwest-retry).
@@ -270,9 +235,9 @@ async fn a_post_is_not_retried_by_default() {
     for first in [SendErrorKind::Reset, SendErrorKind::Timeout, SendErrorKind::Truncated] {
         for method in [Method::POST, Method::PATCH] {
             let network = ScriptedTransport::new().fail(first).status(200);
-            let bench = bench(Postmark::new("token"), network, plain(), TestClock::auto());
-            bench.client.request(method, "/bounces").send().await.expect_err("it may have been done");
-            assert_eq!(bench.network.requests().len(), 1);
+            let rig = Rig::of(Postmark::new("token")).network(network).build();
+            rig.client.request(method, "/bounces").send().await.expect_err("it may have been done");
+            assert_eq!(rig.network.requests().len(), 1);
         }
     }
 }
@@ -281,23 +246,21 @@ async fn a_post_is_not_retried_by_default() {
 #[tokio::test]
 async fn an_error_keeps_the_record_and_an_expired_lease_runs_nothing_again() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).hang().status(200);
-    let bench = bench(Postmark::new("token"), network, plain(), TestClock::new());
-    let call = |key: &str| bench.client.post("/bounces").key(key).json(&serde_json::json!({}));
+    let rig = Rig::of(Postmark::new("token")).network(network).clock(&TestClock::new()).build();
+    let call = |key: &str| rig.client.post("/bounces").key(key).json(&serde_json::json!({}));
     let error = at_once(call("lost")).await.expect_err("nobody can tell");
-    assert_eq!((error.reason(), bench.store.len()), (Some(Reason::Unknown), 1));
+    assert_eq!((error.reason(), rig.records().await), (Some(Reason::Unknown), 1));
     at_once(call("lost")).await.expect_err("it stays a dead letter");
-    assert_eq!(bench.network.requests().len(), 1);
+    assert_eq!(rig.network.requests().len(), 1);
 
     let task = tokio::spawn(call("dropped").send());
-    while bench.network.requests().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until(|| rig.network.requests().len() >= 2).await;
     task.abort();
     assert!(task.await.is_err_and(|error| error.is_cancelled()));
-    bench.clock.advance(secs(24 * 3600));
+    rig.clock.advance(secs(24 * 3600));
     let error = at_once(call("dropped")).await.expect_err("it may have been done");
     assert_eq!((error.effect(), error.reason()), (Effect::Unknown, Some(Reason::Unknown)));
-    assert_eq!(bench.network.requests().len(), 2);
+    assert_eq!(rig.network.requests().len(), 2);
 }
 
 /// A rejected duplicate that deletes the live holder's record (Powertools ts#5675).
@@ -305,21 +268,19 @@ async fn an_error_keeps_the_record_and_an_expired_lease_runs_nothing_again() {
 async fn a_rejected_duplicate_leaves_the_holders_record_alone() {
     let clock = TestClock::new();
     let network = ScriptedTransport::new().status(200).after(secs(10), &clock).status(500);
-    let bench = bench(stripe(), network, plain(), clock);
-    let holder = tokio::spawn(charge(&bench.client, "order-42").send());
-    while bench.network.requests().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    let held = bench.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
-    assert!(at_once(charge(&bench.client, "order-42")).await.expect_err("held").is_in_progress());
-    let other = bench.client.post("/v1/charges").key("order-42").form(&[("amount", "9")]);
+    let rig = Rig::of(stripe()).network(network).clock(&clock).build();
+    let holder = tokio::spawn(charge(&rig.client, "order-42").send());
+    until(|| !rig.network.requests().is_empty()).await;
+    let held = rig.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
+    assert!(at_once(charge(&rig.client, "order-42")).await.expect_err("held").is_in_progress());
+    let other = rig.client.post("/v1/charges").key("order-42").form(&[("amount", "9")]);
     assert!(at_once(other).await.expect_err("another request").is_key_reused());
-    let after = bench.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
+    let after = rig.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
     assert_eq!(held, after);
-    bench.clock.advance(secs(10));
+    rig.clock.advance(secs(10));
     assert_eq!(holder.await.expect("no panic").expect("its reply").obtained(), Obtained::Fresh);
     assert_eq!(
-        at_once(charge(&bench.client, "order-42")).await.expect("stored").obtained(),
+        at_once(charge(&rig.client, "order-42")).await.expect("stored").obtained(),
         Obtained::Replayed
     );
 }
@@ -339,8 +300,8 @@ async fn time_that_goes_backwards_panics_nothing() {
         Err(SendErrorKind::Connect)
     });
     let policy = plain().breaker(BreakerConfig::default()).budget(BudgetConfig::default());
-    let bench = bench(stripe(), network, policy, clock);
-    let error = charge(&bench.client, "k").send().await.expect_err("nothing connects");
+    let rig = Rig::of(stripe()).policy(policy).network(network).clock(&clock).build();
+    let error = charge(&rig.client, "k").send().await.expect_err("nothing connects");
     assert_eq!(error.effect(), Effect::None);
 }
 
@@ -383,14 +344,14 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
 #[tokio::test]
 async fn an_error_shows_a_timeout_and_never_repeats_its_source() {
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
-    let bench = bench(Postmark::new("token"), network, plain(), TestClock::auto());
-    let keyed = bench.client.post("/bounces").key("k").send().await.expect_err("a timeout");
-    let unkeyed = bench.client.get("/bounces").send().await.expect_err("a timeout");
+    let rig = Rig::of(Postmark::new("token")).network(network).build();
+    let keyed = rig.client.post("/bounces").key("k").send().await.expect_err("a timeout");
+    let unkeyed = rig.client.get("/bounces").send().await.expect_err("a timeout");
     assert!(keyed.is_timeout() && keyed.is_dead_letter() && unkeyed.is_timeout());
 
     let not_json = ScriptedTransport::new().status(200);
-    let bench = self::bench(stripe(), not_json, plain(), TestClock::auto());
-    let reply = charge(&bench.client, "k").send().await.expect("a reply without a body");
+    let rig = Rig::of(stripe()).network(not_json).build();
+    let reply = charge(&rig.client, "k").send().await.expect("a reply without a body");
     let error = reply.json::<serde_json::Value>().expect_err("nothing is no JSON");
     let source = error.source().expect("where it went wrong").to_string();
     assert!(!error.to_string().contains(&source), "{error} repeats {source}");

@@ -1,4 +1,4 @@
-//! A client with everything a test looks at.
+//! The fakes with a client of each, and what a test asks of how an operation ended.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,13 +7,14 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Timestamp};
-use steadfast::policy::Jitter;
-use steadfast::store::Memory;
+use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
-use steadfast::testkit::{FixedRandom, TestClock};
 use steadfast::transport::{Answer, Http, Limits, Request, SendError, Transport};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Effect, Error, Obtained, Policy, Reason, Reply};
+
+use crate::rig;
+pub use crate::rig::{ms, plain, secs};
 
 /// The real transport, with a record of what went through it.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    fn new() -> Tap {
+    pub fn new() -> Tap {
         Tap { http: Http::new(Http::CONNECT_TIMEOUT).expect("a transport"), seen: Arc::default() }
     }
 }
@@ -35,13 +36,8 @@ impl Transport for Tap {
     }
 }
 
-/// One process's client, on a clock that jumps over every wait.
-pub struct Rig {
-    pub client: Client,
-    pub clock: TestClock,
-    pub store: Arc<Memory>,
-    wire: Tap,
-}
+/// One process's client of a fake, over real sockets.
+pub type Rig = rig::Rig<Tap>;
 
 impl Rig {
     pub fn new(vendor: impl Vendor, clock: &TestClock) -> Rig {
@@ -49,31 +45,12 @@ impl Rig {
     }
 
     pub fn with(vendor: impl Vendor, clock: &TestClock, policy: Policy) -> Rig {
-        Rig::build(vendor, clock, policy, Arc::default())
-    }
-
-    /// Another process on the same store: its own gates and connections.
-    pub fn another_process(&self, vendor: impl Vendor) -> Rig {
-        Rig::build(vendor, &self.clock, plain(), Arc::clone(&self.store))
-    }
-
-    fn build(vendor: impl Vendor, clock: &TestClock, policy: Policy, store: Arc<Memory>) -> Rig {
-        let wire = Tap::new();
-        let client = Client::builder(vendor)
-            .policy(policy)
-            .transport(wire.clone())
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .store(Arc::clone(&store))
-            .namespace("test")
-            .build()
-            .expect("a client");
-        Rig { client, clock: clock.clone(), store, wire }
+        rig::Rig::of(vendor).policy(policy).network(Tap::new()).clock(clock).build()
     }
 
     /// What was sent with this method, in order.
     pub fn sent(&self, method: &Method) -> Vec<Request> {
-        let seen = self.wire.seen.lock().expect("no test panics in here");
+        let seen = self.network.seen.lock().expect("no test panics in here");
         seen.iter().filter(|request| request.method == *method).cloned().collect()
     }
 
@@ -99,13 +76,6 @@ impl Rig {
         }
         call().send().await
     }
-}
-
-/// The ladder without jitter and with room for every retry: a test sees the engine's own arithmetic.
-pub fn plain() -> Policy {
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    Policy::background().backoff(ladder).without_budget().without_breaker()
 }
 
 /// How an operation ended.
@@ -204,12 +174,4 @@ pub fn bigcommerce_at(fake: &BigCommerceFake) -> BigCommerce {
 pub fn order(client: &Client, key: &str) -> Call {
     let body = json!({"customer_id": 7, "products": [{"name": "Mug", "quantity": 1, "price_inc_tax": 10}]});
     client.post("/v2/orders").key(key).json(&body)
-}
-
-pub fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }
