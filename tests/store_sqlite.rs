@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, State, Takeover, Transition, Unheld};
-use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
+use steadfast::operation::record::{Claim, Claimed, State, Unheld};
+use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::contract;
 use steadfast::transport::{Answer, Request};
-use steadfast::{Effect, OnUnknown};
+
+#[path = "hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const KEYS: usize = 300;
@@ -167,15 +170,7 @@ async fn claim_all(store: Arc<Sqlite>) {
 async fn sweep(store: &Sqlite) {
     let now = NOW.plus(Duration::from_secs(60));
     loop {
-        let take = Takeover {
-            what: Unheld::Lapsed,
-            account: None,
-            now,
-            lease: Duration::from_secs(60),
-            attempt_max: Duration::from_secs(30),
-            vendor_clock_ms: None,
-            limit: 7,
-        };
+        let take = commands::takeover(Unheld::Lapsed, now);
         let taken = store.take(take).await.expect("works");
         if taken.is_empty() {
             return;
@@ -194,17 +189,7 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
         say("claimed", &key);
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), vec![7; 1024]);
         let to = State::Succeeded { answer, reconciled: false };
-        let transition = Transition {
-            fence: 1,
-            now: NOW,
-            attempts: 1,
-            effect: Effect::Unknown,
-            unknown_since: None,
-            look_ups: 0,
-            resends_left: 0,
-            to,
-            reports: Vec::new(),
-        };
+        let transition = commands::transition(&held, NOW, to);
         store.transition(&held, transition).await.expect("works").expect("the holder may write");
         say("settled", &key);
     }
@@ -261,21 +246,6 @@ fn id(key: &str) -> OperationId {
 }
 
 fn claim(key: &str) -> Claim {
-    let id = id(key);
-    Claim {
-        fingerprint: Fingerprint::from_bytes([1; 32]),
-        wire_key: id.wire_key().to_string(),
-        id,
-        request: Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL")),
-        now: NOW,
-        lease: Duration::from_secs(60),
-        due: None,
-        keep: Duration::from_secs(3600),
-        on_unknown: OnUnknown::Park,
-        attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: steadfast::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    }
+    let request = Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL"));
+    commands::claim(&id(key), request, NOW)
 }

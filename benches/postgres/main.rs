@@ -27,6 +27,9 @@
 #[allow(dead_code, reason = "the tests use more of it")]
 mod calls;
 mod chaos;
+#[path = "../../tests/hosts/commands.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod commands;
 mod deliver;
 mod horizon;
 #[path = "../../tests/hosts/in_memory.rs"]

@@ -6,16 +6,20 @@ use bytes::Bytes;
 
 use steadfast::transport::Answer;
 
+use steadfast::Effect;
 use steadfast::clock::Timestamp;
 use steadfast::http::{HeaderMap, Method, StatusCode};
 use steadfast::operation::record::{Claim, Claimed, Record, State, Takeover, Transition, Unheld};
-use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::transport::Request;
-use steadfast::{Effect, OnUnknown};
+
+use crate::commands;
 
 /// Longer than any test here.
 pub const LEASE: Duration = Duration::from_secs(600);
+
+const ATTEMPT: Duration = Duration::from_secs(20);
 
 pub const KEEP: Duration = Duration::from_secs(24 * 3_600);
 
@@ -32,22 +36,8 @@ pub fn claim_of(store: &dyn Store, id: &OperationId) -> Claim {
     let url = "https://vendor.test/v1/things".parse().expect("a URL");
     let mut request = Request::new(Method::POST, url);
     request.body = Bytes::from_static(b"{\"amount\":1000}");
-    Claim {
-        id: id.clone(),
-        fingerprint: Fingerprint::from_bytes([7; 32]),
-        wire_key: id.wire_key().to_string(),
-        request,
-        now: store.time(Timestamp::default()),
-        lease: LEASE,
-        due: None,
-        keep: KEEP,
-        on_unknown: OnUnknown::Park,
-        attempt_max: Duration::from_secs(20),
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    }
+    let claim = commands::claim(id, request, store.time(Timestamp::default()));
+    Claim { lease: LEASE, keep: KEEP, attempt_max: ATTEMPT, ..claim }
 }
 
 /// Claims what must be free.
@@ -65,17 +55,7 @@ pub fn step(store: &dyn Store, held: &Record, to: State) -> Transition {
         State::InProgress { .. } => State::InProgress { lease_until: now.plus(LEASE) },
         other => other,
     };
-    Transition {
-        fence: held.fence,
-        now,
-        attempts: 1,
-        effect: Effect::None,
-        unknown_since: None,
-        look_ups: 0,
-        resends_left: 0,
-        to,
-        reports: Vec::new(),
-    }
+    Transition { effect: Effect::None, ..commands::transition(held, now, to) }
 }
 
 pub fn succeed() -> State {
@@ -90,13 +70,6 @@ pub async fn settle(store: &dyn Store, held: &Record) -> Record {
 }
 
 pub fn due(store: &dyn Store, limit: usize) -> Takeover {
-    Takeover {
-        what: Unheld::Due,
-        account: Some("test/races/a".to_owned()),
-        now: store.time(Timestamp::default()),
-        lease: LEASE,
-        attempt_max: Duration::from_secs(20),
-        vendor_clock_ms: None,
-        limit,
-    }
+    let take = commands::takeover(Unheld::Due, store.time(Timestamp::default()));
+    Takeover { account: Some("test/races/a".to_owned()), lease: LEASE, attempt_max: ATTEMPT, limit, ..take }
 }

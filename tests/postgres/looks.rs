@@ -10,13 +10,13 @@ use steadfast::operation::record::{Claim, State};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::{Look, Sight, Waiting};
-use steadfast::vendor::Stripe;
 
 use super::calls::{claim_of, held, id, named, settle, step};
 use super::driven::fresh_schema;
 use super::outbox::connection;
 use super::pooler::Pooler;
 use super::server::{self, Server, soon};
+use super::stripe;
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
     let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
@@ -93,14 +93,9 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     assert!(!look(&store, &["test/races/a"]).await.waiting[0].lapsed);
 }
 
-fn client(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
-    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
-    builder.store(store).build().expect("a client")
-}
-
 /// Enqueues in one process what another one delivers, within so long.
 async fn enqueue(store: Arc<dyn Store>, network: &ScriptedTransport, limit: Duration) {
-    let client = client(store, network);
+    let client = stripe(store, network);
     let charge = client.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
     charge.enqueue().await.expect("it is recorded");
     let began = std::time::Instant::now();
@@ -117,16 +112,21 @@ fn listeners(server: &Server, schema: &str) -> String {
     ))
 }
 
+/// A process whose dispatcher looks once an hour, and listens.
+fn listening(server: &Server, schema: &str, network: &ScriptedTransport) -> (Client, Dispatcher) {
+    let client = stripe(open(server, schema), network);
+    let dispatcher = Dispatcher::over([&client]).period(Duration::from_secs(3_600)).start();
+    soon(|| if listeners(server, schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    (client, dispatcher)
+}
+
 /// The dispatcher looks once an hour: what another process enqueues it hears of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_another_process_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200);
-    let dispatching = client(open(server, &schema), &network);
-    let hour = Duration::from_secs(3_600);
-    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
-    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    let _dispatching = listening(server, &schema, &network);
     enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
 }
 
@@ -136,10 +136,7 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200);
-    let dispatching = client(open(server, &schema), &network);
-    let hour = Duration::from_secs(3_600);
-    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
-    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    let _dispatching = listening(server, &schema, &network);
     server.sql(&format!(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"steadfast_{schema}\"%'"
     ));
@@ -154,10 +151,7 @@ async fn what_sql_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200).status(200).status(200).status(200);
-    let dispatching = client(open(server, &schema), &network);
-    let hour = Duration::from_secs(3_600);
-    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
-    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    let (dispatching, _dispatcher) = listening(server, &schema, &network);
     let put = |key: &str| {
         format!(
             "SELECT {schema}.enqueue_text('stripe', 'POST', '/v1/charges', '{key}', 'amount=1000', \
@@ -199,7 +193,7 @@ async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking() {
     for url in [pooler.url(&schema), format!("{}&portable=on", server.url(&schema))] {
         let store: Arc<dyn Store> = Arc::new(super::opened(&url).expect("it opens"));
         let network = ScriptedTransport::new().status(200);
-        let dispatching = client(store, &network);
+        let dispatching = stripe(store, &network);
         let dispatcher = Dispatcher::over([&dispatching]).period(Duration::from_millis(500)).start();
         // Longer than whoever may listen needs to begin.
         for _ in 0..20 {

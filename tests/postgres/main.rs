@@ -10,6 +10,9 @@
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod calls;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod contract;
 mod copying;
 mod defaults;
@@ -29,7 +32,12 @@ mod server;
 mod tls;
 mod troubles;
 
-use steadfast::store::{Postgres, StoreError, StoreErrorKind};
+use std::sync::Arc;
+
+use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Error, Reply};
 
 /// Whether all is tried, however long it takes.
 fn is_long() -> bool {
@@ -59,4 +67,14 @@ fn told(error: &StoreError, kind: StoreErrorKind) -> String {
     }
     assert_eq!(error.kind(), kind, "{text}");
     text
+}
+
+/// A client in real time.
+fn stripe(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
+    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
+    builder.store(store).build().expect("a client")
+}
+
+async fn pay(stripe: &Client, key: &str) -> Result<Reply, Error> {
+    stripe.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
 }

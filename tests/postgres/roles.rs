@@ -8,12 +8,11 @@ use steadfast::dead_letter::{DeadLetterError, DeadLetters};
 use steadfast::outbox::tokio_postgres::{self, NoTls};
 use steadfast::store::{Postgres, SealKeys, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, contract};
-use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, Error};
+use steadfast::{Client, Effect};
 
 use super::driven::{Driven, fresh_schema};
 use super::server::{self, Server};
-use super::{is_long, opened, told};
+use super::{is_long, opened, pay, stripe, told};
 
 /// A schema with its roles, and a login for each of them: `SCHEMA_as_app` and so on.
 pub fn with_roles(server: &Server, word: &str) -> String {
@@ -62,32 +61,23 @@ async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
     told(&error, StoreErrorKind::Denied);
 }
 
-fn client(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
-    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
-    builder.store(store).build().expect("a client")
-}
-
-async fn pay(client: &Client, key: &str) -> Result<steadfast::Reply, Error> {
-    client.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_looks_and_nothing_is_sent_for_it() {
     let Some(server) = server::shared() else { return };
     let schema = with_roles(server, "reader");
     let network = ScriptedTransport::new().status(200);
     let app: Arc<dyn Store> = Arc::new(opened(&url(server, &schema, "app")).expect("it opens"));
-    pay(&client(app, &network), "order-1").await.expect("sent");
+    pay(&stripe(app, &network), "order-1").await.expect("sent");
 
     let reader: Arc<dyn Store> = Arc::new(opened(&url(server, &schema, "reader")).expect("it opens"));
     let stats = DeadLetters::new(Arc::clone(&reader)).stats().await.expect("it may look");
     assert!(format!("{stats:?}").contains("stripe"), "{stats:?}");
     let unsent = ScriptedTransport::new().status(200);
-    let error = pay(&client(Arc::clone(&reader), &unsent), "order-2").await.expect_err("it may not claim");
+    let error = pay(&stripe(Arc::clone(&reader), &unsent), "order-2").await.expect_err("it may not claim");
     assert_eq!((error.effect(), unsent.requests().len()), (Effect::None, 0), "{error:#}");
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<StoreError>());
     assert_eq!(source.map(StoreError::kind), Some(StoreErrorKind::Denied));
-    let replayed = pay(&client(reader, &unsent), "order-1").await;
+    let replayed = pay(&stripe(reader, &unsent), "order-1").await;
     assert!(unsent.requests().is_empty(), "{replayed:?}");
 }
 
@@ -106,7 +96,7 @@ async fn an_app_that_cancels_what_no_dispatcher_has_admitted_is_told_that_it_is_
     let schema = with_roles(server, "cancelled");
     let network = ScriptedTransport::new().status(200);
     let open = |role| Arc::new(opened(&url(server, &schema, role)).expect("it opens"));
-    let (app, dispatcher) = (client(open("app"), &network), client(open("dispatcher"), &network));
+    let (app, dispatcher) = (stripe(open("app"), &network), stripe(open("dispatcher"), &network));
 
     let reminder =
         |stripe: &Client| stripe.post("/v1/charges").key("order-1").after(Duration::from_secs(3_600));

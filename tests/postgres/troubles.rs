@@ -6,23 +6,14 @@ use std::time::Duration;
 use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
-use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, Error};
+use steadfast::{Effect, Error};
 
 use super::server::{Server, soon};
+use super::{pay, stripe};
 
 fn store(url: &str) -> Arc<dyn Store> {
     let builder = Postgres::builder(url).expect("a URL").wait(Duration::from_secs(10));
     Arc::new(builder.open().expect("it opens"))
-}
-
-fn client(store: &Arc<dyn Store>, network: &ScriptedTransport) -> Client {
-    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
-    builder.store(Arc::clone(store)).build().expect("a client")
-}
-
-async fn pay(client: &Client, key: &str) -> Result<steadfast::Reply, Error> {
-    client.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
 }
 
 fn ok() -> Answer {
@@ -39,7 +30,7 @@ async fn where_nothing_can_be_claimed_nothing_is_sent() {
     let Some(server) = Server::start(&[]) else { return };
     let network = ScriptedTransport::new();
     let store = store(&server.url("shop"));
-    let client = client(&store, &network);
+    let client = stripe(Arc::clone(&store), &network);
     // What can be read shows that there is no record; what cannot be read shows nothing.
     for (trouble, undone, expected, effect) in [
         (
@@ -84,7 +75,7 @@ async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
     let builder = Postgres::builder(&server.url("shop")).expect("a URL");
     let store: Arc<dyn Store> =
         Arc::new(builder.statement_timeout(Duration::from_millis(500)).open().expect("it opens"));
-    let client = client(&store, &network);
+    let client = stripe(Arc::clone(&store), &network);
     let holder = std::thread::scope(|scope| {
         let held = scope.spawn(|| {
             server.sql(
@@ -112,7 +103,7 @@ async fn calls_go_on_while_connections_are_killed_again_and_again() {
     let Some(server) = Server::start(&[]) else { return };
     let store = store(&server.url("shop"));
     let network = ScriptedTransport::new().always(ok());
-    let client = Arc::new(client(&store, &network));
+    let client = Arc::new(stripe(Arc::clone(&store), &network));
     let callers: Vec<_> = (0..16)
         .map(|caller| {
             let client = Arc::clone(&client);

@@ -22,6 +22,9 @@
 )]
 
 mod audit;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod disk;
 #[path = "../hosts/in_memory.rs"]
 mod in_memory;

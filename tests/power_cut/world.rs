@@ -14,12 +14,13 @@ use steadfast::operation::record::{
     self, Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Record, Resolution, State, Takeover,
     Transition, Unheld,
 };
-use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
+use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::{Store, StoreError};
 use steadfast::testkit::SeededRandom;
 use steadfast::transport::{Answer, Request};
-use steadfast::{AttemptReport, Effect, OnUnknown, Random, Reason, Refusal};
+use steadfast::{AttemptReport, Effect, Random, Reason, Refusal};
 
+use crate::commands;
 use crate::disk::{Disk, below};
 
 /// A caller: it makes one call at a time, on keys that nobody else uses.
@@ -285,15 +286,8 @@ impl World {
         if self.role != Role::Fickle && self.chance(12) {
             let what = if self.chance(2) { Unheld::Lapsed } else { Unheld::Due };
             let account = Some(account_path(self.name));
-            return Some(Call::Take(Takeover {
-                what,
-                account,
-                now: self.now,
-                lease: LEASE,
-                attempt_max: Duration::from_secs(30),
-                vendor_clock_ms: None,
-                limit: KEYS,
-            }));
+            let take = commands::takeover(what, self.now);
+            return Some(Call::Take(Takeover { account, lease: LEASE, limit: KEYS, ..take }));
         }
         if self.role == Role::Purger && self.chance(12) {
             return Some(Call::Purge(self.now));
@@ -338,22 +332,8 @@ impl World {
         let mut request = Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL"));
         request.headers.insert("content-type", HeaderValue::from_static("application/json"));
         request.body = self.body(body_max).into();
-        Claim {
-            id: id.clone(),
-            fingerprint: Fingerprint::from_bytes([7; 32]),
-            wire_key: id.wire_key().to_string(),
-            request,
-            now: self.now,
-            lease: LEASE,
-            due: None,
-            keep: if self.role == Role::Purger { SHORT } else { LONG },
-            on_unknown: OnUnknown::Park,
-            attempt_max: Duration::from_secs(30),
-            vendor_clock_ms: None,
-            redact: steadfast::operation::RedactedFields::NONE,
-            predecessor: None,
-            sequence: None,
-        }
+        let keep = if self.role == Role::Purger { SHORT } else { LONG };
+        Claim { lease: LEASE, keep, ..commands::claim(id, request, self.now) }
     }
 
     fn transition(&self, fence: u64, body_max: usize) -> Transition {

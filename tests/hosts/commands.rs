@@ -1,0 +1,60 @@
+//! Commands to a store. A test says what it looks at and takes the rest from here: `Claim { keep, ..claim(…) }`.
+
+use std::time::Duration;
+
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Claim, Record, State, Takeover, Transition, Unheld};
+use steadfast::operation::{Fingerprint, OperationId, RedactedFields};
+use steadfast::transport::Request;
+use steadfast::{Effect, OnUnknown};
+
+pub const LEASE: Duration = Duration::from_secs(60);
+pub const ATTEMPT: Duration = Duration::from_secs(30);
+pub const KEEP: Duration = Duration::from_secs(3_600);
+
+pub fn claim(id: &OperationId, request: Request, now: Timestamp) -> Claim {
+    Claim {
+        id: id.clone(),
+        fingerprint: Fingerprint::from_bytes([7; 32]),
+        wire_key: id.wire_key().to_string(),
+        request,
+        now,
+        lease: LEASE,
+        due: None,
+        keep: KEEP,
+        on_unknown: OnUnknown::Park,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
+        redact: RedactedFields::NONE,
+        predecessor: None,
+        sequence: None,
+    }
+}
+
+/// What the holder of that fence writes after one send, of which nobody knows the effect.
+pub fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
+    Transition {
+        fence: held.fence,
+        now,
+        attempts: 1,
+        effect: Effect::Unknown,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        to,
+        reports: Vec::new(),
+    }
+}
+
+/// Of every account, ten at most.
+pub fn takeover(what: Unheld, now: Timestamp) -> Takeover {
+    Takeover {
+        what,
+        account: None,
+        now,
+        lease: LEASE,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
+        limit: 10,
+    }
+}
