@@ -12,31 +12,24 @@ use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope, WireKey};
 use steadfast::policy::{Backoff, BreakerConfig};
 use steadfast::store::Memory;
-use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::{Answer, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{
     Attempt, Auth, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict,
 };
-use steadfast::{Call, Client, Effect, Error, Obtained, Policy};
+use steadfast::{Call, Client, Effect, Error, Obtained};
 use url::Url;
+
+#[path = "hosts/rig.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod rig;
+
+use rig::{Rig, plain};
 
 const MIB: usize = 1024 * 1024;
 
-fn policy() -> Policy {
-    Policy::background().without_breaker().without_budget()
-}
-
 fn client(network: &ScriptedTransport) -> Client {
-    with_policy(network, policy())
-}
-
-fn with_policy(network: &ScriptedTransport, policy: Policy) -> Client {
-    Client::builder(Stripe::new("sk_test_hush"))
-        .policy(policy)
-        .transport(network.clone())
-        .clock(TestClock::auto())
-        .build()
-        .expect("a client")
+    Rig::new(Stripe::new("sk_test_hush"), network.clone()).client
 }
 
 /// Whose every error about [`charge`] is.
@@ -97,7 +90,7 @@ async fn a_request_body_over_the_limit_is_refused_with_both_figures() {
     charge(&client(&network)).bytes(vec![b'a'; MIB]).send().await.expect("exactly the limit");
 
     let network = ScriptedTransport::new().status(200);
-    let small = with_policy(&network, policy().request_bytes_max(10));
+    let small = Rig::with(Stripe::new("sk_test_hush"), network.clone(), plain().request_bytes_max(10)).client;
     let error = charge(&small).send().await.expect_err("eleven bytes");
     let problem = "invalid body: 11 bytes are over the limit of 10 in limits.request_bytes_max";
     assert_eq!(error.to_string(), format!("{CHARGE}{problem}"));
@@ -122,7 +115,7 @@ async fn the_first_mistake_is_the_one_that_is_reported() {
 #[tokio::test]
 async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
     let network = ScriptedTransport::new().json(201, json!({"id": "x".repeat(200)})).status(500);
-    let client = with_policy(&network, policy().reply_bytes_max(100));
+    let client = Rig::with(Stripe::new("sk_test_hush"), network.clone(), plain().reply_bytes_max(100)).client;
     for _ in 0..3 {
         let error = charge(&client).send().await.expect_err("too large");
         assert_eq!(error.code(), "VALIDATION.reply_too_large");
@@ -148,7 +141,7 @@ async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
 #[tokio::test]
 async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
     let network = ScriptedTransport::new().json(200, json!({"id": "x".repeat(200)}));
-    let client = with_policy(&network, policy().reply_bytes_max(100));
+    let client = Rig::with(Stripe::new("sk_test_hush"), network.clone(), plain().reply_bytes_max(100)).client;
     let error = client.get("/v1/balance").send().await.expect_err("too large");
     assert_eq!(error.code(), "VALIDATION.reply_too_large");
 }
@@ -323,7 +316,7 @@ impl Vendor for Clumsy {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ClumsyTransport(Broken);
 
 impl Transport for ClumsyTransport {
@@ -352,13 +345,9 @@ async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
     for broken in [Stamp, Authorize, Classify, LookUp, Transport] {
         let store = Arc::new(Memory::new());
         let clumsy = Clumsy { broken, base: Url::parse("http://127.0.0.1:1").expect("a url") };
-        let client = Client::builder(clumsy)
-            .policy(policy().concurrency(1).breaker(BreakerConfig::default().probes(1)))
-            .transport(ClumsyTransport(broken))
-            .clock(TestClock::auto())
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
+        let policy = plain().concurrency(1).breaker(BreakerConfig::default().probes(1));
+        let setup = Rig::of(clumsy).policy(policy).network(ClumsyTransport(broken));
+        let client = setup.store(Arc::clone(&store)).client();
         let call = client.post("/broken").key("k").backoff(Backoff::none());
         let panicked = tokio::spawn(call.send()).await;
         assert!(panicked.is_err_and(|error| error.is_panic()), "{broken:?}");
@@ -377,19 +366,14 @@ async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
 /// A panic that hits the one probe of a half-open circuit does not wedge it.
 #[tokio::test]
 async fn a_panic_in_a_probe_gives_its_place_back() {
-    let clock = TestClock::auto();
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     let network = network.always_with(|request| match request.url.path() {
         "/broken" => panic!("the user's own fault"),
         _ => Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "{}")),
     });
     let breaker = BreakerConfig::default().consecutive_failures(1).probes(1);
-    let client = Client::builder(Stripe::new("sk_test_1"))
-        .policy(policy().breaker(breaker).backoff(Backoff::none()))
-        .transport(network)
-        .clock(clock.clone())
-        .build()
-        .expect("a client");
+    let policy = plain().breaker(breaker).backoff(Backoff::none());
+    let Rig { client, clock, .. } = Rig::with(Stripe::new("sk_test_1"), network, policy);
     client.get("/v1/balance").send().await.expect_err("opens the circuit");
     clock.advance(Duration::from_secs(2));
     let call = client.get("/broken");

@@ -9,11 +9,11 @@ use steadfast::clock::{Clock, SystemClock};
 use steadfast::operation::record::{Claim, Filter};
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Sqlite, Store, StoreUrl};
-use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy};
 
+use super::rig::{Rig, plain};
 use super::{LONG_AGO, NOW, Place, on_disk, pay};
 
 const COPY: [&str; 5] = ["copy", "--from", "sqlite:calls.db", "--to", "sqlite:new.db"];
@@ -152,13 +152,8 @@ async fn a_copy_that_is_killed_goes_on_and_is_never_open_twice() {
     let store = Arc::new(Sqlite::open(place.path("calls.db")).expect("opens"));
     let answer =
         steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"po_1\"}");
-    let client = Client::builder(Stripe::new("sk_test_secret"))
-        .policy(Policy::background().without_breaker().without_budget().without_rate())
-        .store(Arc::clone(&store))
-        .clock(TestClock::auto())
-        .transport(ScriptedTransport::new().always(answer))
-        .build()
-        .expect("a client");
+    let setup = Rig::of(Stripe::new("sk_test_secret")).policy(plain().without_rate());
+    let client = setup.store(Arc::clone(&store)).network(ScriptedTransport::new().always(answer)).client();
     for nth in 0..700 {
         pay(&client, &format!("order-{nth}")).await.expect("paid");
     }
@@ -236,13 +231,10 @@ async fn terms_are_shown_and_forgotten() {
              replay_window: 1day\n"
         )
     );
-    let other = Client::builder(Stripe::new("sk_test_secret").base_url("https://stripe.staging.example"))
-        .store(Sqlite::open(place.path("calls.db")).expect("opens"))
-        .transport(ScriptedTransport::new().fail(SendErrorKind::Connect))
-        // The payment fails after all its waits.
-        .clock(TestClock::auto())
-        .build()
-        .expect("a client");
+    let staging = Stripe::new("sk_test_secret").base_url("https://stripe.staging.example");
+    // The payment fails after all its waits.
+    let setup = Rig::of(staging).network(ScriptedTransport::new().fail(SendErrorKind::Connect));
+    let other = setup.store(Sqlite::open(place.path("calls.db")).expect("opens")).client();
     let error = other.register().await.expect_err("another address").to_string();
     assert!(error.contains(&format!("steadfast terms --forget {account}")), "{error}");
     assert_eq!(pay(&other, "order-2").await.expect_err("refused").code(), "VALIDATION.terms");
@@ -274,22 +266,9 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
     let scope = steadfast::operation::Scope::from_stored("default/stripe/test/POST /v1/quotes");
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
     let url = "https://api.stripe.com/v1/quotes".parse().expect("a URL");
-    Claim {
-        wire_key: id.wire_key().to_string(),
-        id,
-        fingerprint: steadfast::operation::Fingerprint::from_bytes([7; 32]),
-        request: steadfast::transport::Request::new(http::Method::POST, url),
-        now,
-        lease,
-        due: None,
-        keep: Duration::from_secs(7 * 24 * 3600),
-        on_unknown: steadfast::OnUnknown::Park,
-        attempt_max: lease,
-        vendor_clock_ms: None,
-        redact: steadfast::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    }
+    let request = steadfast::transport::Request::new(http::Method::POST, url);
+    let keep = Duration::from_secs(7 * 24 * 3600);
+    Claim { lease, keep, attempt_max: lease, ..super::commands::claim(&id, request, now) }
 }
 
 #[tokio::test]

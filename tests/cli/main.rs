@@ -1,6 +1,9 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod copying;
 mod disk;
 mod dispatch;
@@ -12,6 +15,9 @@ mod names;
 #[path = "../hosts/on_disk.rs"]
 mod on_disk;
 mod readme;
+#[path = "../hosts/rig.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod rig;
 mod schema;
 mod sealed;
 mod sequences;
@@ -25,13 +31,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steadfast::clock::{Clock, SystemClock, Timestamp};
+use steadfast::operation::record::{Takeover, Unheld};
 use steadfast::policy::Backoff;
 use steadfast::store::Sqlite;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error, Policy};
+use steadfast::{Client, Error};
 use tempfile::TempDir;
+
+use rig::{Rig, plain};
 
 /// A directory with a store and a vendors file.
 pub struct Place {
@@ -74,15 +83,8 @@ impl Place {
         use steadfast::store::Store as _;
 
         let store = Sqlite::open(self.path("calls.db")).expect("opens");
-        let take = steadfast::operation::record::Takeover {
-            what: steadfast::operation::record::Unheld::Due,
-            account: None,
-            now: SystemClock::new().wall().minus(ago),
-            lease: ago,
-            attempt_max: ago,
-            vendor_clock_ms: None,
-            limit: 0,
-        };
+        let take = commands::takeover(Unheld::Due, SystemClock::new().wall().minus(ago));
+        let take = Takeover { lease: ago, attempt_max: ago, limit: 0, ..take };
         assert_eq!(store.take(take).await.expect("works"), []);
         store.close().await;
     }
@@ -90,14 +92,9 @@ impl Place {
     fn stripe_at(&self, wall: Timestamp, network: &ScriptedTransport) -> Client {
         let clock = TestClock::auto();
         clock.set_wall(wall);
-        Client::builder(Stripe::new("sk_test_secret"))
-            .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
-            .store(Sqlite::open(self.path("calls.db")).expect("opens"))
-            .clock(clock)
-            .random(FixedRandom::at(0.5))
-            .transport(network.clone())
-            .build()
-            .expect("a client")
+        let setup = Rig::of(Stripe::new("sk_test_secret")).policy(plain().backoff(Backoff::none()));
+        let store = Sqlite::open(self.path("calls.db")).expect("opens");
+        setup.store(store).clock(&clock).network(network.clone()).client()
     }
 
     async fn pays(&self, key: &str, ago: Duration, network: ScriptedTransport) -> Result<(), Error> {

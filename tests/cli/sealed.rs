@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::json;
 use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite};
-use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy};
 
+use super::rig::{Rig, plain};
 use super::{Place, on_disk};
 
 /// A place with one dead letter, `order-1`, sealed with the key of this byte.
@@ -17,13 +17,9 @@ async fn sealed(byte: u8) -> Place {
     let place = Place::fresh();
     let store = Sqlite::builder(place.path("calls.db")).seal(SealKeys::new([byte; 32])).open();
     let store = Arc::new(store.expect("opens"));
-    let client = Client::builder(Stripe::new("sk_test_secret"))
-        .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
-        .store(Arc::clone(&store))
-        .clock(TestClock::auto())
-        .transport(ScriptedTransport::new().fail(SendErrorKind::Connect))
-        .build()
-        .expect("a client");
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let setup = Rig::of(Stripe::new("sk_test_secret")).policy(plain().backoff(Backoff::none()));
+    let client = setup.store(Arc::clone(&store)).network(network).client();
     let form = [("amount", "1000"), ("receipt_email", "ada@example.test"), ("card[number]", "4242")];
     let call = client.post("/v1/quotes").key("order-1").redact(["receipt_email", "CARD"]).form(&form);
     assert!(call.send().await.expect_err("never sent").is_dead_letter());
@@ -207,13 +203,8 @@ async fn a_reseal_that_is_killed_is_completed_by_the_next() {
         http::HeaderMap::new(),
         "{\"id\":\"po_1\"}",
     ));
-    let client = Client::builder(Stripe::new("sk_test_secret"))
-        .policy(Policy::background().without_breaker().without_budget().without_rate())
-        .store(Arc::clone(&store))
-        .clock(TestClock::auto())
-        .transport(network)
-        .build()
-        .expect("a client");
+    let setup = Rig::of(Stripe::new("sk_test_secret")).policy(plain().without_rate());
+    let client = setup.store(Arc::clone(&store)).network(network).client();
     let pay = async |key: String| client.post("/v1/quotes").key(key).form(&[("amount", "1000")]).send().await;
     for nth in 0..400 {
         pay(format!("order-{nth}")).await.expect("paid");

@@ -1,7 +1,6 @@
 //! A dropped future wedges nothing and loses nothing.
 
 use steadfast::operation::record::State;
-use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
@@ -23,9 +22,7 @@ pub async fn drop_in_flight(rig: &Rig) {
 async fn a_keyed_call_dropped_in_flight_leaves_a_record_in_progress() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
     drop_in_flight(&rig).await;
-    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
-    let id = OperationId::new(scope, Key::new("order-42/charge").expect("a key"));
-    let record = rig.store.get(&id).await.expect("a store").expect("a record");
+    let record = rig.store.get(&super::id()).await.expect("a store").expect("a record");
     assert!(matches!(record.state, State::InProgress { .. }));
     let error = rig.charge().send().await.expect_err("its lease has not run out");
     assert!(error.is_in_progress());

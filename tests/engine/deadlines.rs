@@ -11,7 +11,7 @@ use super::vendor::Acme;
 #[tokio::test]
 async fn an_attempt_ends_at_its_timeout_with_effect_unknown() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new());
-    let _shared = rig.network.clone().status(200).after(secs(31), &rig.clock);
+    rig.answers(|network| network.status(200).after(secs(31), &rig.clock));
     let error = rig.charge().send().await.expect_err("30 s is the limit");
     assert!(error.is_timeout());
     assert_eq!((error.effect(), error.attempts()[0].latency), (Effect::Unknown, secs(30)));

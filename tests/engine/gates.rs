@@ -124,7 +124,7 @@ async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
 async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
     let policy = plain().concurrency(1).admission_wait(secs(60));
     let rig = Rig::with(Acme::new(), ScriptedTransport::new(), policy);
-    let _shared = rig.network.clone().status(200).after(secs(2), &rig.clock).status(200);
+    rig.answers(|network| network.status(200).after(secs(2), &rig.clock).status(200));
     let (first, second) = (rig.client.get("/slow").send(), rig.client.get("/x").send());
     let (first, second) = tokio::join!(first, second);
     assert_eq!(first.expect("the slow one").waited(), secs(0));

@@ -35,7 +35,7 @@ impl Rig {
 
 /// Of [`Rig::charge`].
 pub fn id() -> OperationId {
-    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
+    let scope = Scope::new("default", "acme", "main", &http::Method::POST, "/charges");
     OperationId::new(scope, Key::new("order-42/charge").expect("a key"))
 }
 

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use steadfast::dead_letter::{Change, DeadLetters, Selection, View};
 use steadfast::operation::Key;
 use steadfast::operation::record::{Forbidden, Phase, State};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::vendor::Stripe;
-use steadfast::{Client, ClientBuilder, Effect, Policy, Reason};
+use steadfast::{Client, ClientBuilder, Effect, Reason};
 
-const OWN: &str = "https://api.stripe.com";
+use crate::terms::{self, OWN, paid};
+
 const EVIL: &str = "https://api.stripe.com.evil.example";
 const FORM: [(&str, &str); 1] = [("amount", "1000")];
 
@@ -23,16 +22,7 @@ fn builder(
     clock: &TestClock,
     network: &ScriptedTransport,
 ) -> ClientBuilder {
-    Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
-        .policy(Policy::background())
-        .store(Arc::clone(store))
-        .clock(clock.clone())
-        .transport(network.clone())
-        .allow_plain_http()
-}
-
-fn paid() -> ScriptedTransport {
-    ScriptedTransport::new().json(200, json!({"id": "po_1"}))
+    terms::builder(Arc::clone(store), base_url, clock, network).allow_plain_http()
 }
 
 /// Records `order-1` as a service does whose base URL is `base_url`. Nobody has registered any terms afterwards: the service

@@ -6,15 +6,18 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Act, Action, Filter, Forbidden, Phase, Record, Resolution};
-use steadfast::operation::{OperationId, Scope};
-use steadfast::policy::{Backoff, BreakerConfig, Jitter};
-use steadfast::store::{Memory, Sqlite, Store};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::operation::record::{Act, Action, Forbidden, Phase, Record, Resolution};
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::policy::{Backoff, BreakerConfig};
+use steadfast::store::Store;
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Disposition, Effect, Error, Obtained, OnUnknown, Policy, Reply};
 use tempfile::TempDir;
+
+use crate::record::stores;
+use crate::rig::{Rig, plain, record, secs};
 
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -26,22 +29,14 @@ pub struct Bench {
 
 impl Bench {
     pub fn each() -> [Bench; 2] {
-        [false, true].map(|in_file| {
-            let place = TempDir::new().expect("a directory");
-            let store: Arc<dyn Store> = match in_file {
-                true => Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens")),
-                false => Arc::new(Memory::new()),
-            };
-            Bench { store, network: ScriptedTransport::new(), _place: place }
-        })
+        stores().map(|(store, place)| Bench { store, network: ScriptedTransport::new(), _place: place })
     }
 
     /// No gates, and a ladder of two waits without jitter.
     pub fn policy() -> Policy {
-        let mut backoff = Backoff::background();
-        backoff.steps = vec![Duration::from_secs(1); 2];
-        backoff.jitter = Jitter::None;
-        Policy::background().backoff(backoff).without_budget().without_breaker()
+        let mut policy = plain();
+        policy.backoff.steps = vec![secs(1); 2];
+        policy
     }
 
     fn client(&self, vendor: impl Vendor, policy: Policy, clock: &TestClock) -> Client {
@@ -49,15 +44,8 @@ impl Bench {
     }
 
     pub fn in_namespace(&self, name: &str, vendor: impl Vendor, policy: Policy, clock: &TestClock) -> Client {
-        Client::builder(vendor)
-            .policy(policy)
-            .namespace(name)
-            .store(Arc::clone(&self.store))
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .transport(self.network.clone())
-            .build()
-            .expect("a client")
+        let setup = Rig::of(vendor).policy(policy).namespace(name).clock(clock);
+        setup.store(Arc::clone(&self.store)).network(self.network.clone()).client()
     }
 
     fn sent(&self, method: &Method) -> usize {
@@ -65,9 +53,7 @@ impl Bench {
     }
 
     async fn record(&self, key: &str) -> Record {
-        let page = self.store.list(&Filter::default(), None, 100).await.expect("works");
-        let row = page.rows.iter().find(|row| row.id.key.as_str() == key).expect("on record");
-        self.store.get(&row.id).await.expect("works").expect("on record")
+        record(&*self.store, key).await
     }
 
     pub async fn act(&self, id: &OperationId, action: Action, now: Timestamp) -> Result<Record, Forbidden> {
@@ -85,9 +71,10 @@ fn pay(client: &Client, key: &str) -> Call {
     client.post("/v1/quotes").key(key).form(&[("amount", "1000")])
 }
 
-fn plain_clock() -> TestClock {
+/// So long after the first 400 days.
+pub fn at(after: Duration) -> TestClock {
     let clock = TestClock::auto();
-    clock.set_wall(clock.wall().plus(400 * DAY));
+    clock.set_wall(clock.wall().plus(400 * DAY).plus(after));
     clock
 }
 
@@ -105,7 +92,7 @@ fn due(told: &Result<Reply, Error>) -> Timestamp {
 #[tokio::test]
 async fn a_duplicate_after_a_miss_is_looked_up_again_by_whoever_carries_on() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let client = bench.client(BigCommerce::new("shop", "token"), Bench::policy(), &clock);
         let row = json!({"id": 7, "name": "Mug", "type": "physical", "weight": 1, "price": 10});
         let _ = bench
@@ -131,7 +118,7 @@ async fn a_duplicate_after_a_miss_is_looked_up_again_by_whoever_carries_on() {
 #[tokio::test]
 async fn a_duplicate_of_a_redriven_letter_is_not_said_to_be_without_effect() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let client = bench.client(BigCommerce::new("shop", "token"), Bench::policy(), &clock);
         let nothing = json!({"data": [], "meta": {}});
         let _ = bench.network.clone().fail(SendErrorKind::Reset).json(200, nothing.clone());
@@ -155,7 +142,7 @@ async fn a_duplicate_of_a_redriven_letter_is_not_said_to_be_without_effect() {
 #[tokio::test]
 async fn a_duplicate_of_what_was_never_in_doubt_is_refused() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let client = bench.client(BigCommerce::new("shop", "token"), Bench::policy(), &clock);
         let _ = bench
             .network
@@ -176,7 +163,7 @@ async fn a_duplicate_of_what_was_never_in_doubt_is_refused() {
 #[tokio::test]
 async fn a_resend_that_a_gate_put_off_is_not_used_up() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let open = Duration::from_secs(300);
         let breaker = BreakerConfig::default().consecutive_failures(1).open(open, open);
         let client =
@@ -205,7 +192,7 @@ async fn a_resend_that_a_gate_put_off_is_not_used_up() {
 #[tokio::test]
 async fn an_operators_clock_alone_does_not_end_a_record_for_an_adoption() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let [before, after] = ["old", "new"]
             .map(|name| bench.in_namespace(name, Stripe::new("sk_test_1"), Bench::policy(), &clock));
         let _ = bench.network.clone().status(200).status(429).header("retry-after", "3600");
@@ -213,7 +200,7 @@ async fn an_operators_clock_alone_does_not_end_a_record_for_an_adoption() {
         pay(&before, "order-42").send().await.expect_err("postponed");
         let old = OperationId::new(
             Scope::from_stored("old/stripe/test/POST /v1/quotes"),
-            bench.record("order-42").await.id.key,
+            Key::new("order-42").expect("a key"),
         );
         let to = Scope::from_stored("new/stripe/test/POST /v1/quotes");
         let adopted = bench.act(&old, Action::Adopt { to }, clock.wall().plus(8 * DAY)).await;
@@ -228,13 +215,13 @@ async fn an_operators_clock_alone_does_not_end_a_record_for_an_adoption() {
 #[tokio::test]
 async fn a_clock_that_is_ahead_is_told_of_the_success_and_not_of_its_predecessor() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let stripe = bench.client(Stripe::new("sk_test_1"), Bench::policy().backoff(Backoff::none()), &clock);
         let _ = bench.network.clone().fail(SendErrorKind::Connect).status(200);
         pay(&stripe, "order-42").send().await.expect_err("never sent");
         let again = |client: &Client| pay(client, "order-42/2").supersedes("order-42").send();
         again(&stripe).await.expect("paid");
-        let ahead = plain_clock();
+        let ahead = at(Duration::ZERO);
         ahead.set_wall(clock.wall().plus(8 * DAY));
         let ahead = bench.client(Stripe::new("sk_test_1"), Bench::policy(), &ahead);
         let told = again(&ahead).await.expect("it was paid");
@@ -248,7 +235,7 @@ async fn a_clock_that_is_ahead_is_told_of_the_success_and_not_of_its_predecessor
 #[tokio::test]
 async fn who_starts_over_second_is_not_told_that_nothing_happened() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let stripe = bench.client(Stripe::new("sk_test_1"), Bench::policy().backoff(Backoff::none()), &clock);
         let _ = bench.network.clone().fail(SendErrorKind::Connect).status(200);
         pay(&stripe, "order-42").send().await.expect_err("never sent");
@@ -265,7 +252,7 @@ async fn who_starts_over_second_is_not_told_that_nothing_happened() {
 #[tokio::test]
 async fn what_ends_by_a_clock_that_was_set_back_is_kept_all_the_same() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let (right, own) = (clock.wall(), clock.clone());
         let network = ScriptedTransport::new().always_with(move |_| {
             own.set_wall(right.minus(8 * DAY));
@@ -287,7 +274,7 @@ async fn what_ends_by_a_clock_that_was_set_back_is_kept_all_the_same() {
 #[tokio::test]
 async fn what_a_person_says_by_a_clock_that_is_behind_is_kept_all_the_same() {
     for bench in Bench::each() {
-        let clock = plain_clock();
+        let clock = at(Duration::ZERO);
         let stripe = bench.client(Stripe::new("sk_test_1"), Bench::policy().backoff(Backoff::none()), &clock);
         let _ = bench.network.clone().fail(SendErrorKind::Reset);
         pay(&stripe, "order-42").send().await.expect_err("lost");

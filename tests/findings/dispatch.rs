@@ -15,7 +15,8 @@ use steadfast::store::{Memory, Store, StoreError};
 use steadfast::{Disposition, Effect, Policy};
 
 use crate::recovery::time::on_virtual_time;
-use desk::{Desk, Seen, ms, secs};
+use crate::rig::{ms, secs};
+use desk::{Desk, Seen};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -7,6 +7,9 @@ mod attack;
 mod attack2;
 mod attack3;
 mod clocks;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod dispatch;
 mod edges;
 mod engine;
@@ -21,6 +24,9 @@ mod operator;
 mod policies;
 mod record;
 mod recovery;
+#[path = "../hosts/rig.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod rig;
 mod rule;
 mod second_look;
 #[cfg(feature = "cli")]

@@ -9,44 +9,33 @@ use steadfast::http::Method;
 use steadfast::operation::record::{Forbidden, Phase, Resolution};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::Backoff;
-use steadfast::store::{Memory, Sqlite, Store};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::store::Store;
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Disposition, Effect, Policy};
+use steadfast::{Call, Client, Disposition, Effect};
 use tempfile::TempDir;
+
+use crate::record::stores;
+use crate::rig::{Rig, plain};
 
 /// A store, and what clients of it have in common.
 struct Bench {
     store: Arc<dyn Store>,
     clock: TestClock,
     network: ScriptedTransport,
-    place: Option<TempDir>,
+    place: TempDir,
 }
 
 impl Bench {
     fn each() -> [Bench; 2] {
-        let place = TempDir::new().expect("a directory");
-        let file = Sqlite::open(place.path().join("calls.db")).expect("opens");
-        let bench = |store, place| Bench {
-            store,
-            clock: TestClock::auto(),
-            network: ScriptedTransport::new(),
-            place,
-        };
-        [bench(Arc::new(Memory::new()), None), bench(Arc::new(file), Some(place))]
+        let (clock, network) = (TestClock::auto, ScriptedTransport::new);
+        stores().map(|(store, place)| Bench { store, clock: clock(), network: network(), place })
     }
 
     fn client(&self, namespace: &str, vendor: impl Vendor) -> Client {
-        Client::builder(vendor)
-            .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
-            .namespace(namespace)
-            .store(Arc::clone(&self.store))
-            .clock(self.clock.clone())
-            .random(FixedRandom::at(0.5))
-            .transport(self.network.clone())
-            .build()
-            .expect("a client")
+        let setup = Rig::of(vendor).policy(plain().backoff(Backoff::none())).namespace(namespace);
+        setup.store(Arc::clone(&self.store)).clock(&self.clock).network(self.network.clone()).client()
     }
 
     fn letters(&self, client: &Client) -> DeadLetters {
@@ -344,7 +333,7 @@ async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is
         bench.next_pays("po_1");
         pay(&stripe, "order-1").send().await.expect("sent");
         assert_eq!(stripe.recover(10).await.expect("the file is there").taken, 0);
-        let path = bench.place.as_ref().expect("a file").path().join("calls.db");
+        let path = bench.place.path().join("calls.db");
         if replace {
             std::fs::copy(&path, path.with_extension("copy")).expect("copies");
             std::fs::rename(path.with_extension("copy"), &path).expect("replaces");

@@ -6,46 +6,16 @@ use std::time::Duration;
 use http::HeaderMap;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, RateConfig, Timeouts};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{FixedRandom, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Gate, Inbound, Policy};
+use steadfast::{Call, Gate, Inbound, Policy};
 
-/// A client on a scripted network and a clock of its own.
-struct Bench {
-    client: Client,
-    network: ScriptedTransport,
-    clock: TestClock,
-}
+use crate::rig::{self, Rig, ms, secs};
 
-impl Bench {
-    fn new(vendor: impl Vendor, policy: Policy) -> Bench {
-        Bench::at(vendor, policy, FixedRandom::at(0.0))
-    }
-
-    fn at(vendor: impl Vendor, policy: Policy, random: FixedRandom) -> Bench {
-        let (network, clock) = (ScriptedTransport::new(), TestClock::auto());
-        let client = Client::builder(vendor)
-            .policy(policy)
-            .transport(network.clone())
-            .clock(clock.clone())
-            .random(random)
-            .build()
-            .expect("a client");
-        Bench { client, network, clock }
-    }
-
-    /// The next answers, in their order.
-    fn answers(&self, script: impl FnOnce(ScriptedTransport) -> ScriptedTransport) {
-        drop(script(self.network.clone()));
-    }
-
+impl Rig {
     fn get(&self) -> Call {
         self.client.get("/messages")
-    }
-
-    fn charge(&self, key: &str) -> Call {
-        self.client.post("/v1/charges").key(key).form(&[("amount", "1000")])
     }
 
     fn circuit(&self) -> BreakerState {
@@ -53,11 +23,14 @@ impl Bench {
     }
 }
 
-/// The ladder without jitter, and room for every retry.
+/// A network that each test scripts, and chance that adds nothing to a wait.
+fn of(vendor: impl Vendor, policy: Policy) -> Rig {
+    Rig::of(vendor).policy(policy).random(FixedRandom::at(0.0)).build()
+}
+
+/// With a circuit, whose state these tests look at.
 fn plain() -> Policy {
-    let policy = Policy::background();
-    let ladder = policy.backoff.clone().jitter(Jitter::None);
-    policy.backoff(ladder).without_budget()
+    rig::plain().breaker(Policy::background().breaker.expect("the preset has one"))
 }
 
 fn postmark() -> Postmark {
@@ -69,49 +42,45 @@ fn stripe() -> Stripe {
     Stripe::new("sk_test_1").look_up_by_metadata(Vec::<String>::new())
 }
 
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn charge(rig: &Rig, key: &str) -> Call {
+    rig.client.post("/v1/charges").key(key).form(&[("amount", "1000")])
 }
 
 #[tokio::test]
 async fn a2_a_callers_short_deadline_is_no_failure_of_the_vendor() {
-    let bench = Bench::new(postmark(), plain());
+    let rig = of(postmark(), plain());
     for _ in 0..50 {
-        bench.answers(|network| network.status(200).after(ms(40), &bench.clock));
+        rig.answers(|network| network.status(200).after(ms(40), &rig.clock));
         let error =
-            bench.get().backoff(Backoff::none()).deadline(ms(5)).send().await.expect_err("5 ms is too short");
+            rig.get().backoff(Backoff::none()).deadline(ms(5)).send().await.expect_err("5 ms is too short");
         assert!(error.is_timeout(), "{error}");
     }
-    assert_eq!(bench.circuit(), BreakerState::Closed);
-    bench.answers(|network| network.status(200).after(ms(40), &bench.clock));
-    bench.get().send().await.expect("the vendor is well");
+    assert_eq!(rig.circuit(), BreakerState::Closed);
+    rig.answers(|network| network.status(200).after(ms(40), &rig.clock));
+    rig.get().send().await.expect("the vendor is well");
 }
 
 #[tokio::test]
 async fn a2_a_stranger_cannot_close_a_vendor_to_everybody() {
-    let bench = Bench::new(postmark(), plain());
+    let rig = of(postmark(), plain());
     for _ in 0..5 {
         let mut headers = HeaderMap::new();
         headers.insert("x-request-timeout", "0.005".parse().expect("a value"));
-        let inbound = Inbound::from_headers_on(&headers, Arc::new(bench.clock.clone()));
-        bench.answers(|network| network.status(200).after(ms(40), &bench.clock));
-        bench.get().backoff(Backoff::none()).inbound(&inbound).send().await.expect_err("5 ms is too short");
+        let inbound = Inbound::from_headers_on(&headers, Arc::new(rig.clock.clone()));
+        rig.answers(|network| network.status(200).after(ms(40), &rig.clock));
+        rig.get().backoff(Backoff::none()).inbound(&inbound).send().await.expect_err("5 ms is too short");
     }
-    assert_eq!(bench.circuit(), BreakerState::Closed);
+    assert_eq!(rig.circuit(), BreakerState::Closed);
 }
 
 #[tokio::test]
 async fn a2_a_request_that_was_never_built_is_no_failure_of_the_vendor() {
-    let bench = Bench::new(postmark(), plain());
+    let rig = of(postmark(), plain());
     for _ in 0..50 {
-        bench.answers(|network| network.fail(SendErrorKind::Request));
-        bench.get().send().await.expect_err("it cannot be built");
+        rig.answers(|network| network.fail(SendErrorKind::Request));
+        rig.get().send().await.expect_err("it cannot be built");
     }
-    assert_eq!(bench.circuit(), BreakerState::Closed);
+    assert_eq!(rig.circuit(), BreakerState::Closed);
 }
 
 #[tokio::test]
@@ -121,56 +90,55 @@ async fn a2_a_vendor_that_hangs_through_the_attempts_own_time_has_failed() {
         let timeouts = plain().timeout;
         Timeouts::new(timeouts.connect, timeouts.attempt, timeouts.attempt)
     };
-    let bench = Bench::new(stripe(), plain());
+    let rig = of(stripe(), plain());
     for n in 0..5 {
-        assert_eq!(bench.circuit(), BreakerState::Closed, "{n} calls have failed");
-        bench.answers(|network| network.status(200).after(secs(600), &bench.clock));
-        bench
-            .charge(&format!("order-{n}"))
+        assert_eq!(rig.circuit(), BreakerState::Closed, "{n} calls have failed");
+        rig.answers(|network| network.status(200).after(secs(600), &rig.clock));
+        charge(&rig, &format!("order-{n}"))
             .timeout(whole)
             .backoff(Backoff::none())
             .send()
             .await
             .expect_err("it hangs");
     }
-    assert_ne!(bench.circuit(), BreakerState::Closed);
+    assert_ne!(rig.circuit(), BreakerState::Closed);
 }
 
 #[tokio::test]
 async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     // One failure is one too many; the send's own happens while nothing is counted.
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
-    let bench = Bench::new(postmark(), policy);
-    bench.client.gates().set_breaker_mode(steadfast::policy::Mode::ForcedClosed);
-    bench.answers(|network| network.fail(SendErrorKind::Reset));
+    let rig = of(postmark(), policy);
+    rig.client.gates().set_breaker_mode(steadfast::policy::Mode::ForcedClosed);
+    rig.answers(|network| network.fail(SendErrorKind::Reset));
     let mail = || {
         let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
-        bench.client.post("/email").key("day-7").json(&body)
+        rig.client.post("/email").key("day-7").json(&body)
     };
     // The lookup is due 10 s after the send, and gets 5 ms of its caller's time; it needs 40.
     let nothing = serde_json::json!({ "TotalCount": 0, "Messages": [] });
-    bench.answers(|network| network.json(200, nothing).after(ms(40), &bench.clock));
+    rig.answers(|network| network.json(200, nothing).after(ms(40), &rig.clock));
     let first = mail().deadline(secs(1)).send().await.expect_err("the lookup is due later");
     assert!(first.retry_at().is_some(), "{first}");
-    bench.client.gates().set_breaker_mode(steadfast::policy::Mode::Normal);
-    bench.clock.advance(secs(10));
+    rig.client.gates().set_breaker_mode(steadfast::policy::Mode::Normal);
+    rig.clock.advance(secs(10));
     mail().deadline(secs(10) + ms(5)).send().await.expect_err("the lookup is cut short");
-    assert_eq!(bench.network.requests().len(), 2);
-    assert_eq!(bench.circuit(), BreakerState::Closed);
+    assert_eq!(rig.network.requests().len(), 2);
+    assert_eq!(rig.circuit(), BreakerState::Closed);
 }
 
 #[tokio::test]
 async fn e8_one_poison_request_does_not_open_the_circuit_of_an_idle_client() {
-    let bench = Bench::new(stripe(), plain());
-    bench.answers(|network| (0..5).fold(network, |network, _| network.status(500)));
-    let error = bench.charge("poison").send().await.expect_err("it fails whoever sends it");
-    assert_eq!((error.attempts().len(), bench.network.requests().len()), (5, 5));
-    assert_eq!(bench.circuit(), BreakerState::Closed);
+    let rig = of(stripe(), plain());
+    rig.answers(|network| (0..5).fold(network, |network, _| network.status(500)));
+    let error = charge(&rig, "poison").send().await.expect_err("it fails whoever sends it");
+    assert_eq!((error.attempts().len(), rig.network.requests().len()), (5, 5));
+    assert_eq!(rig.circuit(), BreakerState::Closed);
     // Nor does it from call to call, as recovery would send it.
-    let other = Bench::new(stripe(), plain());
+    let other = of(stripe(), plain());
     for _ in 0..30 {
         other.answers(|network| network.status(500));
-        let error = other.charge("poison").deadline(ms(100)).send().await.expect_err("no time for a retry");
+        let error = charge(&other, "poison").deadline(ms(100)).send().await.expect_err("no time for a retry");
         if error.is_dead_letter() {
             break;
         }
@@ -183,15 +151,15 @@ async fn e8_one_poison_request_does_not_open_the_circuit_of_an_idle_client() {
 #[tokio::test]
 async fn e8_five_different_calls_still_do() {
     for keyed in [true, false] {
-        let bench = Bench::new(stripe(), plain());
+        let rig = of(stripe(), plain());
         for n in 0..5 {
-            assert_eq!(bench.circuit(), BreakerState::Closed, "{n} calls have failed");
-            bench.answers(|network| network.status(500));
+            assert_eq!(rig.circuit(), BreakerState::Closed, "{n} calls have failed");
+            rig.answers(|network| network.status(500));
             let key = format!("order-{n}");
-            let call = if keyed { bench.charge(&key) } else { bench.get() };
+            let call = if keyed { charge(&rig, &key) } else { rig.get() };
             call.backoff(Backoff::none()).send().await.expect_err("the vendor is down");
         }
-        assert_ne!(bench.circuit(), BreakerState::Closed);
+        assert_ne!(rig.circuit(), BreakerState::Closed);
     }
 }
 
@@ -205,89 +173,89 @@ async fn a8_a_date_is_read_against_the_answers_own_date() {
     let ours = TestClock::START.as_millis() / 1_000;
     // Five minutes ahead of us, and fifty behind: the wait is what the vendor meant.
     for vendors in [ours + 300, ours - 3_000] {
-        let bench = Bench::new(postmark(), plain());
+        let rig = of(postmark(), plain());
         let (date, after) = (at_the_vendors(vendors, 0), at_the_vendors(vendors, 60));
-        bench.answers(|network| {
+        rig.answers(|network| {
             network.status(429).header("date", &date).header("retry-after", &after).status(200)
         });
-        bench.get().send().await.expect("the retry");
-        assert_eq!(bench.clock.slept(), [secs(60)], "{date}");
+        rig.get().send().await.expect("the retry");
+        assert_eq!(rig.clock.slept(), [secs(60)], "{date}");
     }
 }
 
 #[tokio::test]
 async fn a8_it_counts_beside_any_error() {
     for status in [408, 425, 429, 500, 502, 503, 504] {
-        let bench = Bench::new(postmark(), plain());
-        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
-        bench.get().send().await.expect("the retry");
-        assert_eq!(bench.clock.slept(), [secs(7)], "{status}");
+        let rig = of(postmark(), plain());
+        rig.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        rig.get().send().await.expect("the retry");
+        assert_eq!(rig.clock.slept(), [secs(7)], "{status}");
     }
 }
 
 #[tokio::test]
 async fn a8_a_refusal_that_carries_it_holds_others_back() {
     for status in [403, 404, 413] {
-        let bench = Bench::new(postmark(), plain());
-        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
-        assert!(bench.get().send().await.expect_err("a no").is_refused());
-        assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
-        bench.clock.advance(secs(7));
-        bench.get().send().await.expect("the pause is over");
+        let rig = of(postmark(), plain());
+        rig.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        assert!(rig.get().send().await.expect_err("a no").is_refused());
+        assert_eq!(rig.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+        rig.clock.advance(secs(7));
+        rig.get().send().await.expect("the pause is over");
     }
 }
 
 #[tokio::test]
 async fn a8_a_redirect_or_a_success_that_carries_it_holds_nobody_back() {
     for status in [202, 307] {
-        let bench = Bench::new(postmark(), plain());
-        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
-        let _ = bench.get().send().await;
-        assert_eq!(bench.client.gates().paused_until(bench.clock.now()), None, "{status}");
+        let rig = of(postmark(), plain());
+        rig.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        let _ = rig.get().send().await;
+        assert_eq!(rig.client.gates().paused_until(rig.clock.now()), None, "{status}");
     }
 }
 
 #[tokio::test]
 async fn a8_fractions_and_lists_are_never_early() {
     for (value, waited) in [("1.5", 2), ("5, 10", 10), ("10, 5", 10)] {
-        let bench = Bench::new(postmark(), plain());
-        bench.answers(|network| network.status(429).header("retry-after", value).status(200));
-        bench.get().send().await.expect("the retry");
-        assert_eq!(bench.clock.slept(), [secs(waited)], "{value}");
+        let rig = of(postmark(), plain());
+        rig.answers(|network| network.status(429).header("retry-after", value).status(200));
+        rig.get().send().await.expect("the retry");
+        assert_eq!(rig.clock.slept(), [secs(waited)], "{value}");
     }
 }
 
 #[tokio::test]
 async fn a8_more_than_the_cap_is_scheduled_for_that_very_time() {
-    let bench = Bench::new(stripe(), plain());
-    bench.answers(|network| network.status(503).header("retry-after", "7200").status(200).status(200));
-    let error = bench.charge("order-42").send().await.expect_err("two hours");
+    let rig = of(stripe(), plain());
+    rig.answers(|network| network.status(503).header("retry-after", "7200").status(200).status(200));
+    let error = charge(&rig, "order-42").send().await.expect_err("two hours");
     let due = Timestamp::from(error.retry_at().expect("a time"));
     assert_eq!(due, TestClock::START.plus(secs(7_200)));
     // Others are held back for the cap, an hour.
-    bench.clock.advance(secs(3_600) - ms(1));
-    assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
-    bench.clock.advance(ms(1));
-    bench.get().send().await.expect("the pause is over");
-    bench.clock.advance(secs(3_600) - ms(1));
-    assert!(bench.charge("order-42").send().await.expect_err("not due").is_in_progress());
-    bench.clock.advance(ms(1));
-    assert_eq!(bench.charge("order-42").send().await.expect("due").attempts(), 2);
+    rig.clock.advance(secs(3_600) - ms(1));
+    assert_eq!(rig.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+    rig.clock.advance(ms(1));
+    rig.get().send().await.expect("the pause is over");
+    rig.clock.advance(secs(3_600) - ms(1));
+    assert!(charge(&rig, "order-42").send().await.expect_err("not due").is_in_progress());
+    rig.clock.advance(ms(1));
+    assert_eq!(charge(&rig, "order-42").send().await.expect("due").attempts(), 2);
 }
 
 #[tokio::test]
 async fn a8_beside_stripes_do_not_retry_it_holds_others_back() {
     for status in [429, 500] {
-        let bench = Bench::new(stripe(), plain());
-        bench.answers(|network| {
+        let rig = of(stripe(), plain());
+        rig.answers(|network| {
             let network = network.status(status).header("stripe-should-retry", "false");
             network.header("retry-after", "60").status(200)
         });
-        bench.charge("order-42").send().await.expect_err("told not to");
-        assert_eq!(bench.network.requests().len(), 1);
-        assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause), "{status}");
-        bench.clock.advance(secs(60));
-        bench.get().send().await.expect("the pause is over");
+        charge(&rig, "order-42").send().await.expect_err("told not to");
+        assert_eq!(rig.network.requests().len(), 1);
+        assert_eq!(rig.get().send().await.expect_err("held back").gate(), Some(Gate::Pause), "{status}");
+        rig.clock.advance(secs(60));
+        rig.get().send().await.expect("the pause is over");
     }
 }
 
@@ -297,12 +265,12 @@ async fn a8_callers_come_back_spread_over_a_tenth_of_the_wait() {
         let mut policy = plain().backoff(Backoff::ladder([ms(1)]).jitter(Jitter::None));
         policy.timeout.total = secs(3_600);
         for (unit, share) in [(0.0, 0), (0.25, 1), (0.5, 2), (0.75, 3)] {
-            let bench = Bench::at(postmark(), policy.clone(), FixedRandom::at(unit));
+            let rig = Rig::of(postmark()).policy(policy.clone()).random(FixedRandom::at(unit)).build();
             let value = told.to_string();
-            bench.answers(|network| network.status(429).header("retry-after", &value).status(200));
-            bench.get().send().await.expect("the retry");
+            rig.answers(|network| network.status(429).header("retry-after", &value).status(200));
+            rig.get().send().await.expect("the retry");
             let least = if told == 0 { ms(1) } else { secs(told) };
-            let slept: Duration = bench.clock.slept().iter().sum();
+            let slept: Duration = rig.clock.slept().iter().sum();
             assert_eq!(slept, (secs(told) + spread * share / 4).max(least), "{told} at {unit}");
         }
     }
@@ -310,57 +278,57 @@ async fn a8_callers_come_back_spread_over_a_tenth_of_the_wait() {
 
 #[tokio::test]
 async fn a8_who_is_held_at_the_gate_comes_back_spread_too() {
-    let bench = Bench::at(postmark(), plain().admission_wait(secs(100)), FixedRandom::at(0.5));
-    bench.answers(|network| network.status(503).header("retry-after", "60").status(200));
-    bench.get().backoff(Backoff::none()).send().await.expect_err("a minute");
-    bench.get().send().await.expect("after the pause");
-    assert_eq!(bench.clock.slept(), [secs(63)], "half of a tenth behind its end");
+    let rig = Rig::of(postmark()).policy(plain().admission_wait(secs(100))).build();
+    rig.answers(|network| network.status(503).header("retry-after", "60").status(200));
+    rig.get().backoff(Backoff::none()).send().await.expect_err("a minute");
+    rig.get().send().await.expect("after the pause");
+    assert_eq!(rig.clock.slept(), [secs(63)], "half of a tenth behind its end");
 }
 
 #[tokio::test]
 async fn a8_a_look_ups_429_delays_the_next_look_up_and_holds_back_others() {
-    let bench = Bench::new(postmark(), plain());
-    bench.answers(|network| network.fail(SendErrorKind::Reset).status(429).header("retry-after", "70"));
+    let rig = of(postmark(), plain());
+    rig.answers(|network| network.fail(SendErrorKind::Reset).status(429).header("retry-after", "70"));
     let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
-    let mail = || bench.client.post("/email").key("day-7").json(&body);
+    let mail = || rig.client.post("/email").key("day-7").json(&body);
     // The lookup is due 10 s after the send and answered at once; the next would be 10 s later.
     let error = mail().deadline(secs(60)).send().await.expect_err("no time for the second lookup");
     let due = Timestamp::from(error.retry_at().expect("a time"));
     assert_eq!(due, TestClock::START.plus(secs(80)));
-    assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
-    assert_eq!(bench.network.requests().len(), 2);
-    bench.clock.advance(secs(70));
-    bench.answers(|network| network.status(200));
-    bench.get().send().await.expect("the pause is over");
+    assert_eq!(rig.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+    assert_eq!(rig.network.requests().len(), 2);
+    rig.clock.advance(secs(70));
+    rig.answers(|network| network.status(200));
+    rig.get().send().await.expect("the pause is over");
 }
 
 #[tokio::test]
 async fn a8_a_look_up_that_is_told_more_than_the_cap_waits_for_all_of_it() {
     let mut policy = plain();
     policy.pause_max = secs(20);
-    let bench = Bench::new(postmark(), policy);
-    bench.answers(|network| network.fail(SendErrorKind::Reset).status(503).header("retry-after", "60"));
+    let rig = of(postmark(), policy);
+    rig.answers(|network| network.fail(SendErrorKind::Reset).status(503).header("retry-after", "60"));
     let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
-    let error = bench.client.post("/email").key("day-7").json(&body).send().await.expect_err("scheduled");
+    let error = rig.client.post("/email").key("day-7").json(&body).send().await.expect_err("scheduled");
     assert_eq!(Timestamp::from(error.retry_at().expect("a time")), TestClock::START.plus(secs(70)));
-    assert_eq!(bench.network.requests().len(), 2);
+    assert_eq!(rig.network.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a10_no_second_sees_more_than_25_starts() {
-    let bench = Bench::new(postmark(), plain().rate(RateConfig::default()));
+    let rig = of(postmark(), plain().rate(RateConfig::default()));
     let mut starts = Vec::new();
     // A hundred callers who come at once, and each comes back when told.
     for _ in 0..100 {
         let mut refused = 0;
         loop {
-            bench.answers(|network| if refused == 0 { network.status(200) } else { network });
-            match bench.get().send().await {
-                Ok(_) => break starts.push(bench.clock.now()),
+            rig.answers(|network| if refused == 0 { network.status(200) } else { network });
+            match rig.get().send().await {
+                Ok(_) => break starts.push(rig.clock.now()),
                 Err(error) => {
                     assert_eq!(error.gate(), Some(Gate::Rate));
                     let at = Timestamp::from(error.retry_at().expect("a time"));
-                    bench.clock.advance(at.since(bench.clock.wall()));
+                    rig.clock.advance(at.since(rig.clock.wall()));
                     refused += 1;
                 }
             }
@@ -378,23 +346,23 @@ async fn a10_no_second_sees_more_than_25_starts() {
 async fn a16_two_of_three_trip_at_two_thirds_however_it_is_written() {
     for rate in [2.0 / 3.0, 0.6667, 0.666_67, 0.666_666_7] {
         let breaker = BreakerConfig::default().consecutive_failures(None).failure_rate(rate).minimum_calls(3);
-        let bench = Bench::new(postmark(), plain().breaker(breaker));
+        let rig = of(postmark(), plain().breaker(breaker));
         for status in [200, 500, 500] {
-            assert_eq!(bench.circuit(), BreakerState::Closed, "{rate}");
-            bench.answers(|network| network.status(status));
-            let _ = bench.get().backoff(Backoff::none()).send().await;
+            assert_eq!(rig.circuit(), BreakerState::Closed, "{rate}");
+            rig.answers(|network| network.status(status));
+            let _ = rig.get().backoff(Backoff::none()).send().await;
         }
-        assert_ne!(bench.circuit(), BreakerState::Closed, "{rate}");
+        assert_ne!(rig.circuit(), BreakerState::Closed, "{rate}");
     }
 }
 
 #[tokio::test]
 async fn interactive_makes_five_attempts_with_equal_jitter() {
     for (unit, waits) in [(0.0, [100, 200, 400, 800]), (0.5, [150, 300, 600, 1_200])] {
-        let bench = Bench::at(postmark(), Policy::interactive(), FixedRandom::at(unit));
-        bench.answers(|network| network.always_fail(SendErrorKind::Connect));
-        let error = bench.get().send().await.expect_err("nothing connects");
-        assert_eq!(bench.clock.slept(), waits.map(ms));
+        let rig = Rig::of(postmark()).policy(Policy::interactive()).random(FixedRandom::at(unit)).build();
+        rig.answers(|network| network.always_fail(SendErrorKind::Connect));
+        let error = rig.get().send().await.expect_err("nothing connects");
+        assert_eq!(rig.clock.slept(), waits.map(ms));
         assert_eq!(error.attempts().len(), 5);
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Record, State, Takeover, Transition, Unheld,
-};
-use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Declined, Record, State, Takeover, Unheld};
+use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::transport::{Answer, Request};
 use steadfast::{Effect, OnUnknown};
+use tempfile::TempDir;
+
+use crate::commands::{self, ATTEMPT, KEEP, LEASE, transition};
 
 #[tokio::test]
 async fn a6_what_has_expired_is_met_as_a_new_life_whatever_was_purged() {
@@ -167,42 +168,22 @@ async fn let_pass(store: &dyn Store, now: Timestamp) {
     }
 }
 
-fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
-    let place = tempfile::tempdir().expect("a directory");
+/// In memory, and in a file `calls.db` of its own place.
+pub fn stores() -> [(Arc<dyn Store>, TempDir); 2] {
+    let [nowhere, place] = [(); 2].map(|()| TempDir::new().expect("a directory"));
     let file = Sqlite::open(place.path().join("calls.db")).expect("opens");
-    vec![(Arc::new(Memory::new()), None), (Arc::new(file), Some(place))]
+    [(Arc::new(Memory::new()), nowhere), (Arc::new(file), place)]
 }
 
 fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
     let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key"));
-    Claim {
-        fingerprint: Fingerprint::from_bytes([fingerprint; 32]),
-        wire_key: id.wire_key().to_string(),
-        id,
-        request: Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL")),
-        now,
-        lease: LEASE,
-        due: None,
-        keep: KEEP,
-        on_unknown: OnUnknown::Park,
-        attempt_max: ATTEMPT,
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    }
+    let request = Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL"));
+    let fingerprint = Fingerprint::from_bytes([fingerprint; 32]);
+    Claim { fingerprint, ..commands::claim(&id, request, now) }
 }
 
 fn taking(now: Timestamp) -> Takeover {
-    Takeover {
-        what: Unheld::Lapsed,
-        account: None,
-        now,
-        lease: LEASE,
-        attempt_max: ATTEMPT,
-        vendor_clock_ms: None,
-        limit: 10,
-    }
+    commands::takeover(Unheld::Lapsed, now)
 }
 
 async fn fresh(store: &dyn Store, claim: Claim) -> Record {
@@ -223,26 +204,9 @@ async fn write(store: &dyn Store, held: &Record, now: Timestamp, to: State) -> R
     store.transition(held, transition(held, now, to)).await.expect("the store works")
 }
 
-fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
-    Transition {
-        fence: held.fence,
-        now,
-        attempts: 1,
-        effect: Effect::Unknown,
-        unknown_since: None,
-        look_ups: 0,
-        resends_left: 0,
-        to,
-        reports: Vec::new(),
-    }
-}
-
 fn succeed() -> State {
     let answer = Answer::new(StatusCode::OK, http::HeaderMap::new(), bytes::Bytes::new());
     State::Succeeded { answer, reconciled: false }
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-const ATTEMPT: Duration = Duration::from_secs(30);
-const LEASE: Duration = Duration::from_secs(60);
-const KEEP: Duration = Duration::from_secs(3_600);

@@ -9,15 +9,7 @@ mod storm;
 mod tenants;
 pub mod time;
 
-use std::time::Duration;
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::rig::{ms, secs};
 
 #[allow(clippy::print_stderr, reason = "figures that a reader of the test's output wants")]
 fn print(text: &str) {

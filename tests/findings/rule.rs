@@ -7,39 +7,18 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock, Instant};
-use steadfast::operation::record::Record;
-use steadfast::policy::{Backoff, Jitter};
-use steadfast::store::{Memory, Store};
 use steadfast::testkit::internals::slack;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
-use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Disposition, Effect, Error, Obtained, Policy, Reason, Reply};
+use steadfast::vendor::{Postmark, Stripe};
+use steadfast::{Call, Disposition, Effect, Error, Obtained, Policy, Reason, Reply};
+
+use crate::rig::{Rig, plain, secs};
 
 /// What is left of a window after the slack.
 const USABLE: Duration = Duration::from_secs(60);
 
-/// A client on a scripted transport and a clock that jumps.
-struct Bench {
-    client: Client,
-    clock: TestClock,
-    store: Arc<Memory>,
-}
-
-impl Bench {
-    fn new(vendor: impl Vendor, policy: Policy, clock: &TestClock, transport: ScriptedTransport) -> Bench {
-        let store = Arc::new(Memory::new());
-        let client = Client::builder(vendor)
-            .policy(policy)
-            .transport(transport)
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.0))
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
-        Bench { client, clock: clock.clone(), store }
-    }
-
+impl Rig {
     fn email(&self) -> Call {
         let body = json!({"From": "a@x.test", "To": "b@x.test", "TextBody": "hello"});
         self.client.post("/email").key("mail-1").json(&body)
@@ -60,29 +39,13 @@ impl Bench {
         }
         self.email().deadline(deadline).send().await
     }
-
-    async fn record(&self, error_or_reply_key: &str) -> Record {
-        let page = self.store.list(&steadfast::operation::record::Filter::default(), None, 100).await;
-        let rows = page.expect("a store").rows;
-        let row = rows.iter().find(|row| row.id.key.as_str() == error_or_reply_key).expect("is there");
-        self.store.get(&row.id).await.expect("a store").expect("is there")
-    }
 }
 
 /// No gates, and these steps without jitter.
 fn ladder(steps: &[Duration]) -> Policy {
-    let mut backoff = Policy::background().backoff;
-    backoff.steps = steps.to_vec();
-    backoff.jitter = Jitter::None;
-    Policy::background().backoff(backoff).without_budget().without_breaker()
-}
-
-fn plain() -> Policy {
-    ladder(&Backoff::background().steps)
-}
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+    let mut policy = plain();
+    policy.backoff.steps = steps.to_vec();
+    policy
 }
 
 /// Stripe without lookups, whose window has [`USABLE`] beside the slack.
@@ -107,8 +70,8 @@ async fn sends_after(
         before(&own);
         Err(SendErrorKind::Reset)
     });
-    let bench = Bench::new(stripe(), ladder(&[wait]), &clock, transport);
-    let call = bench.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
+    let rig = Rig::of(stripe()).policy(ladder(&[wait])).network(transport).clock(&clock).build();
+    let call = rig.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
     let outcome = call.send().await;
     (sent.load(Ordering::Relaxed), outcome.err().and_then(|error| error.reason()))
 }
@@ -180,8 +143,8 @@ async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
     answers.push(nothing_found());
     let (transport, asked) = searches(&clock, answers);
     let policy = plain().timeout(steadfast::policy::Timeouts::new(secs(5), secs(30), secs(600)));
-    let bench = Bench::new(Postmark::new("token"), policy, &clock, transport);
-    let error = bench.email().send().await.expect_err("Postmark cannot tell");
+    let rig = Rig::of(Postmark::new("token")).policy(policy).network(transport).clock(&clock).build();
+    let error = rig.email().send().await.expect_err("Postmark cannot tell");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!(asked.lock().len(), 6 + 3, "three were answered");
     let gaps: Vec<_> = asked.lock().windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
@@ -193,13 +156,13 @@ async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
 async fn a5_failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![answer(503, &[], &json!({}))]);
-    let bench = Bench::new(Postmark::new("token"), plain(), &clock, transport);
-    let error = bench.email().send().await.expect_err("Postmark is down");
+    let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
+    let error = rig.email().send().await.expect_err("Postmark is down");
     assert_eq!((error.is_dead_letter(), error.effect()), (false, Effect::Unknown), "{error}");
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error}");
     assert!(error.is_deadline(), "{error}");
     assert!(asked.lock().len() > 3, "{:?}", asked.lock());
-    assert_eq!(bench.record("mail-1").await.look_ups, 0);
+    assert_eq!(rig.record("mail-1").await.look_ups, 0);
 }
 
 /// A5: a lookup's `Retry-After` is waited for, and holds back others.
@@ -208,9 +171,9 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     let clock = TestClock::auto();
     let busy = answer(429, &[("retry-after", "40")], &json!({}));
     let (transport, asked) = searches(&clock, vec![busy, nothing_found()]);
-    let bench = Bench::new(Postmark::new("token"), plain(), &clock, transport);
-    let other = bench.client.clone();
-    bench.email().send().await.expect_err("Postmark cannot tell");
+    let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
+    let other = rig.client.clone();
+    rig.email().send().await.expect_err("Postmark cannot tell");
     let asked = asked.lock().clone();
     assert!(asked[1].since(asked[0]) >= secs(40), "{asked:?}");
     let until = other.gates().paused_until(asked[0]);
@@ -222,9 +185,9 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
 async fn d1_look_ups_that_were_answered_count_over_all_calls() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
-    let bench = Bench::new(Postmark::new("token"), plain(), &clock, transport);
+    let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
     // Time for one lookup a call.
-    let error = bench.until_at_rest(secs(11), 20).await.expect_err("Postmark cannot tell");
+    let error = rig.until_at_rest(secs(11), 20).await.expect_err("Postmark cannot tell");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!(asked.lock().len(), 3);
 }
@@ -235,13 +198,13 @@ async fn d1_a_settle_time_that_no_call_can_wait_for_is_handed_on_at_once() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
     let policy = Policy::interactive().without_budget().without_breaker();
-    let bench = Bench::new(Postmark::new("token"), policy, &clock, transport);
+    let rig = Rig::of(Postmark::new("token")).policy(policy).network(transport).clock(&clock).build();
     let began = clock.now();
-    let error = bench.email().deadline(secs(8)).send().await.expect_err("no time");
+    let error = rig.email().deadline(secs(8)).send().await.expect_err("no time");
     assert_eq!((error.is_deadline(), error.to_string().contains("lookup")), (true, true), "{error}");
     assert_eq!(clock.now(), began, "it did not wait for what cannot come");
     assert_eq!(asked.lock().len(), 0);
-    let error = bench.until_at_rest(secs(8), 20).await.expect_err("Postmark cannot tell");
+    let error = rig.until_at_rest(secs(8), 20).await.expect_err("Postmark cannot tell");
     assert_eq!((error.reason(), asked.lock().len()), (Some(Reason::Unknown), 3));
 }
 
@@ -252,11 +215,14 @@ async fn d3_the_vendors_clock_is_on_record_from_the_second_claim_on() {
     let noon = httpdate::parse_http_date("Thu, 01 Jan 2026 12:00:00 GMT").expect("a date");
     clock.set_wall(steadfast::clock::Timestamp::from(noon).plus(secs(3600)));
     let dated = answer(200, &[("date", "Thu, 01 Jan 2026 12:00:00 GMT")], &json!({}));
-    let bench = Bench::new(Stripe::new("sk_test_1"), plain(), &clock, ScriptedTransport::new().always(dated));
+    let rig = Rig::of(Stripe::new("sk_test_1"))
+        .network(ScriptedTransport::new().always(dated))
+        .clock(&clock)
+        .build();
     for (key, known) in [("a", None), ("b", Some(-3_600_000))] {
-        let call = bench.client.post("/v1/payment_intents").key(key).form(&[("amount", "1")]);
+        let call = rig.client.post("/v1/payment_intents").key(key).form(&[("amount", "1")]);
         assert_eq!(call.send().await.expect("done").obtained(), Obtained::Fresh);
-        assert_eq!(bench.record(key).await.vendor_clock_ms, known, "{key}");
+        assert_eq!(rig.record(key).await.vendor_clock_ms, known, "{key}");
     }
 }
 
@@ -274,8 +240,9 @@ async fn d1_what_was_scheduled_to_be_looked_up_is_not_sent_again_instead() {
         Err(SendErrorKind::Reset)
     });
     // Stripe's settle time is 80 s, and its window a day.
-    let bench = Bench::new(Stripe::new("sk_test_1"), ladder(&[secs(1)]), &clock, transport);
-    let charge = || bench.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
+    let rig =
+        Rig::of(Stripe::new("sk_test_1")).policy(ladder(&[secs(1)])).network(transport).clock(&clock).build();
+    let charge = || rig.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
     let error = charge().deadline(secs(10)).send().await.expect_err("no time for a lookup");
     assert!(error.is_deadline() && !error.is_dead_letter(), "{error}");
     clock.advance(secs(81));

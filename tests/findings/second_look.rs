@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::operation::Scope;
-use steadfast::operation::record::{Action, Filter, Phase, Record, Resolution, State, Takeover, Unheld};
+use steadfast::operation::record::{Action, Filter, Phase, Record, Resolution, State, Unheld};
 use steadfast::store::Store;
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, InFlight};
 
-use crate::attack::{Bench, DAY};
+use crate::attack::{Bench, DAY, at};
+use crate::commands;
 
 pub mod proof;
 
@@ -28,12 +29,6 @@ impl Bench {
         let row = page.rows.iter().find(|row| row.phase == phase).expect("on record");
         self.store.get(&row.id).await.expect("works").expect("on record")
     }
-}
-
-fn at(after: Duration) -> TestClock {
-    let clock = TestClock::auto();
-    clock.set_wall(clock.wall().plus(400 * DAY).plus(after));
-    clock
 }
 
 fn remind(client: &Client) -> Call {
@@ -96,15 +91,7 @@ async fn an_adoption_does_not_forget_when_it_was_first_sent() {
         assert_eq!((redriven.effect, redriven.claimed_at), (Effect::None, dead.claimed_at));
         let to = Scope::from_stored(dead.id.scope.as_str().replacen("old/", "new/", 1));
         bench.act(&redriven.id, Action::Adopt { to }, clock.wall()).await.expect("allowed");
-        let take = Takeover {
-            what: Unheld::Due,
-            account: None,
-            now: clock.wall(),
-            lease: HOUR,
-            attempt_max: Duration::from_secs(30),
-            vendor_clock_ms: None,
-            limit: 8,
-        };
+        let take = commands::takeover(Unheld::Due, clock.wall());
         let taken = bench.store.take(take).await.expect("works").remove(0);
         assert_eq!(taken.id.scope.as_str().split('/').next(), Some("new"));
         assert_eq!(taken.claimed_at, dead.claimed_at);

@@ -15,14 +15,14 @@ use steadfast::operation::record::{
     Takeover, Tally, Transition, Unheld,
 };
 use steadfast::store::{Memory, Store, StoreError};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Postmark, Vendor};
-use steadfast::{AttemptReport, Client, Disposition, Effect, Obtained};
+use steadfast::{AttemptReport, Disposition, Effect, Obtained};
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;
-use crate::engine::{Bench, plain, secs};
+use crate::rig::{Rig, secs};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -58,15 +58,7 @@ async fn a5_what_a_proxy_says_to_a_look_up_is_no_answer() {
 
 async fn is_asked_again(vendor: impl Vendor, path: &str, body: &Value, answer: &Answer) {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always(answer.clone());
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let client = Client::builder(vendor)
-        .policy(plain())
-        .transport(network)
-        .clock(TestClock::auto())
-        .random(FixedRandom::at(0.0))
-        .store(Arc::clone(&store))
-        .build()
-        .expect("a client");
+    let Rig { client, store, .. } = Rig::new(vendor, network);
     let told = client.post(path).key("k").json(body).send().await.expect_err("nobody knows yet");
     assert!(!told.is_dead_letter(), "{path}, {answer:?}: {told}");
     assert!(matches!(told.disposition(), Disposition::Continues { at: Some(_) }), "{told}");
@@ -81,19 +73,19 @@ async fn d11_an_answer_is_written_down_until_the_lease_is_over() {
     for deadline in [secs(10), secs(120)] {
         let store = Arc::new(Troubled::default());
         let transport = ScriptedTransport::new().status(200);
-        let bench = Bench::with(Acme::new(), transport, plain(), Arc::clone(&store) as Arc<dyn Store>);
+        let rig = Rig::of(Acme::new()).network(transport).store(Arc::clone(&store)).build();
         store.transitions(trouble);
-        let told = bench.charge().deadline(deadline).send().await;
+        let told = rig.charge().deadline(deadline).send().await;
         match told {
             Ok(reply) => assert_eq!((reply.status().as_u16(), deadline), (200, secs(120))),
             Err(error) => {
                 assert_eq!((error.is_store(), error.effect()), (true, Effect::Applied), "{error}");
                 assert_eq!(deadline, secs(10), "{error}");
-                bench.clock.latency(secs(49)).await;
+                rig.clock.latency(secs(49)).await;
             }
         }
-        let again = bench.charge().send().await.expect("on record");
-        assert_eq!((again.obtained(), bench.transport.requests().len()), (Obtained::Replayed, 1));
+        let again = rig.charge().send().await.expect("on record");
+        assert_eq!((again.obtained(), rig.network.requests().len()), (Obtained::Replayed, 1));
     }
 }
 
@@ -136,14 +128,9 @@ async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
         (Duration::ZERO, false, Effect::None),
     ] {
         let clock = TestClock::auto();
-        let client = Client::builder(Acme::new())
-            .policy(plain())
-            .transport(ScriptedTransport::new().status(429).header("retry-after", "28"))
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.0))
-            .store(Late { store: Memory::new(), clock, stands_still, is_taken })
-            .build()
-            .expect("a client");
+        let network = ScriptedTransport::new().status(429).header("retry-after", "28");
+        let setup = Rig::of(Acme::new()).network(network).clock(&clock);
+        let client = setup.store(Late { store: Memory::new(), clock, stands_still, is_taken }).client();
         let call = client.post("/charges").key("k").json(&json!({"amount": 4711}));
         let told = call.deadline(secs(10)).send().await.expect_err("out of time");
         assert!(told.is_deadline(), "{told}");
@@ -155,22 +142,22 @@ async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
 /// Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which lookups are repeated.
 #[tokio::test]
 async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
-    let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
-    drop((0..4_000).fold(bench.transport.clone(), |network, _| network.status(503)));
-    bench.charge().send().await.expect_err("the vendor is away");
+    let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
+    rig.answers(|network| (0..4_000).fold(network, |network, _| network.status(503)));
+    rig.charge().send().await.expect_err("the vendor is away");
     for by in [25 * HOUR, 50 * HOUR] {
-        bench.clock.jump_wall(by);
-        bench.client.recover(1).await.expect("works");
-        assert_eq!(phase(&*bench.store).await, Phase::Scheduled, "{by:?} ahead");
+        rig.clock.jump_wall(by);
+        rig.client.recover(1).await.expect("works");
+        assert_eq!(phase(&*rig.store).await, Phase::Scheduled, "{by:?} ahead");
     }
     // A day without an answer is told to a person all the same.
     let mut hours = 0;
-    while phase(&*bench.store).await == Phase::Scheduled {
-        bench.clock.latency(HOUR / 4).await;
-        bench.client.recover(1).await.expect("works");
+    while phase(&*rig.store).await == Phase::Scheduled {
+        rig.clock.latency(HOUR / 4).await;
+        rig.client.recover(1).await.expect("works");
         hours += 1;
     }
-    assert_eq!(phase(&*bench.store).await, Phase::Dead);
+    assert_eq!(phase(&*rig.store).await, Phase::Dead);
     assert!((22 * 4..26 * 4).contains(&hours), "{hours} quarters of an hour");
 }
 
@@ -186,15 +173,7 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
             Ok(Answer::new(StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), Vec::new()))
         }
     });
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let client = Client::builder(Acme::searchable())
-        .policy(plain())
-        .transport(network)
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.0))
-        .store(Arc::clone(&store))
-        .build()
-        .expect("a client");
+    let Rig { client, store, .. } = Rig::of(Acme::searchable()).network(network).clock(&clock).build();
     let call = client.post("/charges").key("k").json(&json!({}));
     call.deadline(secs(1)).send().await.expect_err("no time for the lookup");
     clock.latency(secs(10)).await;
@@ -209,13 +188,13 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
 /// when it is back.
 #[tokio::test]
 async fn a5_look_ups_begin_after_two_days_without_a_process() {
-    let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
-    drop((0..20).fold(bench.transport.clone(), |network, _| network.status(503)));
-    let told = bench.charge().deadline(secs(1)).send().await.expect_err("no time for the lookup");
+    let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
+    rig.answers(|network| (0..20).fold(network, |network, _| network.status(503)));
+    let told = rig.charge().deadline(secs(1)).send().await.expect_err("no time for the lookup");
     assert_eq!(told.effect(), Effect::Unknown);
-    bench.clock.latency(48 * HOUR).await;
-    bench.client.recover(1).await.expect("works");
-    assert_eq!(phase(&*bench.store).await, Phase::Scheduled);
+    rig.clock.latency(48 * HOUR).await;
+    rig.client.recover(1).await.expect("works");
+    assert_eq!(phase(&*rig.store).await, Phase::Scheduled);
 }
 
 /// Seed 6226: a clock was set 12 minutes ahead, and the store believed it because another was hours ahead. By that clock
@@ -227,15 +206,7 @@ async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_ow
     for set_ahead in [Duration::ZERO, secs(12 * 60)] {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let client = |network: ScriptedTransport, clock: &TestClock| {
-            Client::builder(Acme::searchable())
-                .policy(plain())
-                .transport(network)
-                .clock(clock.clone())
-                .random(FixedRandom::at(0.0))
-                .store(Arc::clone(&store))
-                .namespace("test")
-                .build()
-                .expect("a client")
+            Rig::of(Acme::searchable()).network(network).clock(clock).store(Arc::clone(&store)).client()
         };
         let (theirs, ours) = (TestClock::auto(), TestClock::auto());
         let asked_at = Arc::new(Mutex::new(Vec::new()));

@@ -9,53 +9,31 @@ use std::time::Duration;
 
 use steadfast::clock::Instant;
 use steadfast::policy::Backoff;
-use steadfast::store::{Memory, Store};
-use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::{Call, Error, InFlight, Policy, Reply};
 use tokio::task::JoinHandle;
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;
-use crate::engine::{Bench, plain, secs};
+use crate::rig::{Rig, plain, secs, until};
 
-fn bench(transport: ScriptedTransport, policy: Policy) -> Bench {
-    Bench::with(replaying(), transport, policy, Arc::new(Memory::new()))
-}
-
-/// Another process on the same store, at the same time.
-fn another_process(bench: &Bench, transport: ScriptedTransport) -> Bench {
-    let other = steadfast::Client::builder(replaying())
-        .policy(plain())
-        .transport(transport.clone())
-        .clock(bench.clock.clone())
-        .random(steadfast::testkit::FixedRandom::at(0.0))
-        .store(Arc::clone(&bench.store))
-        .namespace("test")
-        .build()
-        .expect("a client");
-    Bench { client: other, transport, clock: bench.clock.clone(), store: Arc::clone(&bench.store) }
-}
-
-/// What the network does next.
-fn script(bench: &Bench, steps: impl FnOnce(ScriptedTransport) -> ScriptedTransport) {
-    drop(steps(bench.transport.clone()));
+fn rig(network: ScriptedTransport, policy: Policy) -> Rig {
+    Rig::of(replaying()).network(network).policy(policy).random(FixedRandom::at(0.0)).build()
 }
 
 fn replaying() -> Acme {
     Acme::replaying(secs(86_400))
 }
 
-fn waiting(bench: &Bench) -> Call {
-    bench.charge().in_flight(InFlight::Wait)
+fn waiting(rig: &Rig) -> Call {
+    rig.charge().in_flight(InFlight::Wait)
 }
 
 /// Sends the charge, and comes back once it is on its way to the vendor.
-async fn held(bench: &Bench, call: Call) -> JoinHandle<Result<Reply, Error>> {
-    let sent = bench.transport.requests().len();
+async fn held(rig: &Rig, call: Call) -> JoinHandle<Result<Reply, Error>> {
+    let sent = rig.network.requests().len();
     let holder = tokio::spawn(call.send());
-    while bench.transport.requests().len() == sent {
-        tokio::task::yield_now().await;
-    }
+    until(|| rig.network.requests().len() > sent).await;
     holder
 }
 
@@ -63,18 +41,14 @@ fn no_ladder() -> Policy {
     plain().backoff(Backoff::none())
 }
 
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
 fn after(time: Duration) -> Instant {
     Instant::ORIGIN.plus(time)
 }
 
-fn troubled(transport: ScriptedTransport, policy: Policy) -> (Arc<Troubled>, Bench) {
+fn troubled(transport: ScriptedTransport, policy: Policy) -> (Arc<Troubled>, Rig) {
     let store = Arc::new(Troubled::default());
-    let bench = Bench::with(replaying(), transport, policy, Arc::clone(&store) as Arc<dyn Store>);
-    (store, bench)
+    let rig = Rig::of(replaying()).network(transport).policy(policy).store(Arc::clone(&store)).build();
+    (store, rig)
 }
 
 fn one_of_each() -> [Trouble; 3] {

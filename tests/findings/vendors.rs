@@ -9,14 +9,16 @@ use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::Claim;
-use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::policy::Jitter;
+use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Memory, Store as _};
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Client, Effect, Obtained, OnUnknown, Policy, Reason};
+use steadfast::{Client, Effect, Obtained, Reason};
+
+use crate::commands;
+use crate::rig::Rig;
 
 /// What happens to one request on its way to the vendor.
 #[derive(Clone, Debug)]
@@ -96,17 +98,7 @@ fn text(status: u16, body: &str) -> Answer {
 }
 
 fn client_on(vendor: impl Vendor, wire: &Arc<Between>, clock: &TestClock, store: &Arc<Memory>) -> Client {
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    Client::builder(vendor)
-        .policy(Policy::background().backoff(ladder).without_budget().without_breaker())
-        .transport(Wire(Arc::clone(wire)))
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(Arc::clone(store))
-        .namespace("findings")
-        .build()
-        .expect("a client")
+    Rig::of(vendor).network(Wire(Arc::clone(wire))).clock(clock).store(Arc::clone(store)).client()
 }
 
 fn client(vendor: impl Vendor, wire: &Arc<Between>, clock: &TestClock) -> Client {
@@ -541,27 +533,17 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
     call("1000").send().await.expect("a charge");
 
     // The same record, with the fingerprint that version 0.1 gave it.
-    let scope = Scope::new("findings", "stripe", "test", &Method::POST, "/v1/charges");
+    let scope = Scope::new("default", "stripe", "test", &Method::POST, "/v1/charges");
     let id = OperationId::new(scope, Key::new("k").expect("a key"));
     let record = store.get(&id).await.expect("a store").expect("the record");
     let mut unstamped = record.request.clone();
     unstamped.body = "amount=1000&currency=usd".into();
     let old = Arc::new(Memory::new());
     let claim = Claim {
-        id: id.clone(),
         fingerprint: fingerprint_0_1("test", &unstamped),
         wire_key: record.wire_key.clone(),
-        request: record.request.clone(),
-        now: clock.wall(),
-        lease: Duration::from_secs(60),
-        due: None,
         keep: Duration::from_secs(24 * 3600),
-        on_unknown: OnUnknown::Park,
-        attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
+        ..commands::claim(&id, record.request.clone(), clock.wall())
     };
     old.claim(claim).await.expect("a store");
     clock.advance(Duration::from_secs(61));

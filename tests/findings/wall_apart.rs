@@ -7,8 +7,8 @@ use steadfast::{Disposition, Effect};
 
 use crate::apart::{Apart, order_recovered_by_another};
 use crate::engine::vendor::Acme;
-use crate::engine::{plain, secs};
 use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, told_late};
+use crate::rig::{plain, secs};
 
 const HOUR: i64 = 3_600;
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{Gates, Jitter, RateConfig};
+use steadfast::policy::{Gates, RateConfig};
 use steadfast::testkit::internals::Outcome;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Client, Effect, Gate, Policy};
+
+use crate::rig::Rig;
 
 const TWO_A_SECOND: fn() -> RateConfig = || RateConfig::new(2, Duration::from_secs(1));
 
@@ -37,15 +39,7 @@ fn answer(status: u16, kind: &'static str, wait: Option<u32>, body: &str) -> Ans
 }
 
 fn client(vendor: impl Vendor, network: ScriptedTransport, clock: &TestClock) -> Client {
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    Client::builder(vendor)
-        .policy(Policy::background().backoff(ladder).without_budget().without_breaker())
-        .transport(network)
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.0))
-        .build()
-        .expect("a client")
+    Rig::of(vendor).network(network).clock(clock).client()
 }
 
 fn keyed() -> Keyed {

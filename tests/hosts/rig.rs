@@ -20,9 +20,9 @@ pub struct Rig<N = ScriptedTransport> {
 
 impl Rig {
     /// What a test does not say: [`plain`], a network that it scripts later, a clock that jumps over every wait, records
-    /// in memory, the middle of every chance, and the namespace `test`.
+    /// in memory, and the middle of every chance.
     pub fn of(vendor: impl Vendor) -> Setup {
-        let builder = Client::builder(vendor).policy(plain()).random(FixedRandom::at(0.5)).namespace("test");
+        let builder = Client::builder(vendor).policy(plain()).random(FixedRandom::at(0.5));
         Setup {
             builder,
             network: ScriptedTransport::new(),
@@ -37,6 +37,11 @@ impl Rig {
 
     pub fn with(vendor: impl Vendor, network: ScriptedTransport, policy: Policy) -> Rig {
         Rig::of(vendor).network(network).policy(policy).build()
+    }
+
+    /// The next answers, in their order.
+    pub fn answers(&self, script: impl FnOnce(ScriptedTransport) -> ScriptedTransport) {
+        drop(script(self.network.clone()));
     }
 }
 

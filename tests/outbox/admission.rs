@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast::Client;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Claim, Claimed};
-use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Request;
-use steadfast::{Client, OnUnknown};
 
 use super::bench::{Shop, account, deliver};
+use crate::commands;
 
 /// The claim and the row's removal are one commit: where the row cannot be removed, nothing is claimed.
 #[tokio::test]
@@ -75,22 +76,7 @@ fn claim(shop: &Shop, key: &str) -> Claim {
     let request = Request::new(http::Method::POST, url);
     let scope = Scope::new("default", "stripe", "test", &request.method, "/v1/charges");
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
-    Claim {
-        sequence: None,
-        wire_key: id.wire_key().to_string(),
-        id,
-        fingerprint: Fingerprint::from_bytes([7; 32]),
-        request,
-        now: shop.clock.wall(),
-        lease: Duration::from_secs(60),
-        due: Some(shop.clock.wall()),
-        keep: Duration::from_secs(3_600),
-        on_unknown: OnUnknown::Park,
-        attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-    }
+    Claim { due: Some(shop.clock.wall()), ..commands::claim(&id, request, shop.clock.wall()) }
 }
 
 /// A dispatcher reads a row and stands still. Another one admits it; the operation is delivered, expires and is purged.

@@ -14,6 +14,8 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client};
 use tempfile::TempDir;
 
+use crate::rig::Rig;
+
 pub(crate) struct Shop {
     directory: TempDir,
     pub(crate) clock: TestClock,
@@ -101,12 +103,7 @@ impl Shop {
 }
 
 pub(crate) fn client(clock: &TestClock, fake: &StripeFake, store: Arc<Sqlite>) -> Client {
-    Client::builder(Stripe::new("sk_test_123"))
-        .store(store)
-        .clock(clock.clone())
-        .transport(fake.transport())
-        .build()
-        .expect("a client")
+    Rig::of(Stripe::new("sk_test_123")).store(store).clock(clock).network(fake.transport()).client()
 }
 
 pub(crate) fn charge(client: &Client, order: u64) -> Call {

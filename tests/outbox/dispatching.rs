@@ -18,6 +18,8 @@ use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use tempfile::TempDir;
 
+use crate::rig::Rig;
+
 /// A store that counts how often it is looked at, and its outbox read.
 #[derive(Debug)]
 struct Counted {
@@ -110,12 +112,8 @@ impl Bench {
     }
 
     fn client(&self, vendor: &str, address: &str) -> Client {
-        Client::builder(Keyed::new(KeyedConfig::new(vendor, address), "secret"))
-            .store(Arc::clone(&self.store))
-            .clock(self.clock.clone())
-            .transport(self.network.clone())
-            .build()
-            .expect("a client")
+        let setup = Rig::of(Keyed::new(KeyedConfig::new(vendor, address), "secret"));
+        setup.store(Arc::clone(&self.store)).clock(&self.clock).network(self.network.clone()).client()
     }
 
     fn insert(&self, vendor: &str, count: usize) {

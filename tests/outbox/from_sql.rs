@@ -332,12 +332,8 @@ async fn a_row_of_sql_names_no_host() {
         http::HeaderMap::new(),
         "{}",
     ));
-    let stripe = steadfast::Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
-        .store(std::sync::Arc::clone(&shop.store))
-        .clock(shop.clock.clone())
-        .transport(network.clone())
-        .build()
-        .expect("a client");
+    let setup = crate::rig::Rig::of(steadfast::vendor::Stripe::new("sk_test_123")).network(network.clone());
+    let stripe = setup.store(std::sync::Arc::clone(&shop.store)).clock(&shop.clock).client();
     let paths = [
         "//evil.example/x",
         "/@evil.example/x",

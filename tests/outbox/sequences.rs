@@ -12,6 +12,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Sequence};
 
 use super::bench::{Shop, account, deliver};
+use crate::rig::Rig;
 
 /// Answers well, but for bodies with `amount=0`: nobody can connect for those.
 fn network() -> ScriptedTransport {
@@ -22,12 +23,7 @@ fn network() -> ScriptedTransport {
 }
 
 fn client(shop: &Shop, store: Arc<Sqlite>, network: &ScriptedTransport) -> Client {
-    Client::builder(Stripe::new("sk_test_123"))
-        .store(store)
-        .clock(shop.clock.clone())
-        .transport(network.clone())
-        .build()
-        .expect("a client")
+    Rig::of(Stripe::new("sk_test_123")).store(store).clock(&shop.clock).network(network.clone()).client()
 }
 
 fn charge(client: &Client, key: &str, amount: u32, sequence: &str) -> Call {

@@ -7,7 +7,6 @@ use http::{HeaderMap, StatusCode};
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::Memory;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Answer;
@@ -15,6 +14,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, Effect};
 
 use super::bench::{Shop, account, charge, insert};
+use crate::rig::Rig;
 
 #[tokio::test]
 async fn what_is_committed_is_sent_once() {
@@ -224,12 +224,7 @@ async fn a_transaction_elsewhere_is_told_from_the_stores_own_file() {
         "{said}"
     );
 
-    let forgetful = Client::builder(Stripe::new("sk_test_123"))
-        .store(Memory::new())
-        .clock(shop.clock.clone())
-        .transport(shop.fake.transport())
-        .build()
-        .expect("a client");
+    let forgetful = Rig::of(Stripe::new("sk_test_123")).clock(&shop.clock).client();
     let error = charge(&forgetful, 42).blocking_enqueue_in(&elsewhere).expect_err("no store of rows");
     assert!(error.is_validation() && error.to_string().contains("has no outbox"), "{error}");
 }

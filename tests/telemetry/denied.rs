@@ -9,12 +9,13 @@ use bytes::Bytes;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{Claim, Claimed, Page};
 use steadfast::store::{Memory, OutboxTally, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::testkit::TestClock;
 use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement};
-use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, OnUnknown, dispatcher};
+use steadfast::{OnUnknown, dispatcher};
 
 use super::capture::{listen, said};
+use crate::rig::Rig;
 
 /// Has 150 rows, which stay.
 #[derive(Debug, Default)]
@@ -109,12 +110,7 @@ impl Outbox for Locked {
 async fn a_role_that_may_not_admit_rows_is_told_of_once() {
     listen();
     let (store, clock) = (Arc::new(Locked::default()), TestClock::auto());
-    let client = Client::builder(Stripe::new("sk_test_123"))
-        .store(Arc::clone(&store))
-        .clock(clock.clone())
-        .transport(ScriptedTransport::new())
-        .build()
-        .expect("a client");
+    let client = Rig::of(Stripe::new("sk_test_123")).store(Arc::clone(&store)).clock(&clock).client();
     let _dispatcher = client.keep_recovering(dispatcher::PERIOD);
     let minute = async || clock.sleep_until(clock.now().plus(Duration::from_secs(60))).await;
     minute().await;

@@ -1,10 +1,16 @@
 //! What the crate says while it works: names that dashboards are built on, and nothing that must stay secret.
 
 mod capture;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod denied;
 mod forgetful;
 mod metrics_named;
 mod panics;
+#[path = "../hosts/rig.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod rig;
 mod secrets;
 mod spans;
 #[path = "../findings/engine/trouble.rs"]
@@ -12,25 +18,19 @@ mod spans;
 mod trouble;
 
 use steadfast::policy::{Backoff, Jitter};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Policy};
 
+use rig::{Rig, ms};
+
 /// The background ladder without jitter, so that every wait is exact.
 pub fn policy() -> Policy {
-    let mut backoff = Backoff::ladder([std::time::Duration::from_millis(500)]);
-    backoff.jitter = Jitter::None;
-    Policy::background().backoff(backoff)
+    Policy::background().backoff(Backoff::ladder([ms(500)]).jitter(Jitter::None))
 }
 
 pub fn stripe(network: &ScriptedTransport, clock: &TestClock, policy: Policy) -> Client {
-    Client::builder(Stripe::new("sk_test_123"))
-        .policy(policy)
-        .transport(network.clone())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .build()
-        .expect("a client")
+    Rig::of(Stripe::new("sk_test_123")).policy(policy).network(network.clone()).clock(clock).client()
 }
 
 pub fn charge(stripe: &Client) -> Call {

@@ -3,28 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::Client;
 use steadfast::dispatcher::PERIOD;
-use steadfast::store::Store;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::TestClock;
 use steadfast::vendor::Stripe;
 
 use crate::capture::{listen, said};
 use crate::policy;
+use crate::rig::Rig;
 use crate::trouble::{Trouble, Troubled};
 
 #[tokio::test]
 async fn a_panic_in_recovery_says_whose_it_was_and_what_it_said() {
     listen();
     let (clock, store) = (TestClock::new(), Arc::new(Troubled::default()));
-    let client = Client::builder(Stripe::new("sk_test_123"))
-        .policy(policy())
-        .transport(ScriptedTransport::new())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(Arc::clone(&store) as Arc<dyn Store>)
-        .build()
-        .expect("a client");
+    let setup = Rig::of(Stripe::new("sk_test_123")).policy(policy());
+    let client = setup.clock(&clock).store(Arc::clone(&store)).client();
     store.takes([Trouble::Panic]);
     store.purges([Trouble::Panic]);
     let dispatcher = client.keep_recovering(PERIOD);

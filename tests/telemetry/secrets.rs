@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::SecretString;
 use serde_json::json;
-use steadfast::operation::record::{Claim, Claimed, State, Transition};
+use steadfast::operation::record::{Claim, Claimed, State};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -17,7 +17,9 @@ use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendo
 use steadfast::{Call, Client, Error, Inbound, Reply, Vendors};
 
 use crate::capture::{listen, said};
+use crate::commands;
 use crate::policy;
+use crate::rig::{Rig, secs};
 
 const MARKER: &str = "hunter2";
 
@@ -92,14 +94,7 @@ type Case = (Box<dyn Fn() -> Client>, &'static str, ScriptedTransport);
 fn vendors() -> Vec<Case> {
     fn of(vendor: impl Vendor + Clone, path: &'static str, network: ScriptedTransport) -> Case {
         let script = network.clone();
-        let client = move || {
-            Client::builder(vendor.clone())
-                .policy(policy().without_breaker())
-                .transport(script.clone())
-                .clock(TestClock::auto())
-                .build()
-                .expect("a client")
-        };
+        let client = move || Rig::with(vendor.clone(), script.clone(), policy().without_breaker()).client;
         (Box::new(client), path, network)
     }
     let keyed: KeyedConfig = serde_json::from_value(json!({
@@ -163,10 +158,7 @@ async fn nothing_that_is_said_or_shown_holds_a_secret_a_header_a_query_or_a_body
 async fn a_mistake_is_named_without_what_it_is_made_of() {
     listen();
     let mut shown = Shown::default();
-    let client = Client::builder(Stripe::new("sk_test_hunter2"))
-        .transport(ScriptedTransport::new())
-        .build()
-        .expect("a client");
+    let client = Rig::of(Stripe::new("sk_test_hunter2")).client();
     let calls = [
         client.post("/v1/x?token=hunter2#f"),
         client.post("v1/x?token=hunter2"),
@@ -221,12 +213,7 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
     let mut shown = Shown::default();
     for ending in endings {
         let network = ending(ScriptedTransport::new());
-        let client = Client::builder(BigCommerce::new("abc123", "token"))
-            .policy(policy())
-            .transport(network.clone())
-            .clock(TestClock::auto())
-            .build()
-            .expect("a client");
+        let client = Rig::with(BigCommerce::new("abc123", "token"), network.clone(), policy()).client;
         let call = || client.post(path).key("order-42/place").json(&json!({}));
         for _ in 0..2 {
             shown.ending(&call().send().await);
@@ -277,7 +264,7 @@ async fn a_failure_of_the_network_does_not_show_the_url() {
 #[cfg(all(feature = "seal", feature = "sqlite"))]
 #[tokio::test]
 async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
-    use steadfast::operation::record::{Takeover, Unheld};
+    use steadfast::operation::record::Unheld;
     use steadfast::store::{SealKeys, Sqlite};
 
     listen();
@@ -318,12 +305,9 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     shown.debug(&builder);
     let store = Arc::new(builder.open().expect("opens"));
     shown.debug(&store);
-    let client = Client::builder(Stripe::new("sk_test_hunter2"))
-        .policy(policy().backoff(Backoff::none()))
-        .store(Arc::clone(&store))
-        .transport(ScriptedTransport::new().fail(SendErrorKind::Connect))
-        .build()
-        .expect("a client");
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let setup = Rig::of(Stripe::new("sk_test_hunter2")).policy(policy().backoff(Backoff::none()));
+    let client = setup.store(Arc::clone(&store)).network(network).client();
     let error = marked(&client, "/v1/charges").send().await.expect_err("never sent");
     shown.error(&error);
     shown.debug(&client);
@@ -334,15 +318,7 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     let empty = directory.path().join("other.db");
     let other = Sqlite::builder(&empty).seal(SealKeys::new([9; 32])).open().expect("opens");
     let now = steadfast::clock::Timestamp::from_millis(u64::MAX / 2);
-    let take = Takeover {
-        what: Unheld::Due,
-        account: None,
-        now,
-        lease: std::time::Duration::ZERO,
-        attempt_max: std::time::Duration::from_secs(30),
-        vendor_clock_ms: None,
-        limit: 9,
-    };
+    let take = commands::takeover(Unheld::Due, now);
     assert_eq!(other.take(take).await.expect("works"), []);
     clean(&shown);
     let mut heard = Shown::default();
@@ -369,23 +345,8 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
         Scope::new("prod", "stripe", "test", &request.method, "/v1/charges"),
         Key::new("order-42").expect("a key"),
     );
-    let second = std::time::Duration::from_secs(1);
-    let claim = Claim {
-        fingerprint: fingerprint("test", &request),
-        wire_key: id.wire_key().to_string(),
-        id,
-        request,
-        now: steadfast::clock::Timestamp::from_millis(1_000),
-        lease: second,
-        due: None,
-        keep: second,
-        on_unknown: steadfast::OnUnknown::Park,
-        attempt_max: second,
-        vendor_clock_ms: None,
-        redact: steadfast::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    };
+    let now = steadfast::clock::Timestamp::from_millis(1_000);
+    let claim = Claim { lease: secs(1), keep: secs(1), ..commands::claim(&id, request, now) };
     store.claim(claim).await.expect("a claim");
     let warnings = || {
         listen();
@@ -417,8 +378,7 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
 async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let mut shown = Shown::default();
     let clock = TestClock::auto();
-    let client = Client::builder(Stripe::new("sk_test_hunter2")).transport(ScriptedTransport::new()).build();
-    shown.debug(&client.expect("a client"));
+    shown.debug(&Rig::of(Stripe::new("sk_test_hunter2")).client());
 
     let mut request = steadfast::transport::Request::new(
         http::Method::POST,
@@ -431,23 +391,8 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         Key::new("order-42").expect("a key"),
     );
     let now = steadfast::clock::Clock::wall(&clock);
-    let second = std::time::Duration::from_secs(1);
-    let claim = Claim {
-        fingerprint: fingerprint("test", &request),
-        wire_key: id.wire_key().to_string(),
-        id: id.clone(),
-        request,
-        now,
-        lease: second,
-        due: None,
-        keep: second,
-        on_unknown: steadfast::OnUnknown::Park,
-        attempt_max: std::time::Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: steadfast::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    };
+    let fingerprint = fingerprint("test", &request);
+    let claim = Claim { fingerprint, ..commands::claim(&id, request, now) };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());
     let claimed = store.claim(claim).await.expect("a claim");
@@ -455,17 +400,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let Claimed::Fresh(held) = claimed else { panic!("the first claim") };
     let to = State::Succeeded { answer: answer(200), reconciled: false };
     shown.debug(&to);
-    let transition = Transition {
-        fence: 1,
-        now,
-        attempts: 1,
-        effect: steadfast::Effect::None,
-        unknown_since: None,
-        look_ups: 0,
-        resends_left: 0,
-        to,
-        reports: Vec::new(),
-    };
+    let transition = commands::transition(&held, now, to);
     shown.debug(&transition);
     shown.debug(&store.transition(&held, transition).await.expect("a transition"));
     shown.debug(&store.get(&id).await.expect("a record"));

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock;
 use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Mode, RateConfig};
-use steadfast::store::Memory;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Postmark;
 use steadfast::{Client, Policy};
 
 use crate::capture::{Fields, listen, said};
+use crate::rig::Rig;
 use crate::{charge, policy, stripe};
 
 const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-42/charge";
@@ -261,14 +261,7 @@ async fn a_look_up_says_what_it_found() {
     let nothing = || json!({"TotalCount": 0, "Messages": []});
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(500);
     let network = network.json(200, nothing()).json(200, nothing()).json(200, nothing());
-    let client = Client::builder(Postmark::new("token"))
-        .policy(policy().without_breaker())
-        .transport(network)
-        .clock(TestClock::auto())
-        .random(FixedRandom::at(0.5))
-        .store(Memory::new())
-        .build()
-        .expect("a client");
+    let client = Rig::with(Postmark::new("token"), network, policy().without_breaker()).client;
     let receipt = json!({"From": "a@example.com", "To": "b@example.com", "TextBody": "x"});
     client.post("/email").key("order-42/receipt").json(&receipt).send().await.expect_err("nobody can tell");
     let said = said();

@@ -14,7 +14,7 @@ use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict}
 use steadfast::{Call, Client, Effect, Error, Obtained};
 
 use super::vendors::{
-    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order, plain,
+    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order,
     promise_holds, secs,
 };
 
@@ -182,13 +182,8 @@ async fn fact_4_what_is_found_is_ours_only_if_it_is_what_we_sent() {
 async fn fact_4_a_409_elsewhere_is_another_conflict() {
     let network =
         steadfast::testkit::ScriptedTransport::new().json(409, json!({"status": 409, "title": "x"}));
-    let client = Client::builder(BigCommerce::new("abc123", "token"))
-        .policy(plain())
-        .transport(network)
-        .clock(TestClock::auto())
-        .build()
-        .expect("a client");
-    let error = order(&client, "order-42").send().await.expect_err("a conflict");
+    let rig = crate::rig::Rig::of(BigCommerce::new("abc123", "token")).network(network).build();
+    let error = order(&rig.client, "order-42").send().await.expect_err("a conflict");
     assert_eq!((error.code(), error.effect()), ("VALIDATION.refused", Effect::None));
 }
 

@@ -7,6 +7,9 @@
 
 mod bigcommerce;
 mod bigcommerce_resources;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+mod commands;
 mod faults;
 mod pitfalls;
 mod postmark;

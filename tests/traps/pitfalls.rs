@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Method;
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::operation::record::{self, Claim, Claimed, State};
-use steadfast::operation::{Key, OperationId, Scope, fingerprint};
+use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Jitter};
 use steadfast::store::Store as _;
 use steadfast::testkit::internals::{Breaker, Budget, Outcome};
@@ -17,6 +17,7 @@ use steadfast::transport::{Request, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Policy, Reason, Reply};
 
+use crate::commands;
 use crate::rig::{Rig, plain, secs, until};
 
 fn at(seconds: u64) -> Instant {
@@ -42,7 +43,7 @@ fn charge(client: &Client, key: &str) -> Call {
 }
 
 fn charge_id(key: &str) -> OperationId {
-    let scope = Scope::new("test", "stripe", "test", &Method::POST, "/v1/charges");
+    let scope = Scope::new("default", "stripe", "test", &Method::POST, "/v1/charges");
     OperationId::new(scope, Key::new(key).expect("a key"))
 }
 
@@ -310,22 +311,7 @@ async fn time_that_goes_backwards_panics_nothing() {
 fn a_lease_of_zero_has_run_out_and_never_means_none() {
     let request = Request::new(Method::POST, "https://v.test/x".parse().expect("a url"));
     let now = Timestamp::from_millis(1_000);
-    let claim = || Claim {
-        id: charge_id("k"),
-        fingerprint: fingerprint("a", &request),
-        wire_key: "w".into(),
-        request: request.clone(),
-        now,
-        lease: Duration::ZERO,
-        due: None,
-        keep: secs(60),
-        on_unknown: steadfast::OnUnknown::Park,
-        attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: steadfast::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    };
+    let claim = || Claim { lease: Duration::ZERO, ..commands::claim(&charge_id("k"), request.clone(), now) };
     let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), &record::Notes::default()) else {
         panic!("the first claim")
     };

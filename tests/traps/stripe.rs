@@ -2,7 +2,6 @@
 
 use http::Method;
 use serde_json::json;
-use steadfast::store::Memory;
 use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
 use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
@@ -12,6 +11,7 @@ use super::vendors::{
     FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs,
     stripe, stripe_at, wire_key,
 };
+use crate::rig;
 
 /// Fact 1: the first outcome is stored and replayed; a replay names the request it repeats.
 #[tokio::test]
@@ -222,7 +222,9 @@ async fn fact_9_keys_go_where_each_version_of_the_api_takes_them() {
         http::HeaderMap::new(),
         "{}",
     ));
-    let client = scripted(Stripe::new("sk_test_1").api_version("2026-07-29.dahlia"), &network);
+    let client = rig::Rig::of(Stripe::new("sk_test_1").api_version("2026-07-29.dahlia"))
+        .network(network.clone())
+        .client();
     for (method, path, keyed) in [
         (Method::GET, "/v1/charges", false),
         (Method::DELETE, "/v1/customers/cus_1", false),
@@ -243,20 +245,10 @@ async fn fact_9_keys_go_where_each_version_of_the_api_takes_them() {
 #[tokio::test]
 async fn fact_9_v2_without_a_version_is_refused_before_anything_is_sent() {
     let network = ScriptedTransport::new();
-    let client = scripted(Stripe::new("sk_test_1"), &network);
+    let client = rig::Rig::of(Stripe::new("sk_test_1")).network(network.clone()).client();
     let error =
         client.post("/v2/core/events").key("k").json(&json!({})).send().await.expect_err("no version");
     assert_eq!((error.code(), network.requests().len()), ("VALIDATION.header", 0));
-}
-
-fn scripted(vendor: Stripe, network: &ScriptedTransport) -> Client {
-    Client::builder(vendor)
-        .policy(plain())
-        .transport(network.clone())
-        .clock(TestClock::auto())
-        .store(Memory::new())
-        .build()
-        .expect("a client")
 }
 
 /// Fact 10: keys belong to account and mode: the same caller's key in each is an operation of its own.

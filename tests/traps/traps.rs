@@ -18,9 +18,9 @@ use steadfast::policy::{Backoff, BreakerConfig, Timeouts};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::StripeAnswer;
 use steadfast::testkit::internals::slack;
-use steadfast::testkit::{Fault, FixedRandom, ScriptedTransport, TestClock, WaitForm};
+use steadfast::testkit::{Fault, ScriptedTransport, TestClock, WaitForm};
 use steadfast::transport::SendErrorKind;
-use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
+use steadfast::vendor::{BigCommerce, Postmark, Stripe};
 use steadfast::{Client, Disposition, Effect, Obtained, Reason};
 
 use super::vendors::{
@@ -28,6 +28,7 @@ use super::vendors::{
     bigcommerce_lagging, charge, ending, ms, order, plain, postmark, postmark_lagging, promise_holds,
     receipt, secs, stripe, stripe_at,
 };
+use crate::rig;
 use crate::rig::until;
 
 /// Trap: a new key per attempt.
@@ -66,21 +67,15 @@ async fn the_key_is_on_record_before_the_first_byte_leaves() {
         seen.lock().expect("a lock").push(record.state.name());
         Err(SendErrorKind::Reset)
     });
-    let client = Client::builder(Stripe::new("sk_test_123"))
-        .policy(plain())
-        .store(Arc::clone(&store))
-        .transport(transport)
-        .clock(TestClock::auto())
-        .namespace("test")
-        .build()
-        .expect("a client");
+    let client =
+        rig::Rig::of(Stripe::new("sk_test_123")).network(transport).store(Arc::clone(&store)).client();
     let error = charge(&client, "order-42").send().await.expect_err("every send is reset");
     assert_eq!(error.effect(), Effect::Unknown);
     assert_eq!(states.lock().expect("a lock")[..], ["in_progress"; 7], "five sends and two lookups");
 }
 
 fn charge_id() -> OperationId {
-    let scope = Scope::new("test", "stripe", "test", &Method::POST, "/v1/payment_intents");
+    let scope = Scope::new("default", "stripe", "test", &Method::POST, "/v1/payment_intents");
     OperationId::new(scope, Key::new("order-42").expect("a key"))
 }
 
@@ -237,7 +232,7 @@ async fn a_replayed_500_is_final_whatever_else_it_says() {
             None => network,
         };
         let vendor = Stripe::new("sk_test_123").look_up_by_metadata(Vec::<String>::new());
-        let client = scripted(vendor, network.clone().status(200), &TestClock::auto());
+        let client = rig::Rig::of(vendor).network(network.clone().status(200)).client();
         let outcome = charge(&client, "order-42").send().await;
         assert_eq!((ending(&outcome), network.requests().len()), (NOBODY_KNOWS, 2), "{advice:?}");
     }
@@ -451,8 +446,10 @@ async fn bigcommerces_wait_headers_are_milliseconds_and_seconds() {
         for (name, value) in &headers {
             transport = transport.header(name, value);
         }
-        let client =
-            scripted(BigCommerce::new("abc123", "token"), transport.json(201, json!({"id": 100})), &clock);
+        let client = rig::Rig::of(BigCommerce::new("abc123", "token"))
+            .network(transport.json(201, json!({"id": 100})))
+            .clock(&clock)
+            .client();
         order(&client, "order-42").send().await.expect("the retry");
         // Positive jitter: half of the spread, which is a tenth of the wait.
         assert_eq!(clock.slept(), [wait + wait / 20], "{headers:?}");
@@ -495,16 +492,6 @@ async fn a_call_dropped_in_mid_flight_is_carried_on_by_the_next_process() {
     let outcome = charge(&heir.client, "order-42").send().await;
     assert_eq!(ending(&outcome), REPLAYED);
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "taken over"), 1);
-}
-
-fn scripted(vendor: impl Vendor, transport: ScriptedTransport, clock: &TestClock) -> Client {
-    Client::builder(vendor)
-        .policy(plain())
-        .transport(transport)
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .build()
-        .expect("a client")
 }
 
 fn json_of(body: &[u8]) -> serde_json::Value {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -19,13 +18,7 @@ use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{Client, Policy};
 
-pub fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::rig::{Rig, ms};
 
 /// Vendors that answer well after 150 ms.
 #[derive(Clone, Debug)]
@@ -52,14 +45,8 @@ impl Desk {
     pub fn client(&self, vendor: &str, account: &str, store: &Arc<Seen>, policy: Policy) -> Client {
         let mut config = KeyedConfig::new(vendor, format!("http://127.0.0.1:1/{vendor}/{account}"));
         config.account = account.to_owned();
-        Client::builder(Keyed::new(config, "secret"))
-            .policy(policy)
-            .transport(self.clone())
-            .clock(self.clock.clone())
-            .random(SeededRandom::new(7))
-            .store(Arc::clone(store))
-            .build()
-            .expect("a client")
+        let setup = Rig::of(Keyed::new(config, "secret")).policy(policy).network(self.clone());
+        setup.clock(&self.clock).random(SeededRandom::new(7)).store(Arc::clone(store)).client()
     }
 
     /// The next request is answered with a 429 that asks for so long.

@@ -12,12 +12,8 @@ use steadfast::{Call, Client, Disposition, Effect, Error, InFlight, Obtained, Po
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;
-use crate::engine::{plain, secs};
 use crate::recovery::time::on_virtual_time;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::rig::{Rig, ms, plain, secs, until};
 
 /// Attempts that are shorter than the ladder's first step: the call is waiting when it is overtaken.
 fn policy() -> Policy {
@@ -25,15 +21,8 @@ fn policy() -> Policy {
 }
 
 fn client(clock: &TestClock, store: &Arc<dyn Store>, network: &ScriptedTransport, policy: Policy) -> Client {
-    Client::builder(Acme::replaying(secs(24 * 3_600)))
-        .policy(policy)
-        .transport(network.clone())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.0))
-        .store(Arc::clone(store))
-        .namespace("test")
-        .build()
-        .expect("a client")
+    let setup = Rig::of(Acme::replaying(secs(24 * 3_600))).policy(policy).network(network.clone());
+    setup.random(FixedRandom::at(0.0)).clock(clock).store(Arc::clone(store)).client()
 }
 
 fn charge(client: &Client) -> Call {
@@ -52,9 +41,7 @@ fn overtaken(
         let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
         let first = client(&clock, &store, &network, policy());
         let told = tokio::spawn(charge(&first).in_flight(in_flight).deadline(deadline).send());
-        while clock.sleeping() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| clock.sleeping() > 0).await;
         clock.jump_wall(secs(3_600));
         let patient = policy().timeout(Timeouts::new(secs(5), secs(30), secs(120)));
         let other = client(&clock, &store, &others(&clock), patient);
@@ -133,9 +120,7 @@ fn an_overtaken_call_carries_on_with_what_the_new_holder_lets_go_of_in_time() {
         let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
         let first = client(&clock, &store, &network, policy());
         let told = tokio::spawn(charge(&first).in_flight(InFlight::Wait).deadline(secs(60)).send());
-        while clock.sleeping() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| clock.sleeping() > 0).await;
         clock.jump_wall(secs(3_600));
         let other = client(
             &clock,
@@ -161,9 +146,7 @@ fn a_late_write_wakes_who_waits() {
         // Tried at 0, 50, 150, 350 and 750 ms by the call, at 800, 900, 1,100 and 1,500 ms without it.
         troubled.transitions([Trouble::Fail; 8]);
         let holder = tokio::spawn(charge(&client).deadline(secs(1)).send());
-        while network.requests().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until(|| !network.requests().is_empty()).await;
         let told = charge(&client).in_flight(InFlight::Wait).deadline(secs(30)).send().await;
         // By the record alone it would have been seen at 1,775 ms.
         assert_eq!(clock.now(), after(ms(1_500)));
@@ -185,9 +168,7 @@ fn a_late_write_that_was_done_before_wakes_too() {
         // Written at 1,100 ms, and said to have failed.
         troubled.transitions([Trouble::Fail; 7].into_iter().chain([Trouble::FailAfter]));
         let holder = tokio::spawn(charge(&client).deadline(secs(1)).send());
-        while network.requests().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until(|| !network.requests().is_empty()).await;
         // The waiter cannot read the record at 1,275 ms.
         let waiter = tokio::spawn(charge(&client).in_flight(InFlight::Wait).deadline(secs(30)).send());
         clock.latency(ms(1_200)).await;

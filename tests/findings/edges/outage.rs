@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use steadfast::Policy;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, SeededRandom, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Policy};
 
-use crate::engine::secs;
 use crate::engine::vendor::Acme;
 use crate::recovery::shop::{Vendor, delivered, phases};
 use crate::recovery::time::on_virtual_time;
+use crate::rig::{Rig, secs};
 
 const OUTAGE: Duration = Duration::from_secs(3_600);
 
@@ -77,15 +77,9 @@ fn an_outage_without_an_end_ends_every_operation() {
 #[test]
 fn a_method_that_may_be_repeated_for_ever_is_not() {
     on_virtual_time(|clock, _| async move {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let client = Client::builder(Acme::new())
-            .policy(Policy::background())
-            .transport(ScriptedTransport::new().always_fail(SendErrorKind::Reset))
-            .clock(clock.clone())
-            .random(SeededRandom::new(7))
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
+        let network = ScriptedTransport::new().always_fail(SendErrorKind::Reset);
+        let setup = Rig::of(Acme::new()).policy(Policy::background()).network(network).clock(&clock);
+        let Rig { client, store, .. } = setup.random(SeededRandom::new(7)).build();
         // They open the circuit.
         for number in 0..5 {
             let write = client.request(Method::PUT, "/price").key(format!("price-{number}"));

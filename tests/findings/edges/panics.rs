@@ -9,25 +9,24 @@ use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::store::Store;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::{Client, Policy};
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;
-use crate::engine::{plain, secs};
 use crate::recovery::shop::phases;
 use crate::recovery::time::on_virtual_time;
+use crate::rig::{Rig, plain, secs};
 
-fn client(clock: &TestClock, store: &Arc<Troubled>, network: impl Transport, policy: Policy) -> Client {
-    Client::builder(Acme::replaying(secs(600)))
-        .policy(policy)
-        .transport(network)
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(Arc::clone(store) as Arc<dyn Store>)
-        .build()
-        .expect("a client")
+fn client(
+    clock: &TestClock,
+    store: &Arc<Troubled>,
+    network: impl Transport + Clone,
+    policy: Policy,
+) -> Client {
+    let setup = Rig::of(Acme::replaying(secs(600))).policy(policy).network(network);
+    setup.clock(clock).store(Arc::clone(store)).client()
 }
 
 /// An operation that waits for its first retry.
@@ -118,7 +117,7 @@ fn an_operation_whose_attempt_panics_is_carried_on_once_its_lease_is_over() {
 }
 
 /// A transport whose second send panics.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PanicsAt {
     second: Arc<AtomicUsize>,
     inner: ScriptedTransport,

@@ -10,9 +10,9 @@ use steadfast::store::{Memory, Store};
 use steadfast::testkit::TestClock;
 use steadfast::{Client, Policy};
 
-use crate::engine::secs;
 use crate::recovery::shop::{Vendor, phases};
 use crate::recovery::time::on_virtual_time;
+use crate::rig::secs;
 
 /// A shop that is down from the beginning, and a client with a dispatcher.
 fn shop(clock: &TestClock) -> (Vendor, Arc<dyn Store>, Client) {

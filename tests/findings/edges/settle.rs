@@ -1,71 +1,59 @@
 //! A settle time that is longer than any call of the client may take.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dispatcher::PERIOD;
-use steadfast::operation::record::{Filter, Record};
-use steadfast::store::{Memory, Store};
-use steadfast::testkit::fakes::BigCommerceFake;
-use steadfast::testkit::{Fault, FixedRandom, TestClock};
+use steadfast::operation::record::Record;
+use steadfast::testkit::fakes::{BigCommerceFake, InProcess};
+use steadfast::testkit::{Fault, TestClock};
 use steadfast::vendor::BigCommerce;
-use steadfast::{Client, Disposition, Effect, Error, Policy};
+use steadfast::{Disposition, Effect, Error, Policy};
 
-use crate::engine::secs;
 use crate::recovery::shop::phases;
 use crate::recovery::time::on_virtual_time;
+use crate::rig::{Rig, secs};
 
 const SETTLE: Duration = Duration::from_secs(30);
 
 struct Shop {
-    clock: TestClock,
+    rig: Rig<InProcess>,
     fake: BigCommerceFake,
-    store: Arc<dyn Store>,
-    client: Client,
 }
 
 impl Shop {
     /// The shipped preset and the adapter's own figures: 10 s for a call, 30 s until a lookup counts.
     fn new(clock: &TestClock) -> Shop {
         let fake = BigCommerceFake::builder().test_clock(clock).in_process();
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let client = Client::builder(BigCommerce::new("abc123", "token").base_url(fake.url()))
-            .policy(Policy::interactive())
-            .transport(fake.transport())
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
-        Shop { clock: clock.clone(), fake, store, client }
+        let vendor = BigCommerce::new("abc123", "token").base_url(fake.url());
+        let setup = Rig::of(vendor).policy(Policy::interactive()).network(fake.transport()).clock(clock);
+        Shop { rig: setup.build(), fake }
     }
 
     /// What the caller of an order is told whose first send meets `fault`.
     async fn order(&self, fault: Fault) -> Error {
         self.fake.plan().when("/stores", Method::POST, fault);
-        let call = self.client.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7}));
+        let call = self.rig.client.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7}));
         call.send().await.expect_err("its answer is lost")
     }
 
     async fn record(&self) -> Record {
-        let page = self.store.list(&Filter::default(), None, 2).await.expect("a store");
-        self.store.get(&page.rows[0].id).await.expect("a store").expect("a record")
+        self.rig.record("order-42").await
     }
 
     /// Waits until the order has ended.
     async fn at_rest(&self, limit: Duration) -> Duration {
-        let began = self.clock.now();
-        while !phases(&self.store).await.keys().all(|phase| {
+        let began = self.rig.clock.now();
+        while !phases(&self.rig.store).await.keys().all(|phase| {
             use steadfast::operation::record::Phase::{InProgress, Scheduled};
             !matches!(phase, InProgress | Scheduled)
         }) {
-            assert!(self.clock.now().since(began) < limit, "{:?}", self.record().await);
-            self.clock.latency(Duration::from_millis(100)).await;
+            assert!(self.rig.clock.now().since(began) < limit, "{:?}", self.record().await);
+            self.rig.clock.latency(Duration::from_millis(100)).await;
         }
-        self.clock.now().since(began)
+        self.rig.clock.now().since(began)
     }
 }
 
@@ -89,7 +77,7 @@ fn a_call_that_has_no_time_for_the_settle_time_is_told_so_at_once() {
 fn recovery_makes_the_look_up_as_soon_as_it_counts() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
-        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        let _dispatcher = shop.rig.client.keep_recovering(PERIOD);
         shop.order(Fault::DropAfterApply).await;
         let took = shop.at_rest(secs(60)).await;
         assert!((SETTLE..SETTLE + secs(2)).contains(&took), "{took:?}");
@@ -102,7 +90,7 @@ fn recovery_makes_the_look_up_as_soon_as_it_counts() {
 fn what_never_arrived_is_sent_once_more_after_it() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
-        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        let _dispatcher = shop.rig.client.keep_recovering(PERIOD);
         shop.order(Fault::Reset).await;
         let took = shop.at_rest(secs(60)).await;
         assert!((SETTLE..SETTLE + secs(2)).contains(&took), "{took:?}");
@@ -116,7 +104,7 @@ fn what_never_arrived_is_sent_once_more_after_it() {
 fn look_ups_that_fail_for_long_do_not_starve_it() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
-        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        let _dispatcher = shop.rig.client.keep_recovering(PERIOD);
         shop.order(Fault::DropAfterApply).await;
         shop.fake.plan().whenever("/stores", Method::GET, Fault::Error500Before);
         clock.latency(secs(600)).await;

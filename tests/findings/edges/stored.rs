@@ -6,15 +6,14 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
-use steadfast::operation::record::{Filter, Record, State};
-use steadfast::store::{Memory, Store};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::operation::record::State;
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, Policy, Reason};
+use steadfast::{Effect, Policy, Reason};
 
-use crate::engine::secs;
 use crate::recovery::time::on_virtual_time;
+use crate::rig::{self, Rig, secs};
 
 /// A vendor whose first answer was a 500, which it stored. `made` is whether the charge was made all the same.
 fn stored_500(clock: &TestClock, made: bool) -> ScriptedTransport {
@@ -42,26 +41,12 @@ fn stored_500(clock: &TestClock, made: bool) -> ScriptedTransport {
     })
 }
 
-fn client(clock: &TestClock, network: &ScriptedTransport, policy: Policy) -> (Client, Arc<dyn Store>) {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let client = Client::builder(Stripe::new("sk_test_1"))
-        .policy(policy)
-        .transport(network.clone())
-        .clock(clock.clone())
-        .random(FixedRandom::at(0.5))
-        .store(Arc::clone(&store))
-        .build()
-        .expect("a client");
-    (client, store)
+fn stripe(clock: &TestClock, network: &ScriptedTransport, policy: Policy) -> Rig {
+    Rig::of(Stripe::new("sk_test_1")).policy(policy).network(network.clone()).clock(clock).build()
 }
 
 fn count(network: &ScriptedTransport, method: &Method) -> usize {
     network.requests().iter().filter(|request| request.method == *method).count()
-}
-
-async fn record(store: &Arc<dyn Store>) -> Record {
-    let page = store.list(&Filter::default(), None, 2).await.expect("a store");
-    store.get(&page.rows[0].id).await.expect("a store").expect("a record")
 }
 
 /// It was sent again at each takeover, which began the settle time anew: four times, six minutes.
@@ -70,7 +55,7 @@ fn recovery_looks_up_what_the_vendor_only_replays_as_a_500() {
     for made in [true, false] {
         on_virtual_time(|clock, _| async move {
             let network = stored_500(&clock, made);
-            let (client, store) = client(&clock, &network, Policy::interactive());
+            let Rig { client, store, .. } = stripe(&clock, &network, Policy::interactive());
             let _dispatcher = client.keep_recovering(PERIOD);
             let charge = client.post("/v1/charges").key("order-42").form(&[("amount", "1000")]);
             let told = charge.send().await.expect_err("a 500");
@@ -79,7 +64,7 @@ fn recovery_looks_up_what_the_vendor_only_replays_as_a_500() {
             // Stripe's settle time is 80 s.
             clock.latency(secs(85)).await;
             assert_eq!((count(&network, &Method::POST), count(&network, &Method::GET)), (2, 1));
-            let record = record(&store).await;
+            let record = rig::record(&*store, "order-42").await;
             if made {
                 assert!(
                     matches!(record.state, State::Succeeded { reconciled: true, .. }),
@@ -101,12 +86,12 @@ fn recovery_looks_up_what_the_vendor_only_replays_as_a_500() {
 fn where_nothing_can_be_looked_up_it_is_a_persons_at_once() {
     on_virtual_time(|clock, _| async move {
         let network = stored_500(&clock, true);
-        let (client, store) = client(&clock, &network, Policy::background());
+        let Rig { client, store, .. } = stripe(&clock, &network, Policy::background());
         let told = client.post("/v1/quotes").key("order-42").form(&[("amount", "1000")]).send().await;
         let told = told.expect_err("a 500");
         assert_eq!((told.reason(), told.effect()), (Some(Reason::Unknown), Effect::Unknown), "{told}");
         assert_eq!(count(&network, &Method::POST), 2);
-        assert!(matches!(record(&store).await.state, State::Dead { .. }));
+        assert!(matches!(rig::record(&*store, "order-42").await.state, State::Dead { .. }));
     });
 }
 
@@ -115,7 +100,7 @@ fn where_nothing_can_be_looked_up_it_is_a_persons_at_once() {
 fn a_caller_who_comes_back_does_not_send_it_again_either() {
     on_virtual_time(|clock, _| async move {
         let network = stored_500(&clock, true);
-        let (client, _store) = client(&clock, &network, Policy::interactive());
+        let Rig { client, .. } = stripe(&clock, &network, Policy::interactive());
         let charge = || client.post("/v1/charges").key("order-42").form(&[("amount", "1000")]);
         charge().send().await.expect_err("a 500");
         clock.latency(secs(81)).await;

@@ -1,27 +1,17 @@
 //! What an answer means, and what goes out with a request.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, Method};
-use steadfast::store::Memory;
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Inbound, Obtained};
 
 use super::vendor::Acme;
-use super::{Bench, plain, secs};
+use crate::rig::{Rig, secs};
 
 /// A client of a vendor with the common rules.
 fn stripe(transport: &ScriptedTransport) -> Client {
-    Client::builder(Stripe::new("sk_test_1"))
-        .policy(plain())
-        .transport(transport.clone())
-        .clock(TestClock::auto())
-        .random(FixedRandom::at(0.0))
-        .store(Arc::new(Memory::new()))
-        .build()
-        .expect("a client")
+    Rig::of(Stripe::new("sk_test_1")).network(transport.clone()).client()
 }
 
 #[tokio::test]
@@ -79,14 +69,14 @@ async fn a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted() {
 
 #[tokio::test]
 async fn a17_more_headers_than_a_request_can_hold_are_a_mistake() {
-    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    let mut call = bench.client.get("/x");
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    let mut call = rig.client.get("/x");
     for number in 0..40_000 {
         call = call.header(format!("x-{number}").as_str(), "v");
     }
     let error = call.send().await.expect_err("too many");
-    assert_eq!((error.code(), bench.transport.requests().len()), ("VALIDATION.header", 0));
-    let mut call = bench.client.get("/x");
+    assert_eq!((error.code(), rig.network.requests().len()), ("VALIDATION.header", 0));
+    let mut call = rig.client.get("/x");
     for _ in 0..1_000 {
         call = call.header("x-same", "v");
     }
@@ -103,11 +93,11 @@ async fn a20_the_mark_of_the_incoming_request_goes_out_with_the_deadline() {
         }
         let inbound = Inbound::from_headers(&headers);
         for passed_on in [true, false] {
-            let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-            let call = bench.client.get("/x").inbound(&inbound);
+            let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+            let call = rig.client.get("/x").inbound(&inbound);
             let call = if passed_on { call.pass_deadline_on() } else { call };
             call.send().await.expect("a reply");
-            let sent = &bench.transport.requests()[0].headers;
+            let sent = &rig.network.requests()[0].headers;
             let sent = sent.get("x-do-not-retry").map(|value| value.to_str().expect("text").to_owned());
             assert_eq!(sent.as_deref(), expected.filter(|_| passed_on));
         }

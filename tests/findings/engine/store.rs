@@ -9,63 +9,63 @@ use steadfast::{Disposition, Effect, Error, Reply};
 
 use super::trouble::{Trouble, Troubled};
 use super::vendor::Acme;
-use super::{Bench, plain, secs};
+use crate::rig::{Rig, secs};
 
 /// Sends a charge whose time runs out if the store never answers.
-async fn charged(bench: &Bench) -> Result<Reply, Error> {
-    let told = tokio::spawn(bench.charge().deadline(secs(10)).send());
+async fn charged(rig: &Rig) -> Result<Reply, Error> {
+    let told = tokio::spawn(rig.charge().deadline(secs(10)).send());
     while !told.is_finished() {
         tokio::task::yield_now().await;
-        if bench.transport.requests().is_empty() {
-            bench.clock.advance(secs(1));
+        if rig.network.requests().is_empty() {
+            rig.clock.advance(secs(1));
         }
     }
     told.await.expect("no panic")
 }
 
-fn troubled(transport: ScriptedTransport) -> (Arc<Troubled>, Bench) {
+fn troubled(transport: ScriptedTransport) -> (Arc<Troubled>, Rig) {
     let store = Arc::new(Troubled::default());
-    let bench = Bench::with(Acme::replaying(secs(86_400)), transport, plain(), store.clone());
-    (store, bench)
+    let rig = Rig::of(Acme::replaying(secs(86_400))).network(transport).store(store.clone()).build();
+    (store, rig)
 }
 
 #[tokio::test]
 async fn d7_a_claim_that_failed_or_took_too_long_may_be_on_file() {
     for trouble in [Trouble::Fail, Trouble::FailAfter, Trouble::Hang, Trouble::HangAfter] {
-        let (store, bench) = troubled(ScriptedTransport::new().status(200));
+        let (store, rig) = troubled(ScriptedTransport::new().status(200));
         store.claims([trouble]);
-        let error = charged(&bench).await.expect_err("no claim");
+        let error = charged(&rig).await.expect_err("no claim");
         assert!(error.is_store(), "{trouble:?}: {error}");
         let at = error.retry_at().map(Timestamp::from);
-        assert!(at.is_some_and(|at| at > bench.clock.wall()), "{trouble:?}: {at:?}");
+        assert!(at.is_some_and(|at| at > rig.clock.wall()), "{trouble:?}: {at:?}");
         let word = (error.effect(), error.disposition());
         assert_eq!(word, (Effect::Unknown, Disposition::Continues { at }), "{trouble:?}");
-        assert_eq!(bench.transport.requests().len(), 0, "{trouble:?}: nothing is sent without a claim");
+        assert_eq!(rig.network.requests().len(), 0, "{trouble:?}: nothing is sent without a claim");
         // At the time that was named, the key is free or has been carried out.
-        bench.clock.advance(secs(120));
-        bench.charge().send().await.expect("the same key again");
-        assert_eq!(bench.transport.requests().len(), 1, "{trouble:?}");
+        rig.clock.advance(secs(120));
+        rig.charge().send().await.expect("the same key again");
+        assert_eq!(rig.network.requests().len(), 1, "{trouble:?}");
     }
 }
 
 #[tokio::test]
 async fn d7_a_claim_that_is_provably_not_on_file_is_as_on_record() {
-    let (store, bench) = troubled(ScriptedTransport::new().status(200));
+    let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.claims([Trouble::Full]);
-    let error = charged(&bench).await.expect_err("no room");
+    let error = charged(&rig).await.expect_err("no room");
     assert_eq!((error.effect(), error.disposition()), (Effect::None, Disposition::Ended), "{error}");
     // Nor can the record be read.
     store.claims([Trouble::Full]);
     store.gets([Trouble::Fail]);
-    let error = charged(&bench).await.expect_err("no room");
+    let error = charged(&rig).await.expect_err("no room");
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
 
     // An earlier call may have taken effect.
-    let (store, bench) = troubled(ScriptedTransport::new().fail(SendErrorKind::Reset));
-    let short = bench.charge().deadline(std::time::Duration::from_millis(300));
+    let (store, rig) = troubled(ScriptedTransport::new().fail(SendErrorKind::Reset));
+    let short = rig.charge().deadline(std::time::Duration::from_millis(300));
     assert_eq!(short.send().await.expect_err("lost").effect(), Effect::Unknown);
     store.claims([Trouble::Full]);
-    let error = bench.charge().send().await.expect_err("no room");
+    let error = rig.charge().send().await.expect_err("no room");
     assert!(error.is_store(), "{error}");
     assert_eq!(error.effect(), Effect::Unknown);
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }));
@@ -74,40 +74,37 @@ async fn d7_a_claim_that_is_provably_not_on_file_is_as_on_record() {
 #[tokio::test]
 async fn d11_a_success_that_could_not_be_written_down_is_written_again_while_the_hold_lasts() {
     for trouble in [Trouble::Fail, Trouble::FailAfter] {
-        let (store, bench) = troubled(ScriptedTransport::new().status(200));
+        let (store, rig) = troubled(ScriptedTransport::new().status(200));
         store.transitions([trouble; 3]);
-        bench.charge().send().await.expect("written at last");
-        assert_eq!(bench.charge().send().await.expect("on record").status(), 200);
-        assert_eq!(bench.transport.requests().len(), 1, "{trouble:?}");
+        rig.charge().send().await.expect("written at last");
+        assert_eq!(rig.charge().send().await.expect("on record").status(), 200);
+        assert_eq!(rig.network.requests().len(), 1, "{trouble:?}");
     }
 }
 
 #[tokio::test]
 async fn d11_a_success_that_is_never_written_down_is_told_as_one_and_not_sent_again() {
-    let (store, bench) = troubled(ScriptedTransport::new().status(200));
+    let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.transitions([Trouble::Fail; 1_000]);
-    let error = bench.charge().send().await.expect_err("no record");
-    assert_eq!(
-        (error.is_store(), error.effect(), bench.transport.requests().len()),
-        (true, Effect::Applied, 1)
-    );
+    let error = rig.charge().send().await.expect_err("no record");
+    assert_eq!((error.is_store(), error.effect(), rig.network.requests().len()), (true, Effect::Applied, 1));
     assert_eq!(error.answer().map(|answer| answer.status.as_u16()), Some(200));
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error:?}");
 }
 
 #[tokio::test]
 async fn d11_no_write_outlives_the_calls_time() {
-    let (store, bench) = troubled(ScriptedTransport::new().status(200));
+    let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.transitions([Trouble::Hang]);
-    let begun = bench.clock.now();
-    let told = tokio::spawn(bench.charge().deadline(secs(1)).send());
+    let begun = rig.clock.now();
+    let told = tokio::spawn(rig.charge().deadline(secs(1)).send());
     while !told.is_finished() {
         tokio::task::yield_now().await;
-        if !bench.transport.requests().is_empty() {
-            bench.clock.advance(std::time::Duration::from_millis(10));
+        if !rig.network.requests().is_empty() {
+            rig.clock.advance(std::time::Duration::from_millis(10));
         }
     }
     let error = told.await.expect("no panic").expect_err("no record");
     assert_eq!((error.is_store(), error.effect()), (true, Effect::Applied));
-    assert!(bench.clock.now().since(begun) < secs(2), "{:?}", bench.clock.now());
+    assert!(rig.clock.now().since(begun) < secs(2), "{:?}", rig.clock.now());
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Record, Resolution};
 use steadfast::policy::{Backoff, Mode, RateConfig};
-use steadfast::store::Memory;
-use steadfast::testkit::{FixedRandom, ScriptedTransport};
+use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Disposition, Effect, Error, Gate, Obtained, Policy, Reply};
+use steadfast::{Disposition, Effect, Error, Gate, Obtained, Policy, Reply};
 
 use super::trouble::{Trouble, Troubled};
 use super::vendor::Acme;
-use super::{Bench, plain, secs};
+use crate::rig::{Rig, plain, secs, until};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OnRecord {
@@ -87,13 +86,13 @@ async fn a1_what_a_refused_call_is_told_is_what_is_on_record() {
     for (on_record, said) in &TABLE {
         for (refuses, code) in REFUSERS {
             let case = format!("{on_record:?}, {refuses:?}");
-            let bench = prepared(*on_record).await;
-            let before = record(&bench).await;
+            let rig = prepared(*on_record).await;
+            let before = record(&rig).await;
             let until = before.as_ref().and_then(Record::until);
-            let sent = bench.transport.requests().len();
-            let (told, gate_opens) = refused(&bench, refuses).await;
-            assert_eq!(bench.transport.requests().len(), sent, "{case}: nothing is sent");
-            assert_eq!(record(&bench).await, before, "{case}: nothing is written");
+            let sent = rig.network.requests().len();
+            let (told, gate_opens) = refused(&rig, refuses).await;
+            assert_eq!(rig.network.requests().len(), sent, "{case}: nothing is sent");
+            assert_eq!(record(&rig).await, before, "{case}: nothing is written");
             let (effect, next, other_code) = match said {
                 Said::Reply => {
                     assert_eq!(told.expect(&case).obtained(), Obtained::Replayed, "{case}");
@@ -136,13 +135,13 @@ async fn a1_a_store_that_cannot_say_makes_it_unknown() {
     for trouble in [Trouble::Fail, Trouble::Hang] {
         let store = Arc::new(Troubled::default());
         let transport = ScriptedTransport::new().status(200);
-        let bench = Bench::with(Acme::new(), transport, plain(), store.clone());
-        bench.client.gates().engage_kill_switch();
+        let rig = Rig::of(Acme::new()).network(transport).store(store.clone()).build();
+        rig.client.gates().engage_kill_switch();
         store.gets([trouble]);
-        let call = bench.charge();
+        let call = rig.charge();
         let told = tokio::spawn(call.send());
         while !told.is_finished() {
-            bench.clock.advance(secs(1));
+            rig.clock.advance(secs(1));
             tokio::task::yield_now().await;
         }
         let error = told.await.expect("no panic").expect_err("switched off");
@@ -156,17 +155,17 @@ async fn a1_a_store_that_cannot_say_makes_it_unknown() {
 async fn a9_an_answer_from_the_record_leaves_the_rate_to_those_that_are_sent() {
     let hourly = plain().rate(RateConfig::new(2, secs(3600)));
     let transport = ScriptedTransport::new().status(200).status(200);
-    let bench = Bench::with(Acme::new(), transport, hourly, Arc::new(Memory::new()));
+    let rig = Rig::with(Acme::new(), transport, hourly);
     for _ in 0..10 {
-        bench.charge().send().await.expect("sent once, and replayed");
+        rig.charge().send().await.expect("sent once, and replayed");
     }
-    bench.client.post("/charges").key("order-43").send().await.expect("the second of the hour");
-    let third = bench.client.post("/charges").key("order-44").send().await.expect_err("the third");
+    rig.client.post("/charges").key("order-43").send().await.expect("the second of the hour");
+    let third = rig.client.post("/charges").key("order-44").send().await.expect_err("the third");
     assert_eq!(third.gate(), Some(Gate::Rate));
 }
 
 /// A client whose operation is in that state.
-async fn prepared(on_record: OnRecord) -> Bench {
+async fn prepared(on_record: OnRecord) -> Rig {
     let network = ScriptedTransport::new();
     let no_ladder = plain().backoff(Backoff::none());
     let (network, policy) = match on_record {
@@ -180,52 +179,45 @@ async fn prepared(on_record: OnRecord) -> Bench {
         OnRecord::DeadNone => (network.status(429), no_ladder),
         OnRecord::DeadUnknown | OnRecord::Resolved => (network.fail(SendErrorKind::Reset), no_ladder),
     };
-    let bench = Bench::with(Acme::replaying(secs(86_400)), network, policy, Arc::new(Memory::new()));
+    let rig = Rig::with(Acme::replaying(secs(86_400)), network, policy);
     match on_record {
         OnRecord::Nothing => {}
         OnRecord::InProgress | OnRecord::Lapsed => {
-            let held = tokio::spawn(bench.charge().send());
-            until(|| !bench.transport.requests().is_empty()).await;
+            let held = tokio::spawn(rig.charge().send());
+            until(|| !rig.network.requests().is_empty()).await;
             held.abort();
             assert!(held.await.is_err());
             if on_record == OnRecord::Lapsed {
-                bench.clock.advance(secs(3600));
+                rig.clock.advance(secs(3600));
             }
         }
         OnRecord::ScheduledNone | OnRecord::ScheduledUnknown => {
-            let short = bench.charge().deadline(std::time::Duration::from_millis(300));
+            let short = rig.charge().deadline(std::time::Duration::from_millis(300));
             assert!(short.send().await.expect_err("no time for the ladder").is_deadline());
         }
-        _ => drop(bench.charge().send().await),
+        _ => drop(rig.charge().send().await),
     }
     if on_record == OnRecord::Resolved {
-        let record = record(&bench).await.expect("a record");
+        let record = record(&rig).await.expect("a record");
         let resolution = Resolution::Applied { vendor_id: "ch_1".into() };
         let (by, why) = ("me".into(), "seen at the vendor's".into());
-        let act = Act { action: Action::Resolve(resolution), by, why, now: bench.clock.wall(), fence: None };
-        bench.store.act(&record.id, act).await.expect("a store").expect("allowed");
+        let act = Act { action: Action::Resolve(resolution), by, why, now: rig.clock.wall(), fence: None };
+        rig.store.act(&record.id, act).await.expect("a store").expect("allowed");
     }
-    bench
+    rig
 }
 
 /// What another process is told that is refused, and when its gate opens.
-async fn refused(bench: &Bench, refuses: Refuses) -> (Result<Reply, Error>, Option<Timestamp>) {
+async fn refused(rig: &Rig, refuses: Refuses) -> (Result<Reply, Error>, Option<Timestamp>) {
     let policy = match refuses {
         Refuses::Concurrency => plain().concurrency(1),
         Refuses::Rate => plain().rate(RateConfig::new(1, secs(3600))),
         Refuses::Breaker => plain().breaker(Policy::background().breaker.expect("the preset has one")),
         _ => plain(),
     };
-    let client = Client::builder(Acme::replaying(secs(86_400)))
-        .policy(policy)
-        .transport(bench.transport.clone())
-        .clock(bench.clock.clone())
-        .random(FixedRandom::at(0.0))
-        .store(Arc::clone(&bench.store))
-        .namespace("test")
-        .build()
-        .expect("a client");
-    let (gates, now) = (client.gates(), bench.clock.now());
+    let client =
+        rig.beside(Acme::replaying(secs(86_400))).network(rig.network.clone()).policy(policy).client();
+    let (gates, now) = (client.gates(), rig.clock.now());
     let held = (refuses == Refuses::Concurrency).then(|| gates.admit(now).expect("the first"));
     let opens_in = match refuses {
         Refuses::KillSwitch => {
@@ -250,20 +242,14 @@ async fn refused(bench: &Bench, refuses: Refuses) -> (Result<Reply, Error>, Opti
     let call = if refuses == Refuses::NoTime { call.deadline(secs(0)) } else { call };
     let told = call.send().await;
     drop(held);
-    (told, opens_in.map(|wait| bench.clock.wall().plus(wait)))
+    (told, opens_in.map(|wait| rig.clock.wall().plus(wait)))
 }
 
-async fn record(bench: &Bench) -> Option<Record> {
-    let page = bench.store.list(&Filter::default(), None, 2).await.expect("a store");
+async fn record(rig: &Rig) -> Option<Record> {
+    let page = rig.store.list(&Filter::default(), None, 2).await.expect("a store");
     assert!(page.rows.len() < 2, "one operation at most");
     match page.rows.first() {
-        Some(summary) => bench.store.get(&summary.id).await.expect("a store"),
+        Some(summary) => rig.store.get(&summary.id).await.expect("a store"),
         None => None,
-    }
-}
-
-async fn until(done: impl Fn() -> bool) {
-    while !done() {
-        tokio::task::yield_now().await;
     }
 }

@@ -10,14 +10,14 @@ use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::policy::{Backoff, Jitter, RecoveryConfig};
 use steadfast::store::{Memory, Store};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendError, SendErrorKind};
 use steadfast::{Client, Policy};
 
-use super::secs;
 use super::shop::{Vendor, delivered, phases};
 use super::time::{Watched, on_virtual_time};
 use crate::engine::vendor::Acme;
+use crate::rig::{Rig, secs};
 
 /// When what was scheduled for in 5 s goes out, while another operation waits for a settle time of 30 s.
 async fn beside_a_settle_time(
@@ -31,14 +31,8 @@ async fn beside_a_settle_time(
         acme
     };
     let client = |transport: &ScriptedTransport| {
-        Client::builder(acme())
-            .policy(Policy::background().without_breaker())
-            .transport(transport.clone())
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client")
+        let setup = Rig::of(acme()).policy(Policy::background().without_breaker());
+        setup.network(transport.clone()).clock(&clock).store(Arc::clone(&store)).client()
     };
     // One is lost at once and left, the other is scheduled for in five seconds.
     let lost = client(&ScriptedTransport::new().fail(SendErrorKind::Reset));
@@ -91,16 +85,9 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
             }
             _ => Err(SendErrorKind::Reset),
         });
-        let mut ladder = Backoff::ladder([secs(1)]);
-        ladder.jitter = Jitter::None;
-        let client = Client::builder(acme)
-            .policy(Policy::background().backoff(ladder).without_breaker())
-            .transport(transport.clone())
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .store(memory(at_work))
-            .build()
-            .expect("a client");
+        let policy = Policy::background().backoff(Backoff::ladder([secs(1)]).jitter(Jitter::None));
+        let setup = Rig::of(acme).policy(policy.without_breaker()).network(transport.clone());
+        let client = setup.clock(&clock).store(memory(at_work)).client();
         let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
         assert!(told.is_err());
         clock.latency(secs(1)).await;
@@ -124,13 +111,9 @@ fn d10_one_that_hangs_keeps_nobody_waiting() {
             let vendor = vendor.clone();
             HangsOnce { vendor, hanging: Arc::new(hanging) }
         };
-        let client = Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
-            .policy(Policy::background())
-            .transport(transport)
-            .clock(clock.clone())
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
+        let stripe = steadfast::vendor::Stripe::new("sk_test_123");
+        let setup = Rig::of(stripe).policy(Policy::background()).network(transport);
+        let client = setup.clock(&clock).store(Arc::clone(&store)).client();
         let dispatcher = client.keep_recovering(PERIOD);
         // Fifty of them while the first hangs in its attempt of 30 s.
         let took = delivered(&vendor, &store, 50, secs(20)).await;
@@ -167,20 +150,14 @@ fn a_long_backoff_is_left_to_the_schedule_and_a_short_one_is_not() {
     for (step, postponed) in [(4, 0), (20, 1)] {
         on_virtual_time(|clock, at_work| async move {
             let store = memory(at_work);
-            let mut ladder = Backoff::ladder([secs(step), secs(step)]);
-            ladder.jitter = Jitter::None;
+            let ladder = Backoff::ladder([secs(step), secs(step)]).jitter(Jitter::None);
             let transport = ScriptedTransport::new()
                 .fail(SendErrorKind::Connect)
                 .fail(SendErrorKind::Connect)
                 .status(200);
-            let client = Client::builder(Acme::new())
-                .policy(Policy::background().backoff(ladder).without_breaker())
-                .transport(transport)
-                .clock(clock.clone())
-                .random(FixedRandom::at(0.5))
-                .store(store)
-                .build()
-                .expect("a client");
+            let policy = Policy::background().backoff(ladder).without_breaker();
+            let setup = Rig::of(Acme::new()).policy(policy).network(transport);
+            let client = setup.clock(&clock).store(store).client();
             let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
             assert!(told.is_err());
             clock.latency(secs(step)).await;
@@ -216,13 +193,10 @@ fn takes_for(calls: usize, after: fn(usize) -> Duration) -> (usize, Duration) {
     on_virtual_time(|clock, at_work| async move {
         let store = Arc::new(Watched::new(Memory::new(), at_work));
         let requests = Arc::new(AtomicUsize::new(0));
-        let client = Client::builder(Acme::new())
-            .policy(Policy::background().recovery(RecoveryConfig::new(10_000, 10_000).at_once(64)))
-            .transport(Answers { clock: clock.clone(), after, requests: Arc::clone(&requests) })
-            .clock(clock.clone())
-            .store(Arc::clone(&store))
-            .build()
-            .expect("a client");
+        let policy = Policy::background().recovery(RecoveryConfig::new(10_000, 10_000).at_once(64));
+        let network = Answers { clock: clock.clone(), after, requests: Arc::clone(&requests) };
+        let setup = Rig::of(Acme::new()).policy(policy).network(network);
+        let client = setup.clock(&clock).store(Arc::clone(&store)).client();
         for number in 0..calls {
             client.post("/x").key(format!("call-{number}")).enqueue().await.expect("it is on record");
         }
@@ -252,7 +226,7 @@ fn what_ends_one_by_one_is_not_a_take_each() {
 }
 
 /// A vendor that answers each request in its own time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Answers {
     clock: TestClock,
     after: fn(usize) -> Duration,
@@ -274,7 +248,7 @@ impl steadfast::transport::Transport for Answers {
 }
 
 /// A vendor that never answers its first request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HangsOnce {
     vendor: Vendor,
     hanging: Arc<AtomicUsize>,

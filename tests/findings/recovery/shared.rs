@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::in_memory;
+use crate::rig::Rig;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::Phase;
@@ -53,14 +54,9 @@ impl Stores {
 
 /// A process of its own, with a dispatcher.
 fn process(vendor: &Vendor, stores: &Stores, policy: Policy, seed: u64) -> (Client, Dispatcher) {
-    let client = Client::builder(Stripe::new("sk_test_123"))
-        .policy(policy)
-        .transport(vendor.clone())
-        .clock(vendor.clock.clone())
-        .random(SeededRandom::new(seed))
-        .store(stores.of_a_process())
-        .build()
-        .expect("a client");
+    let setup = Rig::of(Stripe::new("sk_test_123")).policy(policy).network(vendor.clone());
+    let setup = setup.clock(&vendor.clock).random(SeededRandom::new(seed));
+    let client = setup.store(stores.of_a_process()).client();
     let dispatcher = client.keep_recovering(PERIOD);
     (client, dispatcher)
 }

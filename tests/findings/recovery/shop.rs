@@ -15,7 +15,7 @@ use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Tr
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Policy};
 
-use super::{ms, secs};
+use crate::rig::{Rig, ms, secs, until};
 
 #[derive(Clone, Debug)]
 pub struct Vendor {
@@ -62,14 +62,8 @@ impl Vendor {
         store: &Arc<dyn Store>,
         policy: Policy,
     ) -> Client {
-        Client::builder(adapter)
-            .policy(policy)
-            .transport(self.clone())
-            .clock(self.clock.clone())
-            .random(SeededRandom::new(7))
-            .store(Arc::clone(store))
-            .build()
-            .expect("a client")
+        let setup = Rig::of(adapter).policy(policy).network(self.clone()).clock(&self.clock);
+        setup.random(SeededRandom::new(7)).store(Arc::clone(store)).client()
     }
 
     /// What a process that dies leaves: `count` operations, sent and not answered. Every second one has arrived.
@@ -81,9 +75,7 @@ impl Vendor {
             let call = client.post("/v1/charges").key(format!("order-{number}")).form(&[("amount", "1000")]);
             calls.spawn(call.send());
         }
-        while self.with(|seen| seen.requests) < count {
-            tokio::task::yield_now().await;
-        }
+        until(|| self.with(|seen| seen.requests) >= count).await;
         calls.shutdown().await;
         self.with(|seen| {
             seen.hangs = false;

@@ -26,6 +26,8 @@ use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Tr
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy, Random as _};
 
+use crate::rig::Rig;
+
 use super::time::on_virtual_time;
 use super::{ms, print, secs};
 
@@ -134,14 +136,8 @@ async fn storm(clock: TestClock, processes: u64, (outage, seed): (Duration, u64)
     let ends = Arc::new(Mutex::new(None::<Instant>));
     for nth in 0..processes {
         let store = Arc::new(OfAProcess { store: Arc::clone(&memory), wakes: Wakes::new() });
-        let client = Client::builder(Stripe::new("sk_test_123"))
-            .policy(policy.clone())
-            .transport(vendor.clone())
-            .clock(clock.clone())
-            .random(SeededRandom::new(seed * 10_000 + nth))
-            .store(store)
-            .build()
-            .expect("a client");
+        let setup = Rig::of(Stripe::new("sk_test_123")).policy(policy.clone()).network(vendor.clone());
+        let client = setup.clock(&clock).random(SeededRandom::new(seed * 10_000 + nth)).store(store).client();
         dispatchers.push(client.keep_recovering(PERIOD));
         callers.spawn(calls(client, clock.clone(), (nth, seed), Arc::clone(&ends)));
     }

@@ -18,8 +18,9 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect, Enqueued, Error, Reply};
 use tokio::sync::Notify;
 
-use super::{DAY, HOUR, at};
-use crate::attack::Bench;
+use super::HOUR;
+use crate::attack::{Bench, DAY, at};
+use crate::rig::Rig;
 
 /// SplitMix64.
 #[derive(Debug)]
@@ -101,10 +102,38 @@ impl Wrapper for Mortal {
     }
 }
 
+/// The keys that a vendor remembers for a day: what it did first under each, and when.
+#[derive(Default)]
+pub struct Keys(HashMap<String, (Timestamp, u16)>);
+
+impl Keys {
+    /// The status of a request, and whether it takes effect now; `first` is what it is answered under a new key.
+    pub fn answer(&mut self, request: &Request, now: Timestamp, first: u16) -> (u16, bool) {
+        let key = request.headers["idempotency-key"].to_str().expect("text").to_owned();
+        match self.0.get(&key) {
+            Some((since, status)) if now.since(*since) < DAY => (*status, false),
+            _ => {
+                self.0.insert(key, (now, first));
+                (first, first == 200)
+            }
+        }
+    }
+}
+
+/// Whether so many effects are what an operation's record says of it, once it has ended.
+pub fn is_kept(record: &Record, effects: u32) -> bool {
+    match &record.state {
+        State::Succeeded { .. } => effects == 1,
+        State::Refused { .. } => effects == 0,
+        State::Dead { .. } if record.effect == Effect::None => effects == 0,
+        State::Dead { .. } => effects <= 1,
+        _ => false,
+    }
+}
+
 #[derive(Default)]
 struct Ledger {
-    /// What the vendor did first under a key, and when.
-    known: HashMap<String, (Timestamp, u16)>,
+    keys: Keys,
     /// By path.
     effects: HashMap<String, u32>,
 }
@@ -134,15 +163,10 @@ fn vendor(
             return Ok(answer(503));
         }
         let mut ledger = ledger.lock();
-        let key = request.headers["idempotency-key"].to_str().expect("text").to_owned();
-        let now = clock.wall();
-        let held = ledger.known.get(&key).copied().filter(|(first, _)| now.since(*first) < DAY);
-        let status = held.map_or(if fault == 4 { 402 } else { 200 }, |(_, status)| status);
-        if held.is_none() {
-            ledger.known.insert(key, (now, status));
-            if status == 200 {
-                *ledger.effects.entry(request.url.path().to_owned()).or_default() += 1;
-            }
+        let first = if fault == 4 { 402 } else { 200 };
+        let (status, takes_effect) = ledger.keys.answer(request, clock.wall(), first);
+        if takes_effect {
+            *ledger.effects.entry(request.url.path().to_owned()).or_default() += 1;
         }
         if fault >= 7 { Err(SendErrorKind::Reset) } else { Ok(answer(status)) }
     })
@@ -150,14 +174,8 @@ fn vendor(
 
 /// A process's client on a store that may die with it.
 pub fn client(store: &Arc<Mortal>, clock: &TestClock, network: &ScriptedTransport) -> Client {
-    Client::builder(Stripe::new("sk_test_1"))
-        .policy(Bench::policy())
-        .namespace("prod")
-        .store(Arc::clone(store))
-        .clock(clock.clone())
-        .transport(network.clone())
-        .build()
-        .expect("a client")
+    let setup = Rig::of(Stripe::new("sk_test_1")).policy(Bench::policy()).network(network.clone());
+    setup.clock(clock).store(Arc::clone(store)).client()
 }
 
 struct World {
@@ -268,14 +286,12 @@ impl World {
         for row in page.rows {
             let record = self.store.get(&row.id).await.expect("works").expect("on record");
             let effects = self.effects(usize::from(row.id.key.as_str() == "key-1"));
-            let is_kept = match &record.state {
-                State::Succeeded { .. } => effects == 1,
-                State::Refused { .. } => effects == 0,
-                State::Dead { .. } if record.effect == Effect::None => effects == 0,
-                State::Dead { .. } => effects <= 1,
-                _ => false,
-            };
-            assert!(is_kept, "seed {}: {record:?} with {effects}: {:#?}", self.seed, self.story);
+            assert!(
+                is_kept(&record, effects),
+                "seed {}: {record:?} with {effects}: {:#?}",
+                self.seed,
+                self.story
+            );
         }
     }
 }

@@ -7,16 +7,17 @@ use rusqlite::{Connection, params};
 use serde_json::json;
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::operation::record::{Claim, Claimed};
-use steadfast::operation::{Key, OperationId, RedactedFields, Scope, fingerprint};
+use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, OnUnknown, Policy};
+use steadfast::{Call, Client, Policy};
 use tempfile::TempDir;
 
 use super::super::on_disk;
+use crate::commands;
 
 /// What 0.1 stored, by header.
 const STORED: [(&str, &str); 6] = [
@@ -164,22 +165,9 @@ pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static
     let scope = Scope::new("default", "stripe", "test", &request.method, "/v1/charges");
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
     let day = Duration::from_secs(24 * 3600);
-    let claim = Claim {
-        fingerprint: fingerprint("test", &request),
-        wire_key: id.wire_key().to_string(),
-        id: id.clone(),
-        request,
-        now: SystemClock::new().wall(),
-        lease: day,
-        due: None,
-        keep: day,
-        on_unknown: OnUnknown::Park,
-        attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    };
+    let fingerprint = fingerprint("test", &request);
+    let claim = commands::claim(&id, request, SystemClock::new().wall());
+    let claim = Claim { fingerprint, lease: day, keep: day, ..claim };
     assert!(matches!(store.claim(claim).await.expect("works"), Claimed::Fresh(_)));
     id
 }

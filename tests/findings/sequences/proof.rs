@@ -2,30 +2,29 @@
 //! vendor that fails: whatever happens, no request of a sequence comes before an earlier one has ended, and each takes
 //! effect once or not at all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
-use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Act, Action, Filter, Phase, Record, Resolution, State};
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Act, Action, Filter, Phase, Record, Resolution};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
-use steadfast::{Call, Client, Effect, Enqueued, Sequence};
+use steadfast::{Call, Client, Enqueued, Sequence};
 
-use crate::attack::DAY;
-use crate::second_look::proof::{Draw, Mortal, answer, client, schedules};
+use crate::attack::{DAY, at};
+use crate::second_look::proof::{Draw, Keys, Mortal, answer, client, is_kept, schedules};
 
 /// The first is held by its dead letters, the second skips them.
 const SEQUENCES: usize = 2;
 
 #[derive(Default)]
 struct Ledger {
-    /// What the vendor did first under a key, and when.
-    known: HashMap<String, (Timestamp, u16)>,
+    keys: Keys,
     /// By operation.
     effects: BTreeMap<(usize, usize), u32>,
     /// What came, in its order: for each sequence the operations' numbers.
@@ -62,15 +61,10 @@ fn vendor(
             _ => {}
         }
         let mut ledger = ledger.lock();
-        let key = request.headers["idempotency-key"].to_str().expect("text").to_owned();
-        let now = clock.wall();
-        let held = ledger.known.get(&key).copied().filter(|(first, _)| now.since(*first) < DAY);
-        let status = held.map_or(if fault == 5 { 402 } else { 200 }, |(_, status)| status);
-        if held.is_none() {
-            ledger.known.insert(key, (now, status));
-            if status == 200 {
-                *ledger.effects.entry(which).or_default() += 1;
-            }
+        let first = if fault == 5 { 402 } else { 200 };
+        let (status, takes_effect) = ledger.keys.answer(request, clock.wall(), first);
+        if takes_effect {
+            *ledger.effects.entry(which).or_default() += 1;
         }
         if fault == 6 { Err(SendErrorKind::Reset) } else { Ok(answer(status)) }
     })
@@ -92,8 +86,7 @@ struct World {
 impl World {
     fn new(seed: u64, store: Arc<dyn Store>) -> (World, Arc<Mutex<bool>>) {
         let draw = Arc::new(Draw(AtomicU64::new(seed.wrapping_mul(0xD1B5_4A32_D192_ED03))));
-        let clock = TestClock::auto();
-        clock.set_wall(clock.wall().plus(400 * DAY));
+        let clock = at(Duration::ZERO);
         let (ledger, calm) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(false)));
         let network = vendor(Arc::clone(&ledger), Arc::clone(&draw), Arc::clone(&calm), clock.clone());
         let store = Arc::new(Mortal::new(store, Arc::clone(&draw)));
@@ -226,14 +219,12 @@ impl World {
             let which = operation(record.request.url.path());
             let effects = self.ledger.lock().effects.get(&which).copied().unwrap_or_default();
             all += effects;
-            let is_kept = match &record.state {
-                State::Succeeded { .. } => effects == 1,
-                State::Refused { .. } => effects == 0,
-                State::Dead { .. } if record.effect == Effect::None => effects == 0,
-                State::Dead { .. } => effects <= 1,
-                _ => false,
-            };
-            assert!(is_kept, "seed {}: {record:?} with {effects}: {:#?}", self.seed, self.story);
+            assert!(
+                is_kept(&record, effects),
+                "seed {}: {record:?} with {effects}: {:#?}",
+                self.seed,
+                self.story
+            );
         }
         all
     }
