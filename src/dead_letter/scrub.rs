@@ -27,6 +27,9 @@ impl DeadLetters {
     /// `X-Postmark-Server-Token`, `X-Postmark-Account-Token` and those of the [clients](DeadLetters::with_client) are
     /// always removed. `headers` names more of them.
     ///
+    /// Calls may go on meanwhile. A scrub ends with the operations that were on record when it began, however fast new
+    /// ones are claimed. Stop services of version 0.1 first: they store secrets anew.
+    ///
     /// An SQLite file holds what was removed until `Sqlite::wipe`. In the outcome, `done` is less than `matched` in a dry
     /// run, and where another process removed or scrubbed a record meanwhile.
     ///
@@ -47,9 +50,14 @@ impl DeadLetters {
     pub async fn scrub(&self, headers: &[&str], how: &Change) -> Result<Outcome, DeadLetterError> {
         let headers = self.secret_names(headers)?;
         let mut scrubbed = Outcome { headers, ..how.outcome(Of::Scrub) };
-        let mut after = None;
+        let (begun, known) = (self.now(), self.count().await?);
+        let (mut after, mut walked) = (None, 0);
         loop {
             let page = self.page(&Filter::default(), after.as_deref(), BATCH_ROWS).await?;
+            walked += page.rows.len() as u64;
+            // A service may claim faster than this reads. Hosts' clocks differ and rows are purged, so the count and the
+            // times decide together.
+            let is_past_known = walked > known && page.rows.iter().all(|row| row.claimed_at > begun);
             let mut found: Vec<OperationId> = Vec::new();
             for summary in page.rows {
                 let record = self.get(&summary.id).await?;
@@ -62,10 +70,16 @@ impl DeadLetters {
                 scrubbed.done += self.scrub_batch(found, &scrubbed.headers, how).await?;
             }
             after = page.next;
-            if after.is_none() {
+            if after.is_none() || is_past_known {
                 return Ok(scrubbed);
             }
         }
+    }
+
+    /// How many operations are on record.
+    async fn count(&self) -> Result<u64, DeadLetterError> {
+        let tally = self.store.tally().await.map_err(DeadLetterError::store("count the operations"))?;
+        Ok(tally.iter().map(|row| row.count).sum())
     }
 
     /// At once, so that a store which commits in groups writes them together.

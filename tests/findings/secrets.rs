@@ -6,11 +6,17 @@ mod outputs;
 
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
+use steadfast::clock::Clock as _;
 use steadfast::dead_letter::{Change, DeadLetters};
-use steadfast::operation::record::Action;
-use steadfast::store::{SealKeys, Sqlite, Store, StoreErrorKind};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{Action, Record};
+use steadfast::store::{Memory, SealKeys, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::testkit::TestClock;
 use steadfast::{Obtained, Reply};
 
 use super::on_disk;
@@ -108,7 +114,7 @@ impl Old {
 /// Sealed rows are counted and scrubbed with their keys, and stay sealed.
 #[tokio::test]
 async fn e3_sealed_rows_are_counted_and_scrubbed_with_their_keys() {
-    let place = tempfile::tempdir().expect("a directory");
+    let place = crate::in_memory::directory();
     let path = place.path().join("calls.db");
     let open = |key| Sqlite::builder(&path).seal(SealKeys::new([key; 32])).open();
     let store = open(1).expect("opens");
@@ -131,7 +137,7 @@ async fn e3_sealed_rows_are_counted_and_scrubbed_with_their_keys() {
 /// Rows in the thousands are scrubbed and the file is written anew while a service claims: none of its claims fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e3_calls_go_on_while_a_store_is_scrubbed() {
-    let place = tempfile::tempdir().expect("a directory");
+    let place = crate::in_memory::directory();
     let path = place.path().join("calls.db");
     let store = Arc::new(Sqlite::open(&path).expect("opens"));
     for key in 0..1_000 {
@@ -166,9 +172,54 @@ async fn e3_calls_go_on_while_a_store_is_scrubbed() {
     assert!(!on_disk::holds(&path, old::CLAIMED));
 }
 
+/// A store in which a service claims one operation for each that is read.
+#[derive(Debug)]
+struct Busy {
+    store: Memory,
+    clock: TestClock,
+    claimed: AtomicU64,
+}
+
+/// A scrub that goes after them for longer has no end.
+const CLAIMS_MAX: u64 = 10_000;
+
+#[async_trait]
+impl Wrapper for Busy {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        let number = self.claimed.fetch_add(1, Ordering::Relaxed);
+        if number < CLAIMS_MAX {
+            old::claim_at(&self.store, &format!("new {number}"), &[], self.clock.wall()).await;
+        }
+        self.store.get(id).await
+    }
+}
+
+/// It read on to the end of the list, and the end went away from it.
+#[tokio::test]
+async fn a_scrub_ends_while_a_service_claims_as_fast_as_it_reads() {
+    let (store, clock) = (Memory::new(), TestClock::new());
+    for key in 0..100 {
+        let secret = [("authorization", old::CLAIMED)];
+        old::claim_at(&store, &format!("old {key}"), &secret, clock.wall()).await;
+    }
+    let service = TestClock::new();
+    service.advance(Duration::from_millis(1));
+    let store = Arc::new(Busy { store, clock: service, claimed: AtomicU64::new(0) });
+    let letters = DeadLetters::new(store.clone()).with_clock(clock);
+    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
+    assert_eq!((scrubbed.matched, scrubbed.done), (100, 100));
+    let claimed = store.claimed.load(Ordering::Relaxed);
+    assert!(claimed < 500, "it went after {claimed} new ones");
+    assert_eq!(store.tally().await.expect("works")[0].secrets, 0);
+}
+
 #[tokio::test]
 async fn e3_a_wipe_makes_no_store_and_says_who_is_in_its_way() {
-    let place = tempfile::tempdir().expect("a directory");
+    let place = crate::in_memory::directory();
     let path = place.path().join("calls.db");
     assert_eq!(Sqlite::wipe(&path).expect_err("nothing there").kind(), StoreErrorKind::Absent);
     assert!(!path.exists());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use serde_json::json;
-use steadfast::clock::{Clock as _, SystemClock};
+use steadfast::clock::{Clock as _, SystemClock, Timestamp};
 use steadfast::operation::record::{Claim, Claimed};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
@@ -56,7 +56,7 @@ pub struct Old {
 impl Old {
     /// Six operations with secrets and one without: two settled, one due, and dead letters.
     pub async fn filled() -> Old {
-        let place = TempDir::new().expect("a directory");
+        let place = crate::in_memory::directory();
         let path = place.path().join("calls.db").display().to_string();
         let old = Old { place, path, network: ScriptedTransport::new() };
         let now = old.place.path().join("now.db");
@@ -155,6 +155,16 @@ pub fn charge(client: &Client, key: &str) -> Call {
 
 /// Claims an operation with these headers, as nobody can through a client of today.
 pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static str)]) -> OperationId {
+    claim_at(store, key, headers, SystemClock::new().wall()).await
+}
+
+/// The same at a time of the test's.
+pub async fn claim_at(
+    store: &dyn Store,
+    key: &str,
+    headers: &[(&'static str, &'static str)],
+    now: Timestamp,
+) -> OperationId {
     let mut request = steadfast::transport::Request::new(
         http::Method::POST,
         "https://api.stripe.com/v1/charges".parse().expect("a URL"),
@@ -166,7 +176,7 @@ pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
     let day = Duration::from_secs(24 * 3600);
     let fingerprint = fingerprint("test", &request);
-    let claim = commands::claim(&id, request, SystemClock::new().wall());
+    let claim = commands::claim(&id, request, now);
     let claim = Claim { fingerprint, lease: day, keep: day, ..claim };
     assert!(matches!(store.claim(claim).await.expect("works"), Claimed::Fresh(_)));
     id
