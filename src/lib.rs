@@ -225,6 +225,10 @@ pub mod guard;
 #[allow(unreachable_pub, reason = "public in a build that takes guards out, for its tests")]
 mod guard;
 pub mod guide;
+#[cfg(test)]
+#[path = "../tests/hosts/in_memory.rs"]
+#[allow(unreachable_pub, dead_code, reason = "as the binaries of tests share it")]
+mod in_memory;
 mod inbound;
 mod mismatch;
 pub mod operation;

@@ -86,7 +86,7 @@ async fn on_each_store(test: impl AsyncFn(Bench)) {
     test(Bench::new(Arc::new(Memory::new()))).await;
     #[cfg(feature = "sqlite")]
     {
-        let directory = tempfile::TempDir::new().expect("a directory");
+        let directory = crate::in_memory::directory();
         let store = Sqlite::open(directory.path().join("calls.db")).expect("opens");
         test(Bench::new(Arc::new(store))).await;
     }

@@ -84,7 +84,7 @@ mod tests {
     /// Behind another account's backlog as without it.
     #[test]
     fn each_account_is_told_when_its_own_is_due_however_much_others_have() {
-        let directory = tempfile::TempDir::new().expect("a directory");
+        let directory = crate::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_index_finds_keys_and_dead_letters_and_a_page_of_anything_else_is_in_order_as_it_is_read() {
-        let directory = tempfile::TempDir::new().expect("a directory");
+        let directory = crate::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

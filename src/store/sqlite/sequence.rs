@@ -200,7 +200,7 @@ mod tests {
     /// A line of a hundred thousand, and a hundred thousand lines, cost what one does: nothing is read through.
     #[test]
     fn an_index_answers_what_a_sequence_is_asked() {
-        let directory = tempfile::TempDir::new().expect("a directory");
+        let directory = crate::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

@@ -21,7 +21,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: TempDir::new().expect("a directory"), files: AtomicUsize::new(0) }
+        Place { directory: crate::in_memory::directory(), files: AtomicUsize::new(0) }
     }
 
     fn path(&self) -> PathBuf {
@@ -331,7 +331,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
 
 #[tokio::test]
 async fn a_success_that_an_earlier_release_wrote_took_effect() {
-    let directory = TempDir::new().expect("a directory");
+    let directory = crate::in_memory::directory();
     let path = directory.path().join("calls.db");
     let store = Sqlite::open(&path).expect("opens");
     let id = id("order-1");

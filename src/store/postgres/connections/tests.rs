@@ -10,10 +10,8 @@ use tokio_postgres::types::Type;
 
 use super::*;
 use crate::clock::{Clock, Instant, SystemClock};
+use crate::in_memory;
 
-#[path = "../../../../tests/hosts/in_memory.rs"]
-#[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
-mod in_memory;
 #[path = "../../../../tests/postgres/pooler.rs"]
 #[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
 mod pooler;

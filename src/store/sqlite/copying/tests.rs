@@ -13,7 +13,7 @@ struct Shelf {
 
 impl Shelf {
     fn new() -> Shelf {
-        Shelf { directory: TempDir::new().expect("a directory"), files: AtomicUsize::new(0) }
+        Shelf { directory: crate::in_memory::directory(), files: AtomicUsize::new(0) }
     }
 
     fn path(&self) -> std::path::PathBuf {

@@ -18,7 +18,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: TempDir::new().expect("a directory") }
+        Place { directory: crate::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {

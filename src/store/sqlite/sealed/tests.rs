@@ -28,7 +28,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: TempDir::new().expect("a directory") }
+        Place { directory: crate::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {
@@ -142,7 +142,7 @@ fn take(now: Timestamp, limit: usize) -> Takeover {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds_over_a_sealed_file() {
-    let directory = TempDir::new().expect("a directory");
+    let directory = crate::in_memory::directory();
     let files = std::sync::atomic::AtomicUsize::new(0);
     let fresh = async || {
         let file = files.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
