@@ -247,10 +247,11 @@ impl Guard {
         true
     }
 
-    /// Whether the rule is there: unless this thread has [taken it out](Guard::without).
+    /// Whether the rule is there: unless this thread has [taken it out](Guard::without), or
+    /// [its process](Guard::take_out) has.
     #[cfg(feature = "_guards")]
     pub fn holds(self) -> bool {
-        OUT.get() != Some(self)
+        OUT.get() != Some(self) && OUT_OF_PROCESS.get() != Some(&self)
     }
 
     /// Whether the rule was taken out.
@@ -276,6 +277,13 @@ impl Guard {
     pub fn without<T>(self, run: impl FnOnce() -> T) -> T {
         let _put_back = PutBack(OUT.replace(Some(self)));
         run()
+    }
+
+    /// Takes the rule out of this process for good: for one that a proof starts, and kills. The first that is taken
+    /// out is the only one.
+    #[cfg(feature = "_guards")]
+    pub fn take_out(self) {
+        let _ = OUT_OF_PROCESS.set(self);
     }
 }
 
@@ -306,6 +314,9 @@ impl Drop for PutBack {
         OUT.set(self.0);
     }
 }
+
+#[cfg(feature = "_guards")]
+static OUT_OF_PROCESS: std::sync::OnceLock<Guard> = std::sync::OnceLock::new();
 
 #[cfg(feature = "_guards")]
 thread_local! {

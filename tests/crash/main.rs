@@ -21,6 +21,8 @@
 //!
 //! Every other file of [`cells`], and that of a random run with an odd seed, is sealed: see [`file`].
 //!
+//! Whether the short run finds what the long one does, with rules taken out of the drivers, is in [`teeth`].
+//!
 //! Real time beneath that, and not a test clock: a process that is killed takes its clock with it, and leases, settle times
 //! and two processes on one file are only meant here if nobody steers them.
 
@@ -50,6 +52,8 @@ mod server;
 mod shop;
 mod stops;
 mod table;
+#[cfg(feature = "_guards")]
+mod teeth;
 mod troubles;
 mod truth;
 mod vendors;
@@ -130,6 +134,8 @@ async fn of_two_redrives_at_once_one_sends() {
 /// Not a test by itself: what the harness starts and kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn driver_process() {
+    #[cfg(feature = "_guards")]
+    teeth::take_out();
     if let Some(orders) = orders::Orders::from_environment() {
         driver::drive(orders).await;
     }
@@ -138,6 +144,8 @@ async fn driver_process() {
 /// Not a test by itself: the same with few threads, where there is little to do and many are started.
 #[tokio::test]
 async fn small_driver_process() {
+    #[cfg(feature = "_guards")]
+    teeth::take_out();
     if let Some(orders) = orders::Orders::from_environment() {
         driver::drive(orders).await;
     }
