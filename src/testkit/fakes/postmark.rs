@@ -29,6 +29,7 @@ mod machine;
 mod messages;
 mod server;
 mod validation;
+mod words;
 
 pub use answers::{PostmarkAnswer, SecondFilter};
 

@@ -112,6 +112,12 @@ pub(super) fn query(request: &Request, name: &str) -> Option<String> {
     request.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
+/// Whether a lookup shows what was made then, if lookups lag so far behind. `Timestamp::plus` would tell it too, by a long
+/// division. A search asks it of everything.
+pub(super) fn shows(made: Timestamp, now: Timestamp, lag: Duration) -> bool {
+    now >= made && now.since(made) >= lag
+}
+
 /// With the `Date` of the fake's own clock: the machine's would not be that of what the fake creates.
 pub(super) fn dated(reply: Reply, clock: &dyn Clock) -> Reply {
     reply.header("Date", clock.wall().to_string())

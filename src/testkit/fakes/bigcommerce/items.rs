@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::fixture::{Reply, parsed, text_of};
-use super::super::serve::query;
+use super::super::serve::{query, shows};
 use super::super::table::{Row, Table, Tables, Term};
 use super::machine::{Call, problem, problem_v2};
 use super::routes::{filters_of, is_collection, is_item};
@@ -126,28 +126,25 @@ impl Items {
         let filters: Vec<(String, String)> = pairs
             .filter(|(name, _)| !matches!(name.as_str(), "page" | "limit" | "sort" | "include"))
             .collect();
-        let table = self.tables.of(call.store, &collection);
-        let found: Vec<&RawValue> = table
-            .into_iter()
-            .flat_map(|table| candidates(table, &filters))
-            .filter(|item| item.shows(call.now, lag) && item.matches(&filters))
-            .map(|item| &*item.text)
-            .collect();
+        let passing = passing(self.tables.of(call.store, &collection), &filters, call.now, lag);
         if counts {
-            return Reply::json(200, &json!({ "count": found.len() }));
+            return Reply::json(200, &json!({ "count": passing.count() }));
         }
         let per_page = number(call, "limit").unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
         let page = number(call, "page").unwrap_or(1).max(1);
-        let shown: Vec<&RawValue> =
-            found.iter().skip((page - 1).saturating_mul(per_page)).take(per_page).copied().collect();
-        if !call.is_v2() {
-            let pagination = json!({
-                "total": found.len(), "count": shown.len(), "per_page": per_page, "current_page": page,
-                "total_pages": found.len().div_ceil(per_page),
-            });
-            return Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) });
+        let before = (page - 1).saturating_mul(per_page);
+        let passing = passing.map(|item| &*item.text);
+        if call.is_v2() {
+            let shown: Vec<&RawValue> = passing.skip(before).take(per_page).collect();
+            return if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &shown) };
         }
-        if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &shown) }
+        let found: Vec<&RawValue> = passing.collect();
+        let shown: Vec<&RawValue> = found.iter().skip(before).take(per_page).copied().collect();
+        let pagination = json!({
+            "total": found.len(), "count": shown.len(), "per_page": per_page, "current_page": page,
+            "total_pages": found.len().div_ceil(per_page),
+        });
+        Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) })
     }
 
     /// All of a collection, oldest first.
@@ -164,9 +161,7 @@ impl Items {
     /// The ids of those that pass a request's filters.
     pub(super) fn ids(&self, call: &Call<'_>, collection: &str, lag: Duration) -> Vec<String> {
         let filters: Vec<(String, String)> = call.request.url.query_pairs().into_owned().collect();
-        let table = self.tables.of(call.store, collection);
-        let found = table.into_iter().flat_map(|table| candidates(table, &filters));
-        let passing = found.filter(|item| item.shows(call.now, lag) && item.matches(&filters));
+        let passing = passing(self.tables.of(call.store, collection), &filters, call.now, lag);
         passing.map(|item| parsed(&item.text)["id"].to_string()).collect()
     }
 
@@ -188,23 +183,17 @@ impl Item {
     }
 
     fn shows(&self, now: Timestamp, lag: Duration) -> bool {
-        now >= self.made.plus(lag)
+        shows(self.made, now, lag)
     }
 
-    /// Whether it passes a request's filters. `field:in` takes a list; `min_id` and `max_id` are bounds; of the
-    /// rest, a field that the item has must be equal. A filter by what the item has not passes: V3 ignores
-    /// filters that it does not know.
-    fn matches(&self, filters: &[(String, String)]) -> bool {
-        let within = || filters.iter().map(|(name, wanted)| self.is_within(name, wanted));
-        if within().any(|within| within == Some(false)) {
-            return false;
-        }
-        if within().all(|within| within.is_some()) {
+    /// Whether it passes these filters. `field:in` takes a list; of the rest, a field that the item has must be equal. A
+    /// filter by what the item has not passes: V3 ignores filters that it does not know.
+    fn matches(&self, filters: &[&(String, String)]) -> bool {
+        if filters.is_empty() {
             return true;
         }
         let value = parsed(&self.text);
         filters.iter().all(|(name, wanted)| match name.as_str() {
-            name if self.is_within(name, wanted).is_some() => true,
             "exclude_type" => !equal(&value["type"], wanted),
             name => match name.strip_suffix(":in") {
                 Some(field) => wanted.split(',').any(|one| equal(&value[field], one)),
@@ -212,22 +201,52 @@ impl Item {
             },
         })
     }
+}
 
-    /// Whether it is within this bound; `None` if the filter is no bound.
-    fn is_within(&self, name: &str, wanted: &str) -> Option<bool> {
-        let number = || wanted.parse().unwrap_or(f64::NAN);
-        Some(match name {
-            "min_id" => wanted.parse().is_ok_and(|bound: u64| self.id >= bound),
-            "max_id" => wanted.parse().is_ok_and(|bound: u64| self.id <= bound),
-            "min_date_created" | "min_date_modified" => date(wanted).is_some_and(|bound| self.made >= bound),
-            "max_date_created" | "max_date_modified" => date(wanted).is_some_and(|bound| self.made <= bound),
-            "min_total" => self.total >= number(),
-            "max_total" => self.total <= number(),
-            "min_price" => self.price >= number(),
-            "max_price" => self.price <= number(),
-            _ => return None,
-        })
+/// A filter that bounds what is beside the text, read once for all items.
+type Bound = Box<dyn Fn(&Item) -> bool>;
+
+/// `None` if the filter is no bound.
+fn bound(name: &str, wanted: &str) -> Option<Bound> {
+    let (number, whole) = (wanted.parse().unwrap_or(f64::NAN), wanted.parse::<u64>().ok());
+    Some(match name {
+        "min_id" => Box::new(move |item| whole.is_some_and(|bound| item.id >= bound)),
+        "max_id" => Box::new(move |item| whole.is_some_and(|bound| item.id <= bound)),
+        "min_date_created" | "min_date_modified" => {
+            let day = date(wanted);
+            Box::new(move |item| day.is_some_and(|bound| item.made >= bound))
+        }
+        "max_date_created" | "max_date_modified" => {
+            let day = date(wanted);
+            Box::new(move |item| day.is_some_and(|bound| item.made <= bound))
+        }
+        "min_total" => Box::new(move |item| item.total >= number),
+        "max_total" => Box::new(move |item| item.total <= number),
+        "min_price" => Box::new(move |item| item.price >= number),
+        "max_price" => Box::new(move |item| item.price <= number),
+        _ => return None,
+    })
+}
+
+/// Oldest first, all that a request's lookup shows. It is as long as its asker reads it: a page is not worth a walk over
+/// everything.
+fn passing<'a>(
+    table: Option<&'a Table<Item>>,
+    filters: &'a [(String, String)],
+    now: Timestamp,
+    lag: Duration,
+) -> impl Iterator<Item = &'a Item> {
+    let (mut bounds, mut others) = (Vec::new(), Vec::new());
+    for filter in filters {
+        match bound(&filter.0, &filter.1) {
+            Some(bound) => bounds.push(bound),
+            None => others.push(filter),
+        }
     }
+    let all = table.into_iter().flat_map(|table| candidates(table, filters));
+    all.filter(move |item| {
+        item.shows(now, lag) && bounds.iter().all(|is_within| is_within(item)) && item.matches(&others)
+    })
 }
 
 impl Row for Item {
@@ -356,8 +375,9 @@ mod tests {
 
     fn with(filters: &[(String, String)], items: &Items) -> [Vec<String>; 2] {
         let table = items.tables.of("s", "c").unwrap();
+        let filters_all: Vec<&(String, String)> = filters.iter().collect();
         let texts = |rows: Box<dyn Iterator<Item = &Item>>| -> Vec<String> {
-            rows.filter(|item| item.matches(filters)).map(|item| item.text.get().to_owned()).collect()
+            rows.filter(|item| item.matches(&filters_all)).map(|item| item.text.get().to_owned()).collect()
         };
         [texts(candidates(table, filters)), texts(Box::new(table.all()))]
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use wiremock::Request;
 
@@ -44,11 +45,19 @@ impl Behaviour for Machine {
     fn answer(&self, request: &Request) -> Reply {
         let mut state = self.state.lock();
         let reply = self.route(&mut state, request);
-        match reply.value()["ErrorCode"].as_u64() {
-            Some(code) => reply.header("X-PM-ApiErrorCode", code.to_string()),
-            None => reply,
+        // Not the whole body: that of a search is large, and has none.
+        match serde_json::from_slice(&reply.body) {
+            Ok(Coded { code: Some(code) }) => reply.header("X-PM-ApiErrorCode", code.to_string()),
+            _ => reply,
         }
     }
+}
+
+/// What most answers say of themselves.
+#[derive(Deserialize)]
+struct Coded {
+    #[serde(rename = "ErrorCode")]
+    code: Option<u64>,
 }
 
 impl Machine {
@@ -168,7 +177,8 @@ impl Machine {
                 part: if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part },
                 at: now,
             });
-            let message = Message::new(&id, item, template.as_ref(), &recipients, now);
+            let words = &mut state.messages.words;
+            let message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
             for recipient in &active {
                 state.server.tell(&self.outbox, &message.delivery(recipient));
             }

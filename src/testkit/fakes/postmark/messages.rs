@@ -10,16 +10,19 @@ use wiremock::Request;
 
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::{Reply, parsed, text_of};
+use super::super::serve::shows;
 use super::super::table::{Row, Table, Term};
 use super::SecondFilter;
 use super::query;
 use super::validation::bare;
+use super::words::{Word, Words};
 use crate::clock::Timestamp;
 
 /// All accepted messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     held: Table<Message>,
+    pub(super) words: Words,
     ids: u64,
 }
 
@@ -34,13 +37,14 @@ pub(super) struct Message {
     filtered: Filtered,
 }
 
-/// What the search looks at. Beside the text: a search that had to take a hundred thousand texts apart would be slow.
+/// What the search looks at. Beside the text, and as numbers: a search that had to take a hundred thousand texts apart,
+/// or to compare them, would be slow.
 #[derive(Debug)]
 struct Filtered {
-    stream: Box<str>,
-    tag: Box<str>,
-    subject: Box<str>,
-    from: Box<str>,
+    stream: Word,
+    tag: Word,
+    subject: Word,
+    from: Word,
     recipients: Box<[String]>,
 }
 
@@ -51,6 +55,7 @@ impl Message {
         template: Option<&Value>,
         recipients: &[String],
         accepted: Timestamp,
+        words: &mut Words,
     ) -> Message {
         let listed = |name: &str| -> Vec<Value> {
             let list = item[name].as_str().unwrap_or_default().split(',').map(str::trim);
@@ -79,10 +84,10 @@ impl Message {
         let bodies = json!({ "TextBody": rendered("TextBody"), "HtmlBody": rendered("HtmlBody") });
         let text = |name: &str| shown[name].as_str().unwrap_or_default();
         let filtered = Filtered {
-            stream: text("MessageStream").into(),
-            tag: text("Tag").into(),
-            subject: text("Subject").into(),
-            from: bare(text("From")).into(),
+            stream: words.keep(text("MessageStream")),
+            tag: words.keep(text("Tag")),
+            subject: words.keep(text("Subject")),
+            from: words.keep(bare(text("From"))),
             recipients: recipients.into(),
         };
         Message { id: id.to_owned(), accepted, shown: text_of(&shown), bodies: text_of(&bodies), filtered }
@@ -213,10 +218,10 @@ impl Messages {
                 SecondFilter::Refuse => return refused("Only one metadata filter is supported."),
             }
         }
-        let asked = Asked::of(request);
+        let asked = Asked::of(request, &self.words);
         let found: Vec<&RawValue> = self
             .candidates(metadata.first(), &asked)
-            .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
+            .filter(|message| shows(message.accepted, now, lag) && now.since(message.accepted) <= RETENTION)
             .filter(|message| asked.matches(message, metadata.first()))
             .map(|message| &*message.shown)
             .collect();
@@ -228,8 +233,7 @@ impl Messages {
     pub(super) fn one(&self, rest: &str, now: Timestamp, lag: Duration) -> Option<Reply> {
         let (id, what) = rest.split_once('/')?;
         let mut found = self.held.with(&[Term::new("MessageID", id)]).map(|(_, message)| message);
-        let shows = |message: &&Message| message.id == id && now >= message.accepted.plus(lag);
-        let message = found.find(shows);
+        let message = found.find(|message| message.id == id && shows(message.accepted, now, lag));
         let none =
             || Reply::json(422, &json!({ "ErrorCode": 701, "Message": "This message does not exist." }));
         match what {
@@ -252,12 +256,7 @@ impl Messages {
         metadata: Option<&(String, String)>,
         asked: &Asked,
     ) -> Box<dyn Iterator<Item = &Message> + '_> {
-        let recipient = || asked.recipient.as_ref().map(|address| address.to_ascii_lowercase());
-        let term = metadata
-            .map(|(name, value)| Term::new(name, value))
-            .or_else(|| recipient().map(|address| Term::new("recipient", address)))
-            .or_else(|| asked.tag.as_ref().map(|tag| Term::new("tag", tag)))
-            .or_else(|| asked.subject.as_ref().map(|subject| Term::new("subject", subject)));
+        let term = metadata.map(|(name, value)| Term::new(name, value)).or(asked.term);
         match term {
             Some(term) => Box::new(self.held.under(term, 0, u64::MAX).rev().map(|(_, message)| message)),
             None => Box::new(self.held.all().rev()),
@@ -274,39 +273,49 @@ struct Page<'a> {
 
 /// What a search asks for beside metadata.
 struct Asked {
-    stream: String,
-    tag: Option<String>,
-    subject: Option<String>,
-    from_email: Option<String>,
+    stream: Word,
+    tag: Option<Word>,
+    subject: Option<Word>,
+    from_email: Option<Word>,
     status: Option<String>,
     recipient: Option<String>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
+    /// What all that passes is found under.
+    term: Option<Term>,
 }
 
 impl Asked {
-    fn of(request: &Request) -> Asked {
+    fn of(request: &Request, words: &Words) -> Asked {
         let text = |name: &str| query(request, name);
+        let word = |name: &str| text(name).map(|text| words.find(&text));
+        let recipient = text("recipient").map(|address| address.to_ascii_lowercase());
+        let under = |name: &str| text(name).map(|text| Term::new(name, text));
         Asked {
-            stream: text("messagestream").unwrap_or_else(|| "outbound".to_owned()),
-            tag: text("tag"),
-            subject: text("subject"),
-            from_email: text("fromemail"),
+            stream: word("messagestream").unwrap_or_else(|| words.find("outbound")),
+            tag: word("tag"),
+            subject: word("subject"),
+            from_email: word("fromemail"),
             status: text("status"),
-            recipient: text("recipient"),
             from: text("fromdate").and_then(|text| parse_eastern(&text, false)),
             to: text("todate").and_then(|text| parse_eastern(&text, true)),
+            term: recipient
+                .as_ref()
+                .map(|address| Term::new("recipient", address))
+                .or_else(|| under("tag"))
+                .or_else(|| under("subject")),
+            recipient,
         }
     }
 
     /// Whether a message passes the filters.
     fn matches(&self, message: &Message, metadata: Option<&(String, String)>) -> bool {
         let held = &message.filtered;
-        let equal = |wanted: &Option<String>, held: &str| wanted.as_ref().is_none_or(|wanted| wanted == held);
-        self.stream == *held.stream
-            && equal(&self.tag, &held.tag)
-            && equal(&self.subject, &held.subject)
-            && equal(&self.from_email, &held.from)
+        let equal = |wanted: Option<Word>, held: Word| wanted.is_none_or(|wanted| wanted == held);
+        self.stream == held.stream
+            && equal(self.tag, held.tag)
+            && equal(self.subject, held.subject)
+            && equal(self.from_email, held.from)
             && self.status.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(SENT))
             && self
                 .recipient
