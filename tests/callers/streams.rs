@@ -1,5 +1,6 @@
 //! Replies that are read in chunks.
 
+mod http2;
 mod sockets;
 
 use std::collections::VecDeque;
