@@ -96,6 +96,7 @@ impl Call {
             key: None,
             overrides: None,
             deadline: None,
+            until: None,
             retries_allowed: true,
             pass_deadline_on: false,
             recovered: false,
@@ -207,12 +208,17 @@ impl Call {
     }
 
     /// Takes the deadline and the do-not-retry mark of the incoming request that this call is made for.
+    ///
+    /// Its caller waits from the moment it sent that request, whatever is done for it. So the time runs on before
+    /// [`send`](Call::send), from one page of a [list](Call::pages) to the next, and while a body is
+    /// [streamed](Call::stream).
     pub fn inbound(mut self, inbound: &Inbound) -> Call {
         self.work.retries_allowed &= inbound.retries_allowed();
-        match inbound.remaining() {
-            Some(remaining) => self.deadline(remaining),
-            None => self,
+        if let Some(remaining) = inbound.remaining() {
+            let until = self.client.engine.clock.now().plus(remaining);
+            self.work.until = Some(self.work.until.map_or(until, |earlier| earlier.min(until)));
         }
+        self
     }
 
     /// Tells the vendor how long we wait, in `X-Request-Timeout`, and passes the do-not-retry mark of

@@ -128,8 +128,10 @@ pub(crate) struct Work {
     pub overrides: Option<Box<Overrides>>,
     /// What its route overrides of it.
     pub route: Option<Arc<Route>>,
-    /// What the caller's own caller still allows.
+    /// What its caller gives it, from the start on.
     pub deadline: Option<Duration>,
+    /// Until when the caller's own caller waits.
+    pub until: Option<Instant>,
     /// A layer above us already retries.
     pub retries_allowed: bool,
     /// Whether the deadline goes out again in `X-Request-Timeout`.
@@ -161,9 +163,16 @@ impl Work {
         self.overrides.as_ref().and_then(|own| own.timeout).or_else(of_route).unwrap_or(policy.timeout)
     }
 
-    pub(crate) fn time_allowed(&self, policy: &Policy) -> Duration {
+    /// How long a call may take that starts then.
+    pub(crate) fn time_allowed(&self, policy: &Policy, started: Instant) -> Duration {
         let total = self.timeout(policy).total;
-        self.deadline.map_or(total, |deadline| deadline.min(total))
+        self.time_given(started).map_or(total, |given| given.min(total))
+    }
+
+    /// The same, without the policy's part.
+    fn time_given(&self, started: Instant) -> Option<Duration> {
+        let left = self.until.map(|until| until.since(started));
+        self.deadline.into_iter().chain(left).min()
     }
 }
 
@@ -186,7 +195,7 @@ impl Engine {
         work: &mut Work,
         started: Instant,
     ) -> Result<Reply, Error> {
-        let deadline = started.plus(work.time_allowed(&self.policy));
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
         match work.key.take() {
             // Boxed, as is all that a healthy plain call does not need: it would make each call's future, which is
             // moved about, several times as large.

@@ -33,7 +33,8 @@ use crate::vendor::with_query;
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 ///
-/// Each page is a call of its own. It is retried, passes the gates, and has the call's deadline for itself.
+/// Each page is a call of its own. It is retried, passes the gates, and has the call's [deadline](Call::deadline) for
+/// itself. That of an [incoming request](Call::inbound) is one for the whole list.
 pub struct Pages {
     /// What every page is asked as, but for its URL.
     call: Call,

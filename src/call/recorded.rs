@@ -52,7 +52,8 @@ impl Call {
             return Err(in_context(mistake, &engine, &self.request, &self.work));
         };
         let span = telemetry::call_span(&**engine.vendor, &self.request);
-        let deadline = engine.clock.now().plus(self.work.time_allowed(&engine.policy));
+        let now = engine.clock.now();
+        let deadline = now.plus(self.work.time_allowed(&engine.policy, now));
         let looked = engine.recorded(&self.request, key, deadline).instrument(span).await?;
         Ok(looked.map(|mut reply| {
             reply.sent_by(engine, self.request.method, self.request.url);

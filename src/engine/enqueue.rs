@@ -39,7 +39,7 @@ impl Engine {
         due: Timestamp,
         started: Instant,
     ) -> Result<Accepted, Error> {
-        let deadline = started.plus(work.time_allowed(&self.policy));
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
         Box::pin(self.register_once(deadline)).await;
         let row = self.row_of_sequence(&request, work, (&key, due))?;
         let named = self.name_on_record(&mut request, work, key, deadline).await?;

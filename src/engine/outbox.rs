@@ -196,7 +196,7 @@ impl Engine {
         row: (&dyn Outbox, u64),
     ) -> Result<bool, NotAdmitted> {
         let (started, wall) = (self.clock.now(), self.wall());
-        let deadline = started.plus(work.time_allowed(&self.policy));
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
         let due = due.map_or(wall, |due| due.max(wall));
         // It may agree again, and the row is not to blame.
         self.disagreement.check().map_err(NotAdmitted::Failed)?;

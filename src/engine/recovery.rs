@@ -49,7 +49,7 @@ impl Engine {
         let started = self.clock.now();
         let route = self.routes.of(self.vendor.base_url(), &record.request.url);
         let work = Work { route, ..Work::background(record.on_unknown) };
-        let deadline = started.plus(work.time_allowed(&self.policy));
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
         let hold = Hold::new(self, record, lease_until);
         self.carry_on_with(hold, &work, (started, deadline), leaving).await
     }
@@ -116,6 +116,7 @@ impl Work {
             route: None,
             deadline: None,
             retries_allowed: true,
+            until: None,
             pass_deadline_on: false,
             on_unknown,
             in_flight: InFlight::Refuse,

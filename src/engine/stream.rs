@@ -41,7 +41,7 @@ impl Engine {
         work: &Work,
         started: Instant,
     ) -> Result<(Reply, StreamedBody), Error> {
-        let deadline = started.plus(work.time_allowed(&self.policy));
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
         let failed = |error| self.in_context(error, request, None);
         if deadline <= started {
             return Err(failed(no_time()));
@@ -64,8 +64,8 @@ impl Engine {
             call: run.number,
             received: 0,
             announced,
-            idle: work.timeout(&self.policy).attempt,
-            until: work.deadline.map(|given| (given, started.plus(given))),
+            idle,
+            until: work.time_given(started).map(|given| (given, started.plus(given))),
             limit: None,
             broken: None,
         };

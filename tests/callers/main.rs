@@ -18,11 +18,18 @@ use serde_json::json;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Disposition, Effect, Obtained};
+use steadfast::{Call, Client, Disposition, Effect, Inbound, Obtained};
 
 fn client(network: &ScriptedTransport, clock: &TestClock) -> Client {
     let vendor = Stripe::new("sk_test_123");
     Client::builder(vendor).transport(network.clone()).clock(clock.clone()).build().expect("a client")
+}
+
+/// An incoming request whose caller waits for so many seconds, from now on.
+fn waits_for(seconds: &str, clock: &TestClock) -> Inbound {
+    let mut headers = http::HeaderMap::new();
+    headers.insert(Inbound::X_REQUEST_TIMEOUT, seconds.parse().expect("a value"));
+    Inbound::from_headers_on(&headers, std::sync::Arc::new(clock.clone()))
 }
 
 fn charge(client: &Client) -> Call {

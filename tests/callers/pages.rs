@@ -5,12 +5,13 @@ mod fakes;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadfast::clock::Clock;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig};
 use steadfast::{Client, Error, Pages, Reply};
 
-use super::client;
+use super::{client, waits_for};
 
 /// The ids of all pages, and how many pages there were.
 async fn read(pages: &mut Pages, list: &str) -> Result<(Vec<String>, usize), Error> {
@@ -209,6 +210,34 @@ async fn each_page_has_the_deadline_for_itself() {
     let call = || stripe.get("/v1/charges").deadline(Duration::from_secs(5));
     assert_eq!(read(&mut call().pages(), "/data").await.expect("pages").1, 4);
     assert!(call().pages().next().await.expect_err("too late").is_deadline());
+}
+
+#[tokio::test]
+async fn an_incoming_requests_deadline_is_one_for_the_whole_list() {
+    let clock = TestClock::auto();
+    let pages = |waits: &str| {
+        let mut network = ScriptedTransport::new();
+        for page in 0..4 {
+            network = network.json(200, charges(&[&format!("ch_{page}")], page < 3));
+            network = network.after(Duration::from_secs(4), &clock);
+        }
+        let call = client(&network, &clock).get("/v1/charges").inbound(&waits_for(waits, &clock));
+        (network, call.pages())
+    };
+    let begun = clock.now();
+    let (network, mut list) = pages("10");
+    assert!(list.next().await.expect("a page").is_some() && list.next().await.expect("a page").is_some());
+    // The third page has what is left, and after it nothing is sent for a caller that has gone.
+    for _ in 0..2 {
+        assert!(list.next().await.expect_err("too late").is_deadline());
+        assert_eq!((clock.now().since(begun), network.requests().len()), (Duration::from_secs(10), 3));
+    }
+    // What is done with a page is its caller's time too.
+    let (network, mut list) = pages("10");
+    assert!(list.next().await.expect("a page").is_some());
+    clock.advance(Duration::from_secs(6));
+    assert!(list.next().await.expect_err("too late").is_deadline());
+    assert_eq!(network.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use steadfast::Call;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Request};
 
-use super::client;
+use super::{client, waits_for};
 
 fn to(location: &str) -> ScriptedTransport {
     redirect(ScriptedTransport::new(), 302, location)
@@ -83,6 +83,18 @@ async fn the_steps_share_the_calls_time() {
     let stripe = client(&network, &clock);
     let call = stripe.get("/v1/charges").redirects(3).deadline(Duration::from_secs(5));
     assert!(call.send().await.expect_err("too late").is_deadline());
+}
+
+#[tokio::test]
+async fn the_steps_share_what_an_incoming_request_has_left() {
+    let clock = TestClock::auto();
+    let network = to("/v1/refunds").after(Duration::from_secs(3), &clock);
+    let network = network.json(200, json!({})).after(Duration::from_secs(3), &clock);
+    let stripe = client(&network, &clock);
+    let call = stripe.get("/v1/charges").redirects(3).inbound(&waits_for("7", &clock));
+    clock.advance(Duration::from_secs(2));
+    assert!(call.send().await.expect_err("too late").is_deadline());
+    assert_eq!(network.requests().len(), 2);
 }
 
 #[tokio::test]

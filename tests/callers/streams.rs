@@ -218,6 +218,24 @@ async fn the_calls_own_deadline_counts_for_the_body_too() {
 }
 
 #[tokio::test]
+async fn a_body_is_read_for_as_long_as_an_incoming_request_waits() {
+    let (vendor, clock) = (Vendor::default(), TestClock::new());
+    let stripe = client(&vendor, &clock, policy());
+    let call = stripe.get("/v1/report").inbound(&super::waits_for("7", &clock));
+    clock.advance(Duration::from_secs(3));
+    let sender = vendor.report();
+    let mut report = call.stream().await.expect("a head");
+    sender.send(Ok("row\n")).expect("open");
+    clock.advance(Duration::from_millis(3_999));
+    assert!(report.chunk().await.expect("a chunk").is_some());
+    assert!(is_pending(report.chunk()).await);
+    clock.advance(Duration::from_millis(1));
+    let error = report.chunk().await.expect_err("too late");
+    assert!(error.is_broken_reply() && error.is_deadline(), "{error}");
+    assert!(error.to_string().contains("the call's 4s ran out after 4 bytes"), "{error}");
+}
+
+#[tokio::test]
 async fn a_place_among_the_calls_under_way_is_held_until_the_body_has_ended() {
     let (vendor, clock) = (Vendor::default(), TestClock::new());
     let stripe = client(&vendor, &clock, policy().concurrency(1));

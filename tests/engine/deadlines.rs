@@ -61,6 +61,36 @@ async fn an_inbound_deadline_bounds_the_call_and_goes_out_again() {
     assert_eq!(rig.network.requests()[0].headers["x-request-timeout"], "1.500");
 }
 
+/// An incoming request whose caller waits for so long, from now on.
+fn waits(bench: &Rig, seconds: &str) -> Inbound {
+    let mut headers = http::HeaderMap::new();
+    headers.insert(Inbound::X_REQUEST_TIMEOUT, seconds.parse().expect("a value"));
+    Inbound::from_headers_on(&headers, std::sync::Arc::new(bench.clock.clone()))
+}
+
+#[tokio::test]
+async fn an_inbound_deadline_does_not_wait_for_the_call_to_be_sent() {
+    let bench = Rig::new(Acme::new(), ScriptedTransport::new().always_fail(SendErrorKind::Connect));
+    let call = bench.charge().inbound(&waits(&bench, "60")).inbound(&waits(&bench, "3")).deadline(secs(60));
+    bench.clock.advance(secs(1));
+    let error = call.send().await.expect_err("2 s are too short for the rung of 2 s");
+    assert!(error.is_deadline());
+    assert_eq!((bench.clock.slept(), error.attempts().len()), (vec![ms(500)], 2));
+}
+
+#[tokio::test]
+async fn an_inbound_deadline_bounds_the_lookups_too() {
+    for (late, is_found) in [(0, true), (2, false)] {
+        let lost = ScriptedTransport::new().fail(SendErrorKind::Reset);
+        let bench = Rig::new(Acme::searchable(), lost.json(200, serde_json::json!([{"id": "ch_1"}])));
+        let call = bench.charge().inbound(&waits(&bench, "8"));
+        bench.clock.advance(secs(late));
+        // The lookup comes 7 s after the loss.
+        assert_eq!(call.send().await.is_ok(), is_found, "{late} s");
+        assert_eq!(bench.look_ups_sent(), usize::from(is_found));
+    }
+}
+
 #[tokio::test]
 async fn a_caller_that_retries_by_itself_gets_no_retries_from_us() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
