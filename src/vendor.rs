@@ -122,6 +122,18 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
 
+    /// The part of a call's path that names the operation: all of it, unless an adapter says otherwise.
+    ///
+    /// The same key on another path is another operation, and a second effect. So an adapter leaves out what may change while
+    /// the effect stays the same, such as the version of an API where the vendor's versions do the same. It leaves out
+    /// nothing that tells two effects apart, such as the version where each has routes of its own. What is sent goes to
+    /// the whole path, and what is sent again to that of the first send.
+    ///
+    /// It must never change: wire keys are derived from it.
+    fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        Cow::Borrowed(path)
+    }
+
     /// Whether the adapter can work as it was built. It cannot with a secret that is empty or cannot be a header's
     /// value, or with a store or a base URL that is impossible. Adapters are built without a `Result`; the client's
     /// builder asks here, once, before anything is sent.

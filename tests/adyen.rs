@@ -44,7 +44,11 @@ impl Bench {
     }
 
     fn with(&self, ladder: Backoff) -> Client {
-        Client::builder(Adyen::new("AQE-secret").base_url(self.fake.url()))
+        self.to(Adyen::new("AQE-secret").base_url(self.fake.url()), ladder)
+    }
+
+    fn to(&self, adyen: Adyen, ladder: Backoff) -> Client {
+        Client::builder(adyen)
             .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
             .store(Arc::clone(&self.store))
             .clock(self.clock.clone())
@@ -123,6 +127,39 @@ async fn a_process_that_was_killed_between_payment_and_answer_leaves_one_payment
         // From the record, without Adyen.
         let again = call(&bench.patient()).send().await.expect("on record");
         assert_eq!(again.obtained(), Obtained::Replayed);
+    }
+}
+
+/// A release takes the next version of the API, in the call's path or in the base URL.
+#[tokio::test]
+async fn in_the_next_version_of_the_api_it_is_the_same_payment() {
+    for in_base in [false, true] {
+        for is_lost in [false, true] {
+            let bench = Bench::new();
+            let at = |version: &str, holder: &str| {
+                let base = format!("{}{}", bench.fake.url(), if in_base { version } else { "" });
+                let client = bench.to(Adyen::new("AQE-secret").base_url(base), Policy::background().backoff);
+                let path = if in_base { "/payments".to_owned() } else { format!("{version}/payments") };
+                client.post(&path).key("order-42").json(&payment(holder))
+            };
+            let mut first = at("/v71", "Ann");
+            if is_lost {
+                bench.fake.plan().next(Fault::DropAfterApply);
+                // It has no time for another attempt.
+                first = first.deadline(Duration::from_millis(1));
+            }
+            let first = first.send().await;
+            assert_eq!(first.is_err(), is_lost);
+            bench.clock.advance(DAY);
+            let other = at("/v72", "Bob").send().await.expect_err("another payment");
+            assert!(other.is_key_reused() && other.effect() == Effect::None, "{other}");
+            let again = at("/v72", "Ann").send().await.expect("the same payment");
+            if let Ok(first) = first {
+                assert_eq!((again.bytes(), again.obtained()), (first.bytes(), Obtained::Replayed));
+            }
+            let sent = bench.fake.ledger();
+            assert_eq!((sent.count(), sent.requests().len()), (1, 1), "{in_base} {is_lost}");
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::{Effect, Error, Input};
 use crate::operation::record::{
     Act, Action, Claim, Claimed, Forbidden, Phase, Record, Resolution, State, Transition,
 };
-use crate::operation::{Key, OperationId, fingerprint};
+use crate::operation::{Key, OperationId};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
@@ -111,7 +111,7 @@ impl DeadLetters {
         let account = old.id.scope.account().unwrap_or_default();
         // By the path of its name, which may be that of a former base URL.
         let named = Request { url: old.request.url.clone(), ..request.clone() };
-        let fingerprint = fingerprint(&account, &named);
+        let fingerprint = vendor.fingerprint(&account, &named);
         let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
         Ok(Claim {
             id,

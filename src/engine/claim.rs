@@ -139,10 +139,9 @@ impl Engine {
         first_scope: Option<&Scope>,
     ) -> bool {
         let account = first_scope.and_then(Scope::account);
-        offered
-            .unstamped
-            .zip(account)
-            .is_some_and(|(unstamped, account)| held == unstamped.fingerprint(&account, offered.request))
+        offered.unstamped.zip(account).is_some_and(|(unstamped, account)| {
+            held == self.vendor.fingerprint(&account, &unstamped.request(offered.request))
+        })
     }
 
     /// The scope of an adopted operation's first claim.

@@ -10,7 +10,7 @@ use super::{Engine, Work, no_time};
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::operation::record::Claimed;
-use crate::operation::{Fingerprint, Key, OperationId, Unstamped, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, Unstamped};
 use crate::policy::{Admission, InFlight};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -110,11 +110,11 @@ impl Engine {
         self.disagreement.check()?;
         let account = self.vendor.account(&request.headers);
         let (scope, fingerprint) = match former {
-            None => (self.scope_of(request), fingerprint(&account, request)),
+            None => (self.scope_of(request), self.vendor.fingerprint(&account, request)),
             Some(path) => {
                 let mut before = request.clone();
                 before.url.set_path(path);
-                (self.scope_of(&before), fingerprint(&account, &before))
+                (self.scope_of(&before), self.vendor.fingerprint(&account, &before))
             }
         };
         drop(account);

@@ -103,7 +103,8 @@ impl Engine {
     /// The same by another path.
     pub(super) fn scope_at(&self, request: &Request, path: &str) -> Scope {
         let account = Guard::AccountInScope.keeps(self.vendor.account(&request.headers));
-        Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, path)
+        let path = self.vendor.operation_path(path);
+        Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, &path)
     }
 }
 

@@ -94,11 +94,6 @@ impl Unstamped {
         Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
     }
 
-    /// The [`fingerprint`] of the request which is `stamped` now, for this account.
-    pub(crate) fn fingerprint(&self, account: &str, stamped: &Request) -> Fingerprint {
-        fingerprint(account, &self.request(stamped))
-    }
-
     /// The fingerprint that version 0.1 made of the request which is `stamped` now.
     pub(crate) fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
         let request = self.request(stamped);
@@ -111,10 +106,9 @@ impl Unstamped {
         parts(account, &request).into_iter().chain([body]).for_each(|part| hash.put_sized_0_1(part));
         Fingerprint(hash.finish())
     }
-}
 
-impl Unstamped {
-    fn request(&self, stamped: &Request) -> Request {
+    /// The request which is `stamped` now, as it was before.
+    pub(crate) fn request(&self, stamped: &Request) -> Request {
         let mut request = Request::new(stamped.method.clone(), stamped.url.clone());
         request.body = self.body.clone();
         request.headers.extend(self.kind.clone().map(|kind| (CONTENT_TYPE, kind)));

@@ -34,9 +34,10 @@ mod rules;
 
 /// Adyen's rules. Built with an API key; it is Adyen's test environment unless [`live`](Adyen::live) says otherwise.
 ///
-/// The version of the API is part of a call's path, as in `/v71/payments`. A key belongs to its path: the same key at
-/// `/v72/payments` is another operation, and pays a second time. Change the version when no operation is in doubt.
-/// `Debug` does not show the API key.
+/// The version of the API is part of a call's path, as in `/v71/payments`, or of the base URL. It is no part of an
+/// operation's name. A key that was sent to `/v71/payments` is the same operation at `/v72/payments`: the same payment is
+/// not made twice, and another one is refused. What is sent again goes as it was recorded, to the version of the first
+/// send. `Debug` does not show the API key.
 ///
 /// A payment that is refused is a success of the call: 200 with `resultCode: Refused`. Read `resultCode`. A capture, a
 /// refund or a cancellation is answered with `status: received`, and a webhook tells what became of it.
@@ -137,17 +138,24 @@ impl Adyen {
         self
     }
 
-    /// The path of a call below the base, without the version. The base may end in one, and what was recorded when it was
-    /// another still has its route.
+    /// The path of a call below the base, without the version.
     fn route<'a>(&self, request: &'a Request) -> &'a str {
+        self.around_version(request.url.path()).1
+    }
+
+    /// What is before the version in a path, and behind it. The base may end in one, and what was recorded when it was
+    /// another still has its route.
+    fn around_version<'a>(&self, path: &'a str) -> (&'a str, &'a str) {
         let base = self.base.url().path().trim_end_matches('/');
         let (parent, last) = base.rsplit_once('/').unwrap_or(("", ""));
         let parent = if is_version(last) { parent } else { base };
-        let below =
-            request.url.path().strip_prefix(parent).filter(|rest| rest.starts_with('/')).unwrap_or("");
-        match below.get(1..).and_then(|rest| rest.find('/')) {
-            Some(end) if is_version(&below[1..=end]) => &below[end + 1..],
-            _ => below,
+        let Some(below) = path.strip_prefix(parent).filter(|rest| rest.starts_with('/')) else {
+            return (path, "");
+        };
+        let before = &path[..path.len() - below.len()];
+        match below[1..].find('/') {
+            Some(end) if is_version(&below[1..=end]) => (before, &below[end + 1..]),
+            _ => (before, below),
         }
     }
 
@@ -184,6 +192,12 @@ impl Vendor for Adyen {
     /// PSP references are shown: the Customer Area finds them, and without an API key no other client can.
     fn may_show(&self, segment: &str) -> bool {
         is_plain(segment) || is_psp_reference(segment)
+    }
+
+    /// Without the version: a payment is the same one in the next version, and must not be made again there.
+    fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        let (before, route) = self.around_version(path);
+        Cow::Owned([before, route].concat())
     }
 
     /// The environment, and after a colon the configured company account. Adyen's keys are unique in that.

@@ -16,7 +16,8 @@ use url::Url;
 
 use super::Vendor;
 use crate::error::Context;
-use crate::operation::{OperationId, REDACTED};
+use crate::operation::{Fingerprint, OperationId, REDACTED, fingerprint};
+use crate::request::Request;
 
 /// Whether a segment of a path reads as the words of a route, a version, a number or a short id. It judges the form
 /// alone: a token that is made of few and short words reads as a route.
@@ -164,6 +165,17 @@ impl Deref for Adapter {
 }
 
 impl Adapter {
+    /// The fingerprint of a request that is not stamped: of what its operation is named by, not of where it is sent.
+    pub(crate) fn fingerprint(&self, account: &str, request: &Request) -> Fingerprint {
+        let path = self.operation_path(request.url.path());
+        if path == request.url.path() {
+            return fingerprint(account, request);
+        }
+        let mut named = request.clone();
+        named.url.set_path(&path);
+        fingerprint(account, &named)
+    }
+
     /// The vendor, the method and the path as it may be shown.
     pub(crate) fn context(&self, method: &Method, url: &Url) -> Context {
         let path = ShownPath::of(&**self, url).to_string();

@@ -265,6 +265,25 @@ fn what_was_recorded_under_another_version_of_the_base_still_has_its_route() {
     }
 }
 
+#[test]
+fn an_operation_is_named_without_the_version_and_with_all_else() {
+    for (base, path, named) in [
+        ("", "/v71/payments", "/payments"),
+        ("", "/v72/payments/993617894903480A/refunds", "/payments/993617894903480A/refunds"),
+        ("", "/payments", "/payments"),
+        ("", "/payments/v71/refunds", "/payments/v71/refunds"),
+        ("", "/v71", "/v71"),
+        ("/v71", "/v71/payments", "/payments"),
+        ("/v72", "/v71/payments", "/payments"),
+        ("/checkout", "/checkout/v71/payments", "/checkout/payments"),
+        ("/checkout/v71", "/checkout/v72/payments", "/checkout/payments"),
+        ("/checkout", "/other/v70/payments", "/other/v70/payments"),
+    ] {
+        let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
+        assert_eq!(at.operation_path(path), named, "{base} {path}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_answer_makes_it_panic_and_no_failure_is_a_success(
