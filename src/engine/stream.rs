@@ -1,7 +1,7 @@
 //! A reply that is streamed: the call's retries end with the answer's head, and the body is its caller's to read.
 //!
-//! What an attempt holds of the gates is held until the body has ended, has failed or is dropped: see
-//! [`Lent`].
+//! What an attempt holds of the gates is held until the body has ended, has failed or is dropped, and its place while it is
+//! read: see [`Lent`].
 
 use std::fmt;
 use std::mem;
@@ -55,12 +55,13 @@ impl Engine {
         let aside = run.aside.take().unwrap_or_default();
         let announced =
             reply.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let idle = work.timeout(&self.policy).attempt;
         let body = StreamedBody {
             engine: Arc::clone(self),
             method: request.method.clone(),
             url: request.url.clone(),
             chunks: aside.body,
-            lent: aside.held.map(|(admission, ended)| admission.lend(ended)),
+            lent: aside.held.map(|(admission, ended)| admission.lend(ended, idle)),
             call: run.number,
             received: 0,
             announced,
@@ -152,6 +153,9 @@ impl StreamedBody {
         }
         let Some(chunks) = &mut self.chunks else { return Poll::Ready(Ok(None)) };
         let now = self.engine.clock.now();
+        if let Some(lent) = &self.lent {
+            self.engine.gates.is_read(lent, now);
+        }
         if let Some((given, _)) = self.until.filter(|(_, until)| *until <= now) {
             return Poll::Ready(Err(self.fail(Broken::Deadline(given), Outcome::Neutral)));
         }

@@ -4,12 +4,22 @@
 //! where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
 //! compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
 //! not.
+//!
+//! A streamed reply has its place for as long as its caller reads. A body that is not read is no more work for the vendor
+//! than an idle connection, and its caller may have forgotten it. If it kept its place for ever, as many of them as
+//! there are places would stop the client. So a call that finds every place taken takes those of the bodies that were not
+//! read for their time. A caller that reads on takes a place again, also where none is free: what has begun is not
+//! refused.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{invalid, switch};
+use crate::clock::Instant;
 use crate::error::{Error, field};
 
 /// How the vendors file writes the limit: a table with `max`.
@@ -51,11 +61,28 @@ const MAX: u32 = 64;
 pub(super) struct Concurrency {
     max: u32,
     under_way: AtomicU32,
+    /// The bodies that are streamed.
+    streamed: Mutex<Vec<Arc<Streamed>>>,
+}
+
+/// A body that is streamed.
+#[derive(Debug)]
+pub(super) struct Streamed {
+    /// For how long it may be left unread.
+    idle: Duration,
+    state: Mutex<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    has_place: bool,
+    /// When its caller last asked for more.
+    last: Instant,
 }
 
 impl Concurrency {
     pub(super) fn new(max: u32) -> Concurrency {
-        Concurrency { max, under_way: AtomicU32::new(0) }
+        Concurrency { max, under_way: AtomicU32::new(0), streamed: Mutex::default() }
     }
 
     /// Takes a place, or `None` if all are taken. The place is given back when it is dropped.
@@ -67,9 +94,37 @@ impl Concurrency {
         entered.ok().map(|_| Place { concurrency: Some(self) })
     }
 
-    /// A place that was [lent](Place::lend).
-    pub(super) fn lent(&self) -> Place<'_> {
-        Place { concurrency: Some(self) }
+    /// Takes the places of the bodies that are not read, and says how many these were.
+    #[cold]
+    pub(super) fn take_from_unread(&self, now: Instant) -> u32 {
+        let mut taken = 0;
+        for streamed in &*self.streamed.lock() {
+            let mut reading = streamed.state.lock();
+            if reading.has_place && now.since(reading.last) >= streamed.idle {
+                reading.has_place = false;
+                self.under_way.fetch_sub(1, Ordering::Relaxed);
+                taken += 1;
+            }
+        }
+        taken
+    }
+
+    /// The caller of a streamed body asks for more.
+    pub(super) fn is_read(&self, streamed: &Streamed, now: Instant) {
+        let mut reading = streamed.state.lock();
+        reading.last = now;
+        if !reading.has_place {
+            reading.has_place = true;
+            self.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A streamed body has ended.
+    pub(super) fn has_ended(&self, streamed: &Arc<Streamed>) {
+        self.streamed.lock().retain(|other| !Arc::ptr_eq(other, streamed));
+        if streamed.state.lock().has_place {
+            self.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// How many more there is room for.
@@ -90,9 +145,13 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Keeps the place taken. Says that there is one.
-    pub(super) fn lend(mut self) -> bool {
-        self.concurrency.take().is_some()
+    /// Leaves the place to a body that is streamed, which may be unread for `idle`.
+    pub(super) fn lend(mut self, now: Instant, idle: Duration) -> Option<Arc<Streamed>> {
+        let concurrency = self.concurrency.take()?;
+        let state = Mutex::new(Reading { has_place: true, last: now });
+        let streamed = Arc::new(Streamed { idle, state });
+        concurrency.streamed.lock().push(Arc::clone(&streamed));
+        Some(streamed)
     }
 }
 
@@ -121,6 +180,31 @@ mod tests {
         drop(first);
         assert_eq!(gate.under_way(), 1);
         assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    fn what_is_not_read_gives_its_place_up_once_and_takes_it_again() {
+        let (gate, idle) = (Concurrency::new(2), Duration::from_secs(30));
+        let at = |secs| Instant::ORIGIN.plus(Duration::from_secs(secs));
+        let lend = || gate.enter().and_then(|place| place.lend(at(0), idle)).expect("a place");
+        let (unread, read) = (lend(), lend());
+        gate.is_read(&read, at(10));
+        assert_eq!((gate.under_way(), gate.take_from_unread(at(29))), (2, 0));
+        assert_eq!((gate.take_from_unread(at(30)), gate.take_from_unread(at(39))), (1, 0));
+        assert_eq!(gate.under_way(), 1);
+        let other = gate.enter();
+        assert!(other.is_some() && gate.enter().is_none());
+        // It is read on, over the limit, and is counted.
+        gate.is_read(&unread, at(31));
+        assert_eq!((gate.under_way(), gate.free()), (3, 0));
+        drop(other);
+        assert!(gate.enter().is_none());
+        assert_eq!(gate.take_from_unread(at(61)), 2);
+        gate.is_read(&read, at(61));
+        for body in [unread, read] {
+            gate.has_ended(&body);
+        }
+        assert_eq!((gate.under_way(), gate.streamed.lock().len()), (0, 0));
     }
 
     #[test]

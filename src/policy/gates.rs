@@ -8,7 +8,8 @@
 //! and counts nothing: a call that was never finished says nothing about the vendor. Counting at completion
 //! instead of holding a guard is how other breakers admit too many and wedge for ever.
 //!
-//! Nothing here allocates after construction, and the size of the state does not depend on the number of calls.
+//! Nothing here allocates after construction but a note for each reply that is streamed, and the size of the state does
+//! not depend on the number of other calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,7 +182,8 @@ impl Gates {
         };
         let place = match &self.concurrency {
             Some(concurrency) => {
-                Some(concurrency.enter().ok_or_else(|| Refusal::new(Gate::Concurrency, None))?)
+                let place = concurrency.enter().or_else(|| self.enter_for_unread(concurrency, now));
+                Some(place.ok_or_else(|| Refusal::new(Gate::Concurrency, None))?)
             }
             None => None,
         };
@@ -192,6 +194,26 @@ impl Gates {
             None => None,
         };
         Ok(Admission { permit, place, start, admitted_at: now })
+    }
+
+    /// Takes a place of the streamed replies that are not read.
+    #[cold]
+    fn enter_for_unread<'a>(&self, concurrency: &'a Concurrency, now: Instant) -> Option<Place<'a>> {
+        self.take_from_unread(concurrency, now).then(|| concurrency.enter()).flatten()
+    }
+
+    /// Whether such replies gave their places up.
+    fn take_from_unread(&self, concurrency: &Concurrency, now: Instant) -> bool {
+        let count = concurrency.take_from_unread(now);
+        if count > 0 {
+            let vendor = &*self.kill_switch.vendor;
+            tracing::warn!(
+                steadfast.vendor = vendor,
+                steadfast.count = count,
+                "streamed replies are not read, and other calls take their places"
+            );
+        }
+        count > 0
     }
 
     /// How many recovered attempts could start at `now`, without taking anything.
@@ -208,7 +230,11 @@ impl Gates {
             Some(breaker) => is_probing(breaker, now)?,
             None => false,
         };
-        let places = self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.free() as usize);
+        let free = || self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.free() as usize);
+        let mut places = free();
+        if places == 0 && self.concurrency.as_ref().is_some_and(|full| self.take_from_unread(full, now)) {
+            places = free();
+        }
         if places == 0 {
             return Err(Refusal::new(Gate::Concurrency, None));
         }
@@ -372,7 +398,8 @@ impl Gates {
         self.breaker.as_ref()
     }
 
-    /// How many attempts are under way, if the policy limits them.
+    /// How many attempts are under way, if the policy limits them. A streamed reply is one until its body has ended, or
+    /// until another call has taken its place because it is not read.
     pub fn under_way(&self) -> Option<u32> {
         self.concurrency.as_ref().map(Concurrency::under_way)
     }

@@ -282,6 +282,46 @@ async fn a_place_among_the_calls_under_way_is_held_until_the_body_has_ended() {
 }
 
 #[tokio::test]
+async fn a_reply_that_nobody_reads_leaves_its_place_to_a_call_that_needs_it() {
+    let (vendor, clock) = (Vendor::default(), TestClock::new());
+    let stripe = client(&vendor, &clock, policy().concurrency(1));
+    let under_way = || stripe.gates().under_way().expect("a limit");
+    let call = async || stripe.get("/v1/charges").send().await.map_err(|error| error.gate());
+    let (sender, second) = (vendor.report(), vendor.report());
+    let mut report = open(&stripe).await;
+    sender.send(Ok("row\n")).expect("open");
+    // As long as an attempt may take, since it was last read.
+    clock.advance(Duration::from_secs(20));
+    assert!(report.chunk().await.expect("a chunk").is_some());
+    clock.advance(Duration::from_millis(29_999));
+    assert_eq!(call().await.expect_err("a full house"), Some(Gate::Concurrency));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(under_way(), 1, "nobody needs it yet");
+    assert!(call().await.is_ok() && call().await.is_ok());
+    assert_eq!(under_way(), 0);
+
+    // Nothing of the body is lost, and it is counted again, also over the limit.
+    let other = open(&stripe).await;
+    sender.send(Ok("row\n")).expect("open");
+    assert_eq!(report.chunk().await.expect("a chunk").expect("a chunk"), "row\n");
+    assert_eq!(under_way(), 2);
+    drop(other);
+    assert!(second.is_closed());
+    assert_eq!(call().await.expect_err("a full house"), Some(Gate::Concurrency));
+    drop(sender);
+    assert!(report.chunk().await.expect("the end").is_none());
+    assert_eq!(under_way(), 0);
+
+    // One that is forgotten for good.
+    let forgotten = vendor.report();
+    let report = open(&stripe).await;
+    clock.advance(Duration::from_secs(30));
+    assert!(call().await.is_ok());
+    drop(report);
+    assert_eq!((under_way(), forgotten.is_closed()), (0, true), "given back once");
+}
+
+#[tokio::test]
 async fn the_breaker_counts_a_broken_body_and_not_one_that_its_caller_dropped() {
     let (vendor, clock) = (Vendor::default(), TestClock::new());
     let breaker = BreakerConfig::default().consecutive_failures(2).probes(1);

@@ -193,6 +193,22 @@ async fn a_streamed_reply_that_breaks_off_says_so_behind_its_call() {
 }
 
 #[tokio::test]
+async fn streamed_replies_that_are_not_read_are_named_when_others_take_their_places() {
+    listen();
+    let clock = TestClock::new();
+    let network = ScriptedTransport::new().status(200).status(200).status(200);
+    let client = stripe(&network, &clock, policy().concurrency(2));
+    let unread = [client.get("/v1/a").stream().await, client.get("/v1/b").stream().await];
+    clock.advance(Duration::from_secs(30));
+    client.get("/v1/charges").send().await.expect("a place");
+    drop(unread);
+    let fields = [("steadfast.vendor", "stripe"), ("steadfast.count", "2")];
+    let said = said();
+    let named = said.event("streamed replies are not read, and other calls take their places");
+    assert!(fields.iter().all(|(name, value)| named[*name] == *value), "{named:?}");
+}
+
+#[tokio::test]
 async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
     listen();
     let clock = TestClock::auto();
