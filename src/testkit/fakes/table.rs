@@ -139,6 +139,19 @@ impl<R: Row> Table<R> {
         found.map(|(ordinal, row)| (*ordinal, row)).inspect(|_| self.show())
     }
 
+    /// The last ordinal before the first row that is `reached`, where each row after such a one is too: found without a walk.
+    pub(super) fn before(&self, reached: impl Fn(&R) -> bool) -> u64 {
+        let (mut before, mut from) = (0, self.added + 1);
+        while before + 1 < from {
+            let middle = before + (from - before) / 2;
+            match self.rows.range(middle..from).next() {
+                Some((at, row)) if !reached(row) => before = *at,
+                _ => from = middle,
+            }
+        }
+        before
+    }
+
     pub(super) fn replace(&mut self, ordinal: u64, row: R) {
         self.remove(ordinal);
         self.put(ordinal, row);
@@ -249,6 +262,25 @@ mod tests {
         };
         assert_eq!((c(0, 9), c(5, 9), c(0, 5), c(9, 1)), (vec![5], vec![], vec![], vec![]));
         assert_eq!(table.terms.len(), 1 + 1 + 2 + 1, "nothing is left of what is gone");
+    }
+
+    #[test]
+    fn the_first_row_that_is_reached_is_found_also_where_rows_are_gone() {
+        let mut table = Table::default();
+        assert_eq!(table.before(|_: &Word| true), 0);
+        for word in ["a", "b", "c", "d", "e", "f"] {
+            table.add(Word(word));
+        }
+        for gone in [1, 4, 6] {
+            table.remove(gone);
+        }
+        for (from, expected) in
+            [("a", "bce"), ("b", "bce"), ("c", "ce"), ("d", "e"), ("e", "e"), ("f", ""), ("z", "")]
+        {
+            let at = table.before(|word| word.0 >= from);
+            let rows: String = table.between(at, u64::MAX).map(|(_, word)| word.0).collect();
+            assert_eq!(rows, expected, "{from}");
+        }
     }
 
     #[test]

@@ -143,6 +143,8 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
         store.take_shown();
         let page = get(&transport, "/stores/s/v2/orders?limit=2&page=3&min_id=1").await;
         cost.push((0, page.as_array().unwrap().len(), store.take_shown()));
+        let page = get(&transport, "/stores/s/v2/orders?limit=9&min_id=110&max_id=112").await;
+        cost.push((0, page.as_array().unwrap().len(), store.take_shown()));
         let order = get(&transport, "/stores/s/v2/orders/100").await;
         assert_eq!(order["id"], 100);
         ask(&transport, Method::PUT, "/stores/s/v2/orders/100", json!({ "status_id": 1 }).to_string()).await;
@@ -151,8 +153,18 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
         costs.push(cost);
     }
     let one = |rows, looked_at| (0, rows, looked_at);
-    let all =
-        [one(1, 1), one(1, 1), one(1, 1), one(1, 1), one(2, 2), one(1, 1), one(1, 1), one(2, 6), one(1, 3)];
+    let all = [
+        one(1, 1),
+        one(1, 1),
+        one(1, 1),
+        one(1, 1),
+        one(2, 2),
+        one(1, 1),
+        one(1, 1),
+        one(2, 6),
+        one(3, 3),
+        one(1, 3),
+    ];
     assert_eq!(costs, [all, all]);
 }
 

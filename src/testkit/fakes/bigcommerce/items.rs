@@ -75,7 +75,8 @@ impl Items {
         let (ordinal, item) = with_id(self.tables.of(store, collection)?, id).next()?;
         let made = item.made;
         let mut changed = parsed(&item.text);
-        for (name, value) in fields.as_object().into_iter().flatten() {
+        // An id is read-only, so that the items stay in its order.
+        for (name, value) in fields.as_object().into_iter().flatten().filter(|(name, _)| *name != "id") {
             changed[name] = value.clone();
         }
         let item = Item::new(&changed, made);
@@ -331,8 +332,22 @@ fn candidates<'a>(
     });
     match terms {
         Some(terms) => Box::new(table.with(&terms).map(|(_, item)| item)),
-        None => Box::new(table.all()),
+        None => Box::new(between_ids(table, filters)),
     }
+}
+
+/// Oldest first, all whose ids are within the bounds of these filters. Items are made in the order of their ids.
+fn between_ids<'a>(
+    table: &'a Table<Item>,
+    filters: &[(String, String)],
+) -> impl Iterator<Item = &'a Item> + use<'a> {
+    let bounds = |wanted: &'static str| {
+        let named = filters.iter().filter(move |(name, _)| name == wanted);
+        named.filter_map(|(_, bound)| bound.parse::<u64>().ok())
+    };
+    let above = bounds("min_id").max().map_or(0, |min| table.before(|item| item.id >= min));
+    let last = bounds("max_id").min().map_or(u64::MAX - 1, |max| table.before(|item| item.id > max));
+    table.between(above, last + 1).map(|(_, item)| item)
 }
 
 fn equal(held: &Value, wanted: &str) -> bool {
@@ -380,6 +395,14 @@ mod tests {
             rows.filter(|item| item.matches(&filters_all)).map(|item| item.text.get().to_owned()).collect()
         };
         [texts(candidates(table, filters)), texts(Box::new(table.all()))]
+    }
+
+    #[test]
+    fn an_id_is_read_only() {
+        let mut items = Items::default();
+        items.add("s", "c", &json!({ "id": 7 }), Timestamp::from_millis(0));
+        let changed = items.update("s", "c", "7", &json!({ "id": 9, "name": "a" })).unwrap();
+        assert_eq!(parsed(&changed), json!({ "id": 7, "name": "a" }));
     }
 
     #[test]
