@@ -97,8 +97,10 @@ impl Keyed {
             return None;
         }
         let is_proof = self.config.own.is_some() || answer.json().is_some_and(|body| !body.is_null());
-        // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that.
-        let in_window = attempt.keyed
+        // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that. Nor does a no that
+        // is kept under no key: a request that is still under way would not find it.
+        let in_window = self.config.stores_failures
+            && attempt.keyed
             && attempt.in_window
             && self.replays(attempt.request)
             && answer.status.as_u16() != 409;

@@ -13,6 +13,7 @@ pub static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
         auth = { header = "Authorization", prefix = "Bearer " }
         key = { header = "Idempotency-Key" }
         window = "24h"
+        stores_failures = true
         replay = { header = { name = "Idempotent-Replayed", value = "true" } }
         "#,
     )

@@ -171,7 +171,7 @@ pub fn count_endings(world: &World) {
 
 /// All effects at all vendors.
 pub fn effects(world: &World) -> Vec<fakes::Effect> {
-    world.vendors.ledgers().iter().flat_map(fakes::Ledger::effects).collect()
+    world.vendors.effects()
 }
 
 fn effects_of(world: &World, number: usize, record: &Record) -> Vec<fakes::Effect> {

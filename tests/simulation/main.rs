@@ -20,6 +20,12 @@
 #[path = "../teeth/guards.rs"]
 mod guards;
 
+#[allow(dead_code, reason = "the world uses the rest of it")]
+#[path = "../hosts/adyen.rs"]
+mod adyen;
+#[allow(dead_code, reason = "the world uses the rest of it")]
+#[path = "../hosts/by_key.rs"]
+mod by_key;
 #[path = "../hosts/draw.rs"]
 mod draw;
 #[path = "../hosts/keyed.rs"]
@@ -30,8 +36,11 @@ mod process;
 mod run;
 #[path = "../hosts/shared_store.rs"]
 mod shared_store;
+#[path = "../hosts/stripe_routes.rs"]
+mod stripe_routes;
 
 mod audit;
+mod cast;
 mod network;
 mod plan;
 mod teeth;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::BoxFuture;
-use steadfast::testkit::fakes::InProcess;
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
 use crate::plan::{When, ms, secs};
 use crate::process::Life;
+use crate::vendors::Backend;
 
 /// The longest that a request is under way to the vendor, or waits there. Longer than an attempt's limit, so that
 /// some take effect after the caller has given up.
@@ -20,7 +20,7 @@ pub const WAY_MAX: Duration = ms(2_500);
 #[derive(Debug)]
 pub struct Network {
     pub life: Arc<Life>,
-    pub fake: InProcess,
+    pub backend: Backend,
 }
 
 impl Network {
@@ -40,16 +40,15 @@ impl Network {
         let back = world.draw.within(ms(5)..ms(200));
         world.note(|| format!("{shown}: leaves"));
         let (told, answer) = oneshot::channel();
-        let (fake, fake_plan) = (self.fake.clone(), self.fake.plan().clone());
+        let backend = self.backend.clone();
         let (clock, on_the_way) = (world.clock.clone(), world.clone());
         tokio::spawn(async move {
             clock.latency(there).await;
-            if let Some(fault) = on_the_way.fault() {
-                // Met by this very request: it is the next that the fake sees.
-                fake_plan.next(fault);
+            let fault = on_the_way.fault();
+            if let Some(fault) = fault {
                 on_the_way.note(|| format!("{shown}: meets {}", fault.name()));
             }
-            let outcome = fake.send(request, limits).await;
+            let outcome = backend.carry_out(request, limits, fault).await;
             on_the_way.note(|| match &outcome {
                 Ok(answer) => format!("{shown}: {}", answer.status.as_u16()),
                 Err(error) => format!("{shown}: {error}"),

@@ -52,6 +52,16 @@ pub enum Kind {
     Keyed,
     /// A vendor by configuration with neither key nor lookup.
     Bare,
+    /// Stripe, on another route that takes a stamp.
+    Created,
+    /// Stripe's second interface: replays what has succeeded, and has no lookup.
+    V2,
+    /// Adyen: replays its key for a week, and has no lookup. Some are refused by their issuer, which is an answer.
+    Payment,
+    /// Adyen: refused.
+    Unpaid,
+    /// A preset of the keyed adapter.
+    Preset(&'static str),
 }
 
 /// One operation.
@@ -99,7 +109,7 @@ pub enum Redrive {
     Never,
     /// At once, twice at the same time.
     AtOnce,
-    /// A day later, when the vendors have forgotten their keys, with faults as before.
+    /// When the vendors have forgotten their keys, which is a day later at most of them, with faults as before.
     NextDay,
 }
 
@@ -129,6 +139,18 @@ impl Schedule {
                 _ => Redrive::NextDay,
             },
         }
+        .with_cast(&Draw::new(seed, 2))
+    }
+
+    /// How long after the schedule all keys are forgotten.
+    pub fn forgotten_after(&self) -> Duration {
+        let kept = |operation: &Operation| match operation.kind {
+            Kind::V2 => 30 * 24,
+            Kind::Payment | Kind::Unpaid => 7 * 24,
+            _ => 24,
+        };
+        let kept = self.operations.iter().map(kept).max().unwrap_or_default();
+        secs((kept + 2) * 3600)
     }
 }
 

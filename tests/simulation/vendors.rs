@@ -3,21 +3,28 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::policy::{Backoff, Timeouts};
-use steadfast::testkit::fakes::{BigCommerceFake, Effect, InProcess, Ledger, PostmarkFake, StripeFake};
-use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
+use steadfast::testkit::fakes::{
+    AdyenFake, BigCommerceFake, Effect, InProcess, Ledger, PostmarkFake, StripeFake,
+};
+use steadfast::testkit::{Fault, SeededRandom, TestClock};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
+use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
+use crate::adyen;
+use crate::by_key::{ByKey, Made, Rules, STRIPE_V2};
 use crate::guards::VendorWithout;
 use crate::keyed;
 use crate::network::{Network, SETTLE_TIME};
 use crate::plan::{Kind, Schedule, ms, secs};
 use crate::process::{Life, ProcessClock};
 use crate::shared_store::SharedStore;
+use crate::stripe_routes;
 use crate::world::World;
 
 pub const ATTEMPT: Duration = secs(1);
@@ -27,7 +34,8 @@ const TOTAL: Duration = secs(20);
 const LAG: Duration = ms(500);
 const DAY: Duration = secs(24 * 3600);
 /// What the adapters are told of a vendor's window of a day: less, because our wall clock may be off twice.
-const WINDOW: Duration = DAY.saturating_sub(ms(3 * Schedule::WALL_OFF_MAX_MS));
+const WINDOW: Duration = DAY.saturating_sub(WALLS_OFF);
+const WALLS_OFF: Duration = ms(3 * Schedule::WALL_OFF_MAX_MS);
 
 /// One of the vendors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +45,9 @@ pub enum Name {
     Postmark,
     Keyed,
     Bare,
+    StripeV2,
+    Adyen,
+    Preset(&'static str),
 }
 
 /// All vendors, on one clock that is never off.
@@ -47,16 +58,30 @@ pub struct Vendors {
     /// Behind the two that are configuration.
     keyed: StripeFake,
     bare: BigCommerceFake,
+    adyen: Option<AdyenFake>,
+    v2: Arc<ByKey>,
+    preset: Option<Arc<ByKey>>,
+    clock: TestClock,
+}
+
+/// One vendor, as requests reach it.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    Fake(InProcess),
+    ByKey(Arc<ByKey>, TestClock),
 }
 
 impl Kind {
     pub fn vendor(self) -> Name {
         match self {
-            Kind::Intent | Kind::Declined | Kind::Product => Name::Stripe,
+            Kind::Intent | Kind::Declined | Kind::Product | Kind::Created => Name::Stripe,
             Kind::Order | Kind::Brand => Name::BigCommerce,
             Kind::Email => Name::Postmark,
             Kind::Keyed => Name::Keyed,
             Kind::Bare => Name::Bare,
+            Kind::V2 => Name::StripeV2,
+            Kind::Payment | Kind::Unpaid => Name::Adyen,
+            Kind::Preset(name) => Name::Preset(name),
         }
     }
 
@@ -79,6 +104,11 @@ impl Kind {
             })),
             Kind::Keyed => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Bare => client.post(&bare(number)).json(&json!({ "tracking_number": amount })),
+            Kind::Created => stripe_routes::create(client, number),
+            Kind::V2 => client.post("/v2/core/things").json(&json!({ "value": number })),
+            Kind::Payment => client.post("/v71/payments").json(&adyen::payment(number)),
+            Kind::Unpaid => client.post("/v71/payments").json(&adyen::without_amount(number)),
+            Kind::Preset(_) => client.post("/v1/things").json(&json!({ "value": number })),
         };
         call.key(key(number))
     }
@@ -108,10 +138,21 @@ fn bare(number: usize) -> String {
 }
 
 impl Vendors {
-    pub fn new(clock: &TestClock) -> Vendors {
+    pub fn new(clock: &TestClock, schedule: &Schedule) -> Vendors {
         let exact = Arc::new(Exact(clock.clone()));
+        let mut names = schedule.operations.iter().map(|operation| operation.kind.vendor());
+        let preset = names.clone().find_map(|name| match name {
+            Name::Preset(name) => Some(Arc::new(ByKey::new(Rules::of(name)))),
+            _ => None,
+        });
+        let adyen = || AdyenFake::builder().test_clock(clock).clock(exact.clone()).in_process();
         let stripe = || StripeFake::builder().test_clock(clock).clock(exact.clone());
         Vendors {
+            adyen: names.any(|name| name == Name::Adyen).then(adyen),
+            // Ours cannot be set to end before, as the others' are.
+            v2: Arc::new(ByKey::new(STRIPE_V2.longer(WALLS_OFF))),
+            preset,
+            clock: clock.clone(),
             stripe: stripe().in_process(),
             bigcommerce: BigCommerceFake::builder()
                 .test_clock(clock)
@@ -128,23 +169,33 @@ impl Vendors {
         }
     }
 
-    pub fn ledgers(&self) -> [Ledger; 5] {
-        [
+    /// All that took effect at any of them.
+    pub fn effects(&self) -> Vec<Effect> {
+        let ledgers = [
             self.stripe.ledger(),
             self.bigcommerce.ledger(),
             self.postmark.ledger(),
             self.keyed.ledger(),
             self.bare.ledger(),
-        ]
+        ];
+        let adyen = self.adyen.as_ref().map(AdyenFake::ledger);
+        let by_key = [Some(&self.v2), self.preset.as_ref()];
+        let made: Vec<Made> = by_key.into_iter().flatten().flat_map(|by_key| by_key.made()).collect();
+        let ledgers = ledgers.into_iter().chain(adyen);
+        ledgers.flat_map(|ledger: Ledger| ledger.effects()).chain(made.iter().map(effect)).collect()
     }
 
-    fn transport(&self, name: Name) -> InProcess {
+    fn backend(&self, name: Name) -> Backend {
+        let by_key = |vendor: &Arc<ByKey>| Backend::ByKey(vendor.clone(), self.clock.clone());
         match name {
-            Name::Stripe => self.stripe.transport(),
-            Name::BigCommerce => self.bigcommerce.transport(),
-            Name::Postmark => self.postmark.transport(),
-            Name::Keyed => self.keyed.transport(),
-            Name::Bare => self.bare.transport(),
+            Name::Stripe => Backend::Fake(self.stripe.transport()),
+            Name::BigCommerce => Backend::Fake(self.bigcommerce.transport()),
+            Name::Postmark => Backend::Fake(self.postmark.transport()),
+            Name::Keyed => Backend::Fake(self.keyed.transport()),
+            Name::Bare => Backend::Fake(self.bare.transport()),
+            Name::Adyen => Backend::Fake(self.adyen.as_ref().expect("it was asked for").transport()),
+            Name::StripeV2 => by_key(&self.v2),
+            Name::Preset(_) => by_key(self.preset.as_ref().expect("it was asked for")),
         }
     }
 
@@ -166,6 +217,18 @@ impl Vendors {
             }
             Name::Keyed => VendorWithout::new(guard, Keyed::new(KEYED.clone(), "sk_test_2"), sends),
             Name::Bare => VendorWithout::new(guard, Keyed::new(BARE.clone(), "sk_test_3"), sends),
+            Name::StripeV2 => {
+                let stripe = Stripe::new("sk_test_4").base_url("https://v2.test").account("acct_v2");
+                VendorWithout::new(guard, stripe.api_version("2025-03-31.preview"), sends)
+            }
+            Name::Adyen => {
+                let url = self.adyen.as_ref().expect("it was asked for").url();
+                let adyen = Adyen::new("a-key").base_url(url).replay_window(DAY * 7 - WALLS_OFF);
+                VendorWithout::new(guard, adyen, sends)
+            }
+            Name::Preset(preset) => {
+                VendorWithout::new(guard, Keyed::new(config_of(preset), "sk_test_5"), sends)
+            }
         }
     }
 
@@ -175,7 +238,7 @@ impl Vendors {
         let chance = world.draw.below(u64::MAX);
         Client::builder(self.adapter(name, world))
             .policy(policy(world.schedule.guarded_load))
-            .transport(Network { life: life.clone(), fake: self.transport(name) })
+            .transport(Network { life: life.clone(), backend: self.backend(name) })
             .clock(ProcessClock(life.clone()))
             .random(SeededRandom::new(chance))
             .store(SharedStore { life: life.clone(), inner: world.store.clone() })
@@ -216,6 +279,81 @@ impl Clock for Exact {
 /// What the wall clock would say if nobody had set it.
 pub fn exact_wall(clock: &TestClock) -> Timestamp {
     TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
+}
+
+impl Backend {
+    /// What becomes of a request that has arrived and meets this fault.
+    pub async fn carry_out(
+        &self,
+        request: Request,
+        limits: Limits,
+        fault: Option<Fault>,
+    ) -> Result<Answer, SendError> {
+        let (vendor, clock) = match self {
+            Backend::Fake(fake) => {
+                if let Some(fault) = fault {
+                    // Met by this very request: it is the next that the fake sees.
+                    fake.plan().next(fault);
+                }
+                return fake.send(request, limits).await;
+            }
+            Backend::ByKey(vendor, clock) => (vendor, clock),
+        };
+        limits.nothing_sent();
+        if !limits.begin_sending() {
+            return Err(SendError::new(SendErrorKind::Connect));
+        }
+        match fault {
+            Some(Fault::DropBeforeRead | Fault::Reset) => return Err(SendError::new(SendErrorKind::Reset)),
+            Some(Fault::Hang) => return hang(clock).await,
+            Some(Fault::Html) => return Ok(page()),
+            _ => {}
+        }
+        let answer = vendor.answer(&request, exact_wall(clock), fault);
+        match fault {
+            Some(Fault::DropAfterApply | Fault::ResetAfterApply) => {
+                return Err(SendError::new(SendErrorKind::Reset));
+            }
+            Some(Fault::HangAfterApply) => return hang(clock).await,
+            Some(Fault::TruncatedBody) => return Err(SendError::new(SendErrorKind::Truncated)),
+            Some(Fault::SlowBody(pause)) => clock.latency(pause).await,
+            _ => {}
+        }
+        Ok(answer)
+    }
+}
+
+async fn hang<T>(clock: &TestClock) -> T {
+    clock.latency(Duration::MAX).await;
+    std::future::pending().await
+}
+
+/// Of a gateway, which has passed nothing on.
+fn page() -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("text/html"));
+    Answer::new(StatusCode::BAD_GATEWAY, headers, "<html><body>Bad gateway</body></html>")
+}
+
+/// As the fakes' ledgers have it.
+fn effect(made: &Made) -> Effect {
+    let (at, account) = (made.at.as_millis(), "account");
+    let effect = json!({
+        "wire_key": made.key, "account": account, "method": "POST", "path": made.path, "id": made.id, "part": 0, "at": at,
+    });
+    serde_json::from_value(effect).expect("an effect")
+}
+
+/// The preset, with what it leaves to whoever names it, and a window that ends before the vendor's does.
+fn config_of(preset: &str) -> KeyedConfig {
+    let mut config = KeyedConfig::preset(preset).expect("a preset");
+    config.window = config.window.map(|window| window - WALLS_OFF);
+    if config.base_url.is_empty() {
+        config.base_url = format!("https://{preset}.test");
+    }
+    let auth = || Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() };
+    config.auth.get_or_insert_with(auth);
+    config
 }
 
 /// The shipments of a store: neither a key nor a lookup.

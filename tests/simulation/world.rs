@@ -108,7 +108,7 @@ impl World {
         let memory = Arc::new(Memory::new());
         Arc::new(World {
             guard,
-            vendors: Vendors::new(&clock),
+            vendors: Vendors::new(&clock, &schedule),
             store: Arc::new(StoreWithout::new(guard, memory.clone())),
             memory,
             draw: Draw::new(seed, 1),
@@ -143,7 +143,7 @@ impl World {
         breaches.extend(audit::judge(&self));
         if self.schedule.redrive != Redrive::Never && breaches.is_empty() {
             if self.schedule.redrive == Redrive::NextDay {
-                self.clock.latency(secs(25 * 3600)).await;
+                self.clock.latency(self.schedule.forgotten_after()).await;
                 self.rough.store(true, Ordering::Relaxed);
             }
             tokio::join!(self.redrive(&operator), self.redrive(&operator));

@@ -18,16 +18,15 @@ use crate::vendors::{Kind, Name, policy};
 /// measure since it took the operation did not say otherwise, and the time on record is of before the first send.
 pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bool {
     let Some(on_record) = &last.on_record else { return false };
-    let is_replaying = matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed);
-    let usable = WINDOW.saturating_sub(slack(policy(schedule).timeout.attempt));
+    let Some(window) = last.vendor.window() else { return false };
+    let usable = window.saturating_sub(slack(policy(schedule).timeout.attempt));
     let (taken, age) = on_record.taken;
     let by_its_clock = last.wall.since(on_record.claimed_at);
     let measured = age + last.left.since(taken);
-    is_replaying
-        && on_record.written <= first.left
+    on_record.written <= first.left
         && on_record.claimed_at <= last.wall.plus(CLOCKS_DIFFER_MAX)
         && by_its_clock.max(measured) < usable
-        && arrived(last).since(arrived(first)) >= WINDOW
+        && arrived(last).since(arrived(first)) >= window
 }
 
 /// When a request was carried out.
@@ -175,8 +174,10 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
 /// A call that is out of time may still look at the store once.
 pub const ANSWER_MAX: Duration = secs(1);
 
-/// What Stripe and the vendor by configuration document.
-pub const WINDOW: Duration = secs(24 * 3600);
+pub const DAY: Duration = secs(24 * 3600);
+
+/// What Stripe, Checkout.com and the vendor by configuration document.
+pub const WINDOW: Duration = DAY;
 
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: Duration = Duration::from_millis(10_500);

@@ -7,7 +7,7 @@ use steadfast::operation::record::{Record, Resolution, State};
 use steadfast::{Effect, Gate, Obtained};
 
 use crate::allowed::{
-    ANSWER_MAX, WINDOW, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
+    ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
     is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
 use crate::facts::{All, Said, Taken, Told, operation_of};
@@ -198,8 +198,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
                 return None;
             }
             let of_earlier = (0..life).any(|earlier| is_of_earlier(all, number, (earlier, life), &text));
-            let is_replayed =
-                matches!(asked.vendor(), Name::Stripe | Name::StripeOther | Name::Keyed) && !*reconciled;
+            let is_replayed = asked.vendor().replays() && !*reconciled;
             match (of_earlier, *reconciled) {
                 // It is the only one that can have its name: nothing is lost.
                 (true, true) if asked == Asked::Brand => None,
@@ -319,15 +318,14 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                     Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookUp,
                     Name::BigCommerce => Kind::SecondEffectAfterBigCommerceLookUp,
                     Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
-                    Name::Keyed | Name::Bare => Kind::SecondEffect,
+                    _ => Kind::SecondEffect,
                 }
             } else if caused[..caused.len() - 1]
                 .iter()
                 .any(|send| send.page.is_some_and(|status| status < 500))
             {
                 Kind::SecondEffectAfterProxyPage
-            } else if matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed)
-                && arrived(last).since(arrived(first)) >= WINDOW
+            } else if last.vendor.window().is_some_and(|window| arrived(last).since(arrived(first)) >= window)
             {
                 Kind::SecondEffectPastWindow
             } else {
@@ -556,6 +554,8 @@ fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obta
     match (0..now).any(|earlier| is_of_earlier(all, told.operation, (earlier, now), text)) {
         // By the vendor or from the record: the same effect, told again.
         true if obtained == Obtained::Replayed => None,
+        // So it was here, and nothing says so.
+        true if asked.vendor().replays() && !asked.vendor().marks_replays() => None,
         true if asked == Asked::Brand && obtained == Obtained::Reconciled => None,
         true => Some(Kind::ReplyOfEarlierLife),
         // Its own, of a life that a wrong clock ended.

@@ -13,6 +13,11 @@
 //! `STEADFAST_WORLD_SEED=n` repeats the schedule of a seed and prints what happened, `STEADFAST_WORLD_SCHEDULES=n`
 //! says how many to run, and `STEADFAST_WORLD_FIRST=n` the first seed of them.
 
+#[path = "../hosts/adyen.rs"]
+mod adyen;
+#[allow(dead_code, reason = "the simulation uses the rest of it")]
+#[path = "../hosts/by_key.rs"]
+mod by_key;
 #[path = "../hosts/draw.rs"]
 mod draw;
 #[path = "../hosts/in_memory.rs"]
@@ -28,9 +33,12 @@ mod run;
 mod server_clock;
 #[path = "../hosts/shared_store.rs"]
 mod shared_store;
+#[path = "../hosts/stripe_routes.rs"]
+mod stripe_routes;
 
 mod allowed;
 mod audit;
+mod cast;
 mod desk;
 mod exact;
 mod extras;
@@ -102,6 +110,7 @@ fn nobody_is_told_what_is_not_so() {
     let mut found = found.into_inner();
     let (operations, speed) = (operations.into_inner(), stopwatch.a_minute(count));
     print(&format!("{count} schedules from seed {first} with {operations} operations, {speed:.0} a minute"));
+    print(&format!("schedules by kind: {:?}", cast::tally(first..first + count)));
     for (kind, seeds) in &mut found {
         seeds.sort_unstable();
         let first = &seeds[..seeds.len().min(SEEDS_NAMED)];

@@ -289,7 +289,7 @@ impl Way {
         self.world.note(|| format!("{}: a proxy answers {page:?}", self.shown));
         let mut headers = HeaderMap::new();
         // A vendor that is configuration has no mark by which its own JSON could be told from another's.
-        let html = page.html || matches!(self.backend, Backend::Plain(..));
+        let html = page.html || !self.backend.has_mark();
         let kind = if html { "text/html" } else { "application/json" };
         headers.insert("content-type", HeaderValue::from_static(kind));
         if let Some(wait) = page.wait {

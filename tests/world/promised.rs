@@ -14,7 +14,7 @@ use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
 use crate::facts::{Accepted, All, Cancelled, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
-use crate::vendors::{Name, policy};
+use crate::vendors::policy;
 use crate::world::World;
 
 /// What was accepted, and is neither on record nor was ever seen to end.
@@ -144,7 +144,7 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
 /// Whether another account's backlog kept it waiting.
 fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let is_tenant = world.schedule.queue.as_ref().is_some_and(|queue| queue.what == Queued::Tenants);
-    if !is_tenant || world.schedule.operations[accepted.operation].kind.vendor() != Name::StripeOther {
+    if !is_tenant || !world.schedule.operations[accepted.operation].kind.vendor().is_other_account() {
         return None;
     }
     let life = all.life_at(has_begun(all, accepted)?)?;

@@ -8,12 +8,15 @@ use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::policy::RateConfig;
-use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
-use steadfast::vendor::{BigCommerce, Keyed, Postmark, Stripe, Vendor};
+use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, OnUnknown, Policy};
 
+use crate::adyen;
+use crate::allowed::{DAY, WINDOW};
+use crate::by_key::{ByKey, Rules, STRIPE_V2};
 use crate::facts::OPERATION;
 use crate::keyed::{BARE, KEYED};
 use crate::network::Network;
@@ -22,6 +25,7 @@ use crate::plan::{Schedule, ms};
 use crate::process::{Life, ProcessClock};
 use crate::shared_store::SharedStore;
 use crate::store::Renewing;
+use crate::stripe_routes;
 use crate::world::exact_wall;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +37,13 @@ pub enum Name {
     Postmark,
     Keyed,
     Bare,
+    /// Stripe's second interface, with keys of its own.
+    StripeV2,
+    Adyen,
+    /// Its live environment, with the same store.
+    AdyenLive,
+    /// One of the presets of the keyed adapter.
+    Preset(&'static str),
 }
 
 /// What one operation asks of whom.
@@ -65,6 +76,20 @@ pub enum Kind {
     Delete,
     /// No operation: it has no key.
     Get,
+    /// Stripe, on another route that takes a stamp.
+    Created,
+    /// Stripe's second interface: replays what has succeeded for thirty days, and has no lookup.
+    V2,
+    /// Adyen: replays its key for a week, and has no lookup. Some are refused by their issuer, which is an answer.
+    Payment,
+    /// The request and the key of the operation before it, in the live environment.
+    LivePayment,
+    /// Adyen: refused.
+    Unpaid,
+    /// Adyen: another of its routes.
+    Cancellation,
+    /// A preset of the keyed adapter, as it is shipped.
+    Preset(&'static str),
 }
 
 impl Name {
@@ -73,10 +98,37 @@ impl Name {
         match self {
             Name::BigCommerce => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
             Name::Postmark => Vendor::settle_time(&Postmark::new("token")),
-            Name::Stripe | Name::StripeOther | Name::Keyed | Name::Bare => {
-                Vendor::settle_time(&Stripe::new("sk_test_1"))
-            }
+            _ => Vendor::settle_time(&Stripe::new("sk_test_1")),
         }
+    }
+
+    pub const fn is_stripe(self) -> bool {
+        matches!(self, Name::Stripe | Name::StripeOther | Name::StripeV2)
+    }
+
+    /// Another account of a vendor's, with the same store.
+    pub const fn is_other_account(self) -> bool {
+        matches!(self, Name::StripeOther | Name::AdyenLive)
+    }
+
+    /// For how long a key is sent again after an unknown outcome: what the vendor documents. `None`: it is not.
+    pub fn window(self) -> Option<Duration> {
+        match self {
+            Name::Stripe | Name::StripeOther | Name::Keyed | Name::Preset("checkout") => Some(WINDOW),
+            Name::StripeV2 => Some(DAY * 30),
+            Name::Adyen | Name::AdyenLive => Some(DAY * 7),
+            Name::BigCommerce | Name::Postmark | Name::Bare | Name::Preset(_) => None,
+        }
+    }
+
+    /// Whether such an answer says that it is one.
+    pub fn marks_replays(self) -> bool {
+        matches!(self, Name::Stripe | Name::StripeOther | Name::Keyed | Name::Preset("increase"))
+    }
+
+    /// Whether the vendor gives the first answer to a second request, counted on or not.
+    pub fn replays(self) -> bool {
+        self.window().is_some() || matches!(self, Name::Preset(name) if name != "gocardless")
     }
 }
 
@@ -89,6 +141,11 @@ impl Kind {
             Kind::Email => Name::Postmark,
             Kind::Keyed => Name::Keyed,
             Kind::Bare | Kind::Patch | Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get => Name::Bare,
+            Kind::Created => Name::Stripe,
+            Kind::V2 => Name::StripeV2,
+            Kind::Payment | Kind::Unpaid | Kind::Cancellation => Name::Adyen,
+            Kind::LivePayment => Name::AdyenLive,
+            Kind::Preset(name) => Name::Preset(name),
         }
     }
 
@@ -102,6 +159,7 @@ impl Kind {
             self,
             Kind::Intent
                 | Kind::OtherIntent
+                | Kind::Created
                 | Kind::Declined
                 | Kind::Order
                 | Kind::Brand
@@ -112,7 +170,7 @@ impl Kind {
 
     /// The call of the operation with this number.
     pub fn call(self, client: &Client, number: usize) -> Call {
-        let named = number - usize::from(self == Kind::OtherIntent);
+        let named = number - usize::from(matches!(self, Kind::OtherIntent | Kind::LivePayment));
         let amount = (1000 + named).to_string();
         let charge = |card| {
             [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card), ("confirm", "true")]
@@ -134,11 +192,16 @@ impl Kind {
             Kind::Email => client.post("/email").json(&json!({
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
             })),
-            Kind::Keyed | Kind::Bare => plain(Method::POST, "/v1/things"),
+            Kind::Keyed | Kind::Bare | Kind::Preset(_) => plain(Method::POST, "/v1/things"),
             Kind::Patch => plain(Method::PATCH, &format!("/v1/things/{number}")),
             Kind::Put | Kind::PutAfter => plain(Method::PUT, "/v1/things/shared"),
             Kind::Delete => client.delete(&format!("/v1/things/{number}")),
             Kind::Get => client.get("/v1/things/read"),
+            Kind::Created => stripe_routes::create(client, number),
+            Kind::V2 => plain(Method::POST, "/v2/core/things"),
+            Kind::Payment | Kind::LivePayment => client.post("/v71/payments").json(&adyen::payment(named)),
+            Kind::Unpaid => client.post("/v71/payments").json(&adyen::without_amount(number)),
+            Kind::Cancellation => client.post("/v71/cancels").json(&adyen::cancellation(number)),
         };
         let call = call.header(OPERATION, number.to_string());
         if self == Kind::Get { call } else { call.key(format!("order-{named}")) }
@@ -152,6 +215,10 @@ pub struct Vendors {
     postmark: PostmarkFake,
     keyed: Arc<Plain>,
     bare: Arc<Plain>,
+    v2: Arc<ByKey>,
+    preset: Option<Arc<ByKey>>,
+    /// The test environment, and the live one.
+    adyen: Option<[AdyenFake; 2]>,
     clock: Arc<VendorClock>,
 }
 
@@ -160,6 +227,7 @@ pub struct Vendors {
 pub enum Backend {
     Fake(InProcess, Ledger),
     Plain(Arc<Plain>, Arc<VendorClock>),
+    ByKey(Arc<ByKey>, Arc<VendorClock>),
 }
 
 impl Vendors {
@@ -172,7 +240,17 @@ impl Vendors {
             .apply_after(lag(Name::BigCommerce.settle_time()));
         let drops = schedule.extras.drops_reasons;
         let bigcommerce = if drops { bigcommerce.drops_refund_reasons() } else { bigcommerce };
+        let mut names = schedule.operations.iter().map(|operation| operation.kind.vendor());
+        let preset = names.clone().find_map(|name| match name {
+            Name::Preset(name) => Some(Arc::new(ByKey::new(Rules::of(name)))),
+            _ => None,
+        });
+        let adyen = || AdyenFake::builder().test_clock(clock).clock(own.clone()).in_process();
+        let pays = names.any(|name| matches!(name, Name::Adyen | Name::AdyenLive));
         Vendors {
+            adyen: pays.then(|| [adyen(), adyen()]),
+            preset,
+            v2: Arc::new(ByKey::new(STRIPE_V2)),
             stripe: StripeFake::builder().test_clock(clock).clock(own.clone()).in_process(),
             bigcommerce: bigcommerce.in_process(),
             postmark: PostmarkFake::builder()
@@ -193,6 +271,15 @@ impl Vendors {
             Name::Postmark => Backend::Fake(self.postmark.transport(), self.postmark.ledger()),
             Name::Keyed => Backend::Plain(self.keyed.clone(), self.clock.clone()),
             Name::Bare => Backend::Plain(self.bare.clone(), self.clock.clone()),
+            Name::StripeV2 => Backend::ByKey(self.v2.clone(), self.clock.clone()),
+            Name::Preset(_) => {
+                Backend::ByKey(self.preset.clone().expect("it was asked for"), self.clock.clone())
+            }
+            Name::Adyen | Name::AdyenLive => {
+                let of_both = self.adyen.as_ref().expect("it was asked for");
+                let fake = &of_both[usize::from(name == Name::AdyenLive)];
+                Backend::Fake(fake.transport(), fake.ledger())
+            }
         }
     }
 
@@ -219,6 +306,22 @@ impl Vendors {
             }
             Name::Keyed => self.client_with(Keyed::new(KEYED.clone(), secret), name, life, incarnation),
             Name::Bare => self.client_with(Keyed::new(BARE.clone(), secret), name, life, incarnation),
+            Name::StripeV2 => {
+                let version = VERSIONS[usize::from(world.schedule.extras.versions && incarnation % 2 == 1)];
+                let vendor = Stripe::new(secret).base_url("https://v2.test").api_version(version);
+                self.client_with(vendor.account("acct_v2"), name, life, incarnation)
+            }
+            Name::Adyen => self.client_with(Adyen::new(secret), name, life, incarnation),
+            // The one service says it by its prefix, and the other one by the whole URL.
+            Name::AdyenLive if incarnation % 2 == 1 => {
+                self.client_with(Adyen::new(secret).live("world"), name, life, incarnation)
+            }
+            Name::AdyenLive => {
+                self.client_with(Adyen::new(secret).base_url(ADYEN_LIVE), name, life, incarnation)
+            }
+            Name::Preset(preset) => {
+                self.client_with(Keyed::new(config_of(preset), secret), name, life, incarnation)
+            }
         }
     }
 
@@ -244,8 +347,21 @@ pub const SECRETS: [&str; 2] = ["secretbefore", "secretafter"];
 
 const VERSIONS: [&str; 2] = ["2024-06-20", "2025-03-31.basil"];
 
+const ADYEN_LIVE: &str = "https://world-checkout-live.adyenpayments.com/checkout";
+
+/// The preset, with what it leaves to whoever names it.
+fn config_of(preset: &str) -> KeyedConfig {
+    let mut config = KeyedConfig::preset(preset).expect("a preset");
+    if config.base_url.is_empty() {
+        config.base_url = format!("https://{preset}.test");
+    }
+    let auth = || Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() };
+    config.auth.get_or_insert_with(auth);
+    config
+}
+
 fn secret(name: Name, is_new: bool) -> String {
-    let prefix = if matches!(name, Name::Stripe | Name::StripeOther) { "sk_test_" } else { "" };
+    let prefix = if name.is_stripe() { "sk_test_" } else { "" };
     format!("{prefix}{}", SECRETS[usize::from(is_new)])
 }
 
@@ -254,7 +370,8 @@ pub const fn secret_header(name: Name) -> &'static str {
     match name {
         Name::BigCommerce => "x-auth-token",
         Name::Postmark => "x-postmark-server-token",
-        Name::Stripe | Name::StripeOther | Name::Keyed | Name::Bare => "authorization",
+        Name::Adyen | Name::AdyenLive => "x-api-key",
+        _ => "authorization",
     }
 }
 
@@ -263,13 +380,16 @@ pub fn unauthorized(name: Name) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     let body = match name {
-        Name::Stripe | Name::StripeOther => {
+        Name::Stripe | Name::StripeOther | Name::StripeV2 => {
             headers.insert("request-id", HeaderValue::from_static("req_401"));
             json!({"error": {"type": "invalid_request_error", "message": "Expired API Key provided"}})
         }
         Name::BigCommerce => json!({"status": 401, "title": "Unauthorized"}),
         Name::Postmark => json!({"ErrorCode": 10, "Message": "The Server Token is not valid."}),
-        Name::Keyed | Name::Bare => json!({"message": "unauthorized"}),
+        Name::Adyen | Name::AdyenLive => {
+            json!({"status": 401, "errorCode": "000", "message": "Unauthorized", "errorType": "security"})
+        }
+        Name::Keyed | Name::Bare | Name::Preset(_) => json!({"message": "unauthorized"}),
     };
     Answer::new(StatusCode::UNAUTHORIZED, headers, body.to_string())
 }
@@ -319,6 +439,21 @@ impl Backend {
                 };
                 (outcome, plain.effects().split_off(before))
             }
+            Backend::ByKey(vendor, clock) => {
+                let before = vendor.count();
+                let answer = vendor.answer(&request, clock.wall(), fault);
+                let made = vendor.made().split_off(before).into_iter().map(|made| made.id);
+                (Ok(answer), made.collect())
+            }
+        }
+    }
+
+    /// Whether its own failures can be told from a proxy's that has JSON too.
+    pub fn has_mark(&self) -> bool {
+        match self {
+            Backend::Fake(..) => true,
+            Backend::Plain(..) => false,
+            Backend::ByKey(vendor, _) => vendor.has_mark(),
         }
     }
 }

@@ -438,7 +438,7 @@ impl World {
             Operator::Nothing => {}
             Operator::Redrives => self.redrive(operator, &clients, &Change::by("ann")).await,
             Operator::RedrivesNextDay => {
-                self.clock.latency(secs(25 * 3600)).await;
+                self.clock.latency(self.schedule.forgotten_after()).await;
                 self.redrive(operator, &clients, &Change::by("ann")).await;
             }
             Operator::Forces => {
@@ -483,7 +483,7 @@ impl World {
         let letters = self.letters(clients);
         for record in self.records().await {
             let Some(number) = operation_of(&record.request.headers) else { continue };
-            if !matches!(self.schedule.operations[number].kind, Kind::Keyed | Kind::Bare) {
+            if !matches!(self.schedule.operations[number].kind, Kind::Keyed | Kind::Bare | Kind::Preset(_)) {
                 continue;
             }
             let key = format!("{}{}", record.id.key.as_str(), audit::EDITED);

@@ -58,6 +58,11 @@ pub struct KeyedConfig {
     /// an unknown outcome is never sent again.
     #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
+    /// Whether the vendor keeps failures under the key too, and not only what succeeded. Then a no to a resend speaks for
+    /// the attempt before it, whose request finds that no if it is still under way. Else the request may yet be executed,
+    /// and the operation stays unknown. Default: not known to.
+    #[serde(default)]
+    pub stores_failures: bool,
     /// Marks an answer that comes from the vendor's record. Default: no answer is known to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Marker>,
@@ -93,6 +98,7 @@ impl fmt::Debug for KeyedConfig {
             .field("quoted", &self.quoted)
             .field("key_len_max", &self.key_len_max)
             .field("window", &self.window)
+            .field("stores_failures", &self.stores_failures)
             .field("replay", &self.replay)
             .field("own", &self.own)
             .field("in_progress", &self.in_progress)
@@ -163,6 +169,7 @@ impl KeyedConfig {
             quoted: false,
             key_len_max: default_key_len_max(),
             window: None,
+            stores_failures: false,
             replay: None,
             own: None,
             in_progress: Vec::new(),

@@ -17,6 +17,7 @@ const TRANSIENT: &str = r#"
     key = { header = "idempotency-key" }
     key_len_max = 64
     window = "7days"
+    stores_failures = true
     auth = { header = "X-API-Key" }
     in_progress = [{ json = { pointer = "/errorCode", value = "704" } }]
     retry_same_key = [{ header = { name = "transient-error", value = "true" } }]
@@ -28,6 +29,7 @@ const SQUARE: &str = r#"
     key = { body = "idempotency_key" }
     key_len_max = 45
     window = "24h"
+    stores_failures = true
     auth = { header = "Authorization", prefix = "Bearer " }
     reused = [{ json = { pointer = "/errors/0/code", value = "IDEMPOTENCY_KEY_REUSED" } }]
 "#;
@@ -48,6 +50,7 @@ const RESEND: &str = r#"
     key = { header = "Idempotency-Key" }
     key_len_max = 256
     window = "24h"
+    stores_failures = true
     auth = { header = "Authorization", prefix = "Bearer " }
     reused = [{ status = 409, json = { pointer = "/name", value = "invalid_idempotent_request" } }]
     in_progress = [{ status = 409, json = { pointer = "/name", value = "concurrent_idempotent_requests" } }]
@@ -59,6 +62,7 @@ const IETF: &str = r#"
     key = { header = "Idempotency-Key" }
     key_form = "quoted"
     window = "1h"
+    stores_failures = true
     in_progress = [{ status = 409 }]
     reused = [{ status = 422, json = { pointer = "/title", value = "Idempotency-Key is already used" } }]
 "#;
@@ -69,6 +73,7 @@ const INCREASE: &str = r#"
     key = { header = "Idempotency-Key" }
     key_len_max = 200
     window = "1h"
+    stores_failures = true
     replay = { header = { name = "Idempotent-Replayed", value = "true" } }
 "#;
 
@@ -229,6 +234,18 @@ fn a_no_speaks_for_an_earlier_attempt_only_where_the_vendor_replays() {
     let mut no_window: KeyedConfig = toml::from_str(RESEND).expect("a configuration");
     no_window.window = None;
     assert_eq!(judge(&Keyed::new(no_window, "s3cret"), &answer_400, Effect::Unknown), rejected(ThisAttempt));
+    // Without a record of it, the first request may still come, and is then executed.
+    let mut successes_alone: KeyedConfig = toml::from_str(RESEND).expect("a configuration");
+    successes_alone.stores_failures = false;
+    successes_alone.replay = Some(Marker { status: Some(422), ..Marker::default() });
+    let successes_alone = Keyed::new(successes_alone, "s3cret");
+    assert_eq!(judge(&successes_alone, &answer_400, Effect::Unknown), rejected(ThisAttempt));
+    let replayed = answer(422, &[], &json!({}));
+    assert_eq!(
+        judge(&successes_alone, &replayed, Effect::Unknown),
+        rejected(EarlierToo),
+        "it says so itself"
+    );
     let resend = vendor(RESEND);
     let (request, _) = stamped(&resend, "{}");
     let over = Attempt::new(&request, true, Ok(&answer_400), Timestamp::default()).after(Effect::Unknown);
