@@ -196,6 +196,27 @@ guards! {
     ReplayMark,
     /// A no speaks for earlier attempts only within the window.
     OnlyInWindow,
+    /// A no speaks for earlier attempts only where the vendor keeps it under the key.
+    StoredNo,
+    /// Stripe's second interface keeps no failure under a key.
+    NoFailureKept,
+    /// Adyen's test environment and a live one share no operation.
+    LiveApart,
+    /// Only on the routes that Adyen documents is a key sent again.
+    KnownRoutes,
+    /// What is of a card is hidden whether or not the service says so.
+    CardsHidden,
+    /// A list that may leave something out is no proof that it is not there.
+    PartNoProof,
+    // What is read.
+    /// A redirect and a next page lead to the vendor's own host.
+    SameHost,
+    /// What may take effect follows no redirect.
+    ReadsAlone,
+    /// No page is read twice.
+    PageOnce,
+    /// An id in a path is a part of one segment.
+    IdIsASegment,
     /// The account's version is fixed at the claim.
     VersionAtClaim,
     /// A lookup finds nothing older than the operation.

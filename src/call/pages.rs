@@ -11,6 +11,7 @@ use url::Url;
 use super::Call;
 use super::redirects::is_within;
 use crate::error::{Error, Input};
+use crate::guard::Guard;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::vendor::with_query;
@@ -178,7 +179,9 @@ impl Pages {
             Some(next) if !is_within(&next, self.call.client.engine.vendor.base_url()) => {
                 At::Stray(Box::new(reply.clone()), ELSEWHERE)
             }
-            Some(next) if self.seen.contains(&hash(&next)) => At::Stray(Box::new(reply.clone()), AGAIN),
+            Some(next) if Guard::PageOnce.keeps(self.seen.contains(&hash(&next))) => {
+                At::Stray(Box::new(reply.clone()), AGAIN)
+            }
             Some(next) => At::Page(next),
         };
         Ok(Some(reply))

@@ -9,6 +9,7 @@ use std::fmt;
 use super::Call;
 use crate::engine::routes::Route;
 use crate::error::{Error, Input};
+use crate::guard::Guard;
 use crate::policy::OnUnknown;
 
 impl Call {
@@ -106,7 +107,10 @@ fn absent(name: &str) -> String {
 fn encoded(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+        if byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'.' | b'_' | b'~')
+            || Guard::IdIsASegment.is_out()
+        {
             text.push(char::from(byte));
         } else {
             text.push_str(&format!("%{byte:02X}"));

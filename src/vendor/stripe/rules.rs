@@ -83,7 +83,8 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     }
     let told_not_to = wait::stripe_should_retry(&answer.headers) == Some(false);
     let this_attempt = is_own.then_some(SpeaksFor::ThisAttempt);
-    let in_window = keeps == Keeps::Outcomes && (attempt.in_window || Guard::OnlyInWindow.is_out());
+    let are_kept = keeps == Keeps::Outcomes || keeps == Keeps::Successes && Guard::NoFailureKept.is_out();
+    let in_window = are_kept && (attempt.in_window || Guard::OnlyInWindow.is_out());
     let every_attempt = if in_window { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {
         // Another request holds our key, or the server failed: no more sending, but it may have happened.
