@@ -29,10 +29,10 @@ pub struct Report {
     refused: usize,
     dead_without_effect: usize,
     /// By vendor.
-    of_vendor: [usize; 3],
-    unknown: [usize; 3],
+    of_vendor: [usize; VENDORS.len()],
+    unknown: [usize; VENDORS.len()],
     /// Of those, how many ended with an answer on record: an error that the vendor stores, and repeats for its key.
-    unknown_answered: [usize; 3],
+    unknown_answered: [usize; VENDORS.len()],
     /// Of the unknown, how many had taken effect.
     unknown_with_effect: usize,
     duplicates: usize,
@@ -158,7 +158,7 @@ impl Report {
 
     fn judge(&mut self, record: &Record, effects: &[fakes::Effect]) {
         let vendor = VENDORS.iter().position(|vendor| record.id.scope.vendor_path().ends_with(vendor));
-        let vendor = vendor.expect("one of the three");
+        let vendor = vendor.expect("one of them");
         self.operations += 1;
         self.of_vendor[vendor] += 1;
         self.effects += effects.len();

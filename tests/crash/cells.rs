@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::audit::Report;
 use crate::file;
 use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
-use crate::plan::{VENDORS, is_long};
+use crate::plan::{STEPS, VENDORS, is_long};
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
 use crate::seams::told;
@@ -39,7 +39,7 @@ const SHORT_EVERY: usize = 8;
 pub async fn run(seed: u64) -> Report {
     let drawn = (!is_long()).then_some(seed as usize % SHORT_EVERY);
     let lanes: Vec<(usize, Life)> =
-        (0..VENDORS.len()).flat_map(|vendor| Life::ALL.map(|life| (vendor, life))).collect();
+        (0..STEPS.len()).flat_map(|vendor| Life::ALL.map(|life| (vendor, life))).collect();
     let lanes: Vec<(usize, Life, usize)> = lanes
         .into_iter()
         .flat_map(|(vendor, life)| (0..PARTS).map(move |part| (vendor, life, part)))
@@ -213,7 +213,7 @@ impl Lane {
         failpoint: Option<Failpoint>,
         is_told: bool,
     ) -> Process {
-        let urls = [(); 3].map(|()| self.vendors.urls[self.number].clone());
+        let urls = [(); VENDORS.len()].map(|()| self.vendors.urls[self.number].clone());
         let job = Job::Alone { vendor: self.vendor, sites, task };
         let (time, words) = (self.vendors.time(), self.words());
         let orders = Orders { urls, time, words, manner, failpoint, is_told, wall_off_ms: 0, job };

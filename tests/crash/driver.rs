@@ -120,7 +120,7 @@ async fn take_orders(shop: &Arc<Shop>, takes: Takes) {
     let mut sends = JoinSet::new();
     // The newest first: what is older has most likely ended.
     for order in (from..count).rev() {
-        for vendor in 0..STEPS.len() {
+        for step in 0..STEPS.len() {
             let delay = if order >= fresh { random.next_u64() % ARRIVALS_MS } else { 0 };
             let permit = Arc::clone(&room);
             // Few enough tasks at once, however many orders there are.
@@ -128,7 +128,7 @@ async fn take_orders(shop: &Arc<Shop>, takes: Takes) {
             let shop = Arc::clone(shop);
             sends.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
-                deliver(&shop, vendor, order, enqueues && order % 3 == 1).await;
+                deliver(&shop, step, order, enqueues && order % 3 == 1).await;
                 drop(permit);
             });
         }
@@ -143,10 +143,10 @@ async fn take_orders(shop: &Arc<Shop>, takes: Takes) {
 
 /// Sends until the operation has ended: what is postponed, held elsewhere or could not be written down is sent
 /// again under the same key.
-async fn deliver(shop: &Shop, vendor: usize, order: usize, enqueues: bool) {
-    let (key, words) = (key(order, STEPS[vendor]), &shop.passage.words);
+async fn deliver(shop: &Shop, step: usize, order: usize, enqueues: bool) {
+    let (key, words) = (key(order, STEPS[step]), &shop.passage.words);
     loop {
-        let call = shop.call(vendor, order);
+        let call = shop.call(step, order);
         let told = if enqueues {
             words.of_call(&key, enqueue(call, &key, words)).await
         } else {

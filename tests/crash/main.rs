@@ -30,6 +30,9 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run in real time, see above")]
 #![allow(clippy::print_stderr, reason = "the figures are for whoever runs it")]
 
+#[allow(dead_code, reason = "the world uses the rest of it")]
+#[path = "../hosts/adyen.rs"]
+mod adyen;
 mod audit;
 mod cells;
 mod clock;
@@ -51,6 +54,8 @@ mod seams;
 mod server;
 mod shop;
 mod stops;
+#[path = "../hosts/stripe_routes.rs"]
+mod stripe_routes;
 mod table;
 #[cfg(feature = "_guards")]
 mod teeth;

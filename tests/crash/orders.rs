@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
+use crate::plan::VENDORS;
 use crate::point::Failpoint;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
-    /// The vendors', in the order of [`STEPS`](crate::plan::STEPS).
-    pub urls: [String; 3],
+    /// The vendors', in the order of [`VENDORS`].
+    pub urls: [String; VENDORS.len()],
     pub time: Time,
     /// Where the process writes down what it tells its callers.
     pub words: PathBuf,

@@ -4,9 +4,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::Time;
 
-/// The vendors and the step of an order that each one does.
+/// The steps of an order, and the vendors. The first three do one step each; see [`vendor_of`] for the others.
 pub const STEPS: [&str; 3] = ["charge", "create", "receipt"];
-pub const VENDORS: [&str; 3] = ["stripe", "bigcommerce", "postmark"];
+pub const VENDORS: [&str; 5] = ["stripe", "bigcommerce", "postmark", "adyen", "increase"];
+
+/// Who does a step of an order. Every second charge is Stripe's, one in four is Adyen's, and one in four is that of a
+/// vendor by configuration.
+pub const fn vendor_of(step: usize, order: usize) -> usize {
+    match (step, order % 4) {
+        (0, 3) => ADYEN,
+        (0, 2) => INCREASE,
+        _ => step,
+    }
+}
+
+pub const ADYEN: usize = 3;
+pub const INCREASE: usize = 4;
 
 /// Every tenth charge is declined and every fifteenth address bounces: a no is to stay without an effect.
 pub const DECLINED_EVERY: usize = 10;

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::audit::{Effects, Report};
 use crate::file;
 use crate::orders::{Job, Manner, Orders};
-use crate::plan::Plan;
+use crate::plan::{Plan, VENDORS};
 use crate::process::Process;
 use crate::vendors::{FAULTS, Vendors};
 use crate::words::AllHeard;
@@ -133,7 +133,7 @@ impl Run<'_> {
 
     fn start(&self, host: usize, from: usize, fresh: usize, count: usize, seed: u64, last: bool) -> Process {
         let job = Job::Trade { file: self.place.clone(), from, fresh, count, seed, last };
-        let urls = self.vendors.urls.clone().try_into().expect("three");
+        let urls = self.vendors.urls.clone().try_into().expect("one each");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
         let manner = Manner::default();
         let (failpoint, wall_off_ms) = (None, self.walls_off_ms[host]);
@@ -145,7 +145,7 @@ impl Run<'_> {
     pub async fn report(&self) -> (Report, Effects, AllHeard) {
         eprintln!("{} times stopped past the lease", self.stopped);
         let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);
-        let effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
+        let effects: Effects = (0..VENDORS.len()).flat_map(|lane| self.vendors.effects(lane)).collect();
         report.late = self.vendors.late().await;
         (report, effects, self.heard())
     }

@@ -1,4 +1,4 @@
-//! A driver's clients of the three vendors on one file, and the calls that it makes with them.
+//! A driver's clients of the vendors on one file, and the calls that it makes with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -9,14 +9,16 @@ use steadfast::clock::Clock as _;
 use steadfast::store::Store;
 use steadfast::testkit::FixedRandom;
 use steadfast::transport::Http;
-use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
+use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
+use crate::adyen;
 use crate::clock::{MovedClock, Time};
 use crate::file;
 use crate::orders::{Ask, Orders, Site};
-use crate::plan::{DECLINED_EVERY, STEPS, address, key};
+use crate::plan::{ADYEN, DECLINED_EVERY, INCREASE, STEPS, VENDORS, address, key, vendor_of};
 use crate::seams::{Passage, SeamStore, SeamTransport};
+use crate::stripe_routes;
 use crate::words::{OPERATION, Words};
 
 /// What all of a process's shops share.
@@ -44,7 +46,7 @@ impl Trade {
 }
 
 pub struct Shop {
-    pub clients: [Client; 3],
+    pub clients: [Client; VENDORS.len()],
     pub store: Arc<dyn Store>,
     pub store_failed: AtomicBool,
     pub passage: Arc<Passage>,
@@ -56,7 +58,7 @@ impl Shop {
     /// The one place where clients are made: whoever wants to take a guard away puts a wrapper around the store
     /// or around a vendor here.
     pub fn open(trade: &Trade, path: &str) -> Shop {
-        let [stripe, bigcommerce, postmark] = &trade.orders.urls;
+        let [stripe, bigcommerce, postmark, adyen, increase] = &trade.orders.urls;
         let inner = file::open_at(path, &trade.clock);
         let store: Arc<dyn Store> = Arc::new(SeamStore { inner, passage: Arc::clone(&trade.passage) });
         let stripe = Stripe::new("sk_test_crash").base_url(stripe);
@@ -66,6 +68,8 @@ impl Shop {
             client(trade, &store, stripe),
             client(trade, &store, bigcommerce),
             client(trade, &store, postmark),
+            client(trade, &store, Adyen::new("crash-key").base_url(adyen)),
+            client(trade, &store, Keyed::new(config_of(increase), "sk_test_increase")),
         ];
         let (passage, clock) = (Arc::clone(&trade.passage), trade.clock.clone());
         let store_failed = AtomicBool::new(false);
@@ -73,9 +77,18 @@ impl Shop {
     }
 
     /// A step of an order.
-    pub fn call(&self, vendor: usize, order: usize) -> Call {
-        let asks = if order.is_multiple_of(DECLINED_EVERY) && vendor == 0 { Ask::No } else { Ask::Yes };
-        self.ask(vendor, asks, key(order, STEPS[vendor]), order, &address(order))
+    pub fn call(&self, step: usize, order: usize) -> Call {
+        let (key, vendor) = (key(order, STEPS[step]), vendor_of(step, order));
+        if vendor == ADYEN {
+            let call = self.clients[ADYEN].post("/v71/payments").json(&adyen::payment(order));
+            return call.header(OPERATION, key.as_str()).key(key);
+        }
+        if step == 0 && order % 4 == 1 {
+            let call = stripe_routes::create(&self.clients[vendor], order);
+            return call.header(OPERATION, key.as_str()).key(key);
+        }
+        let asks = if order.is_multiple_of(DECLINED_EVERY) && step == 0 { Ask::No } else { Ask::Yes };
+        self.ask(vendor, asks, key, order, &address(order))
     }
 
     /// The only operation of its file.
@@ -97,7 +110,7 @@ impl Shop {
         let client = &self.clients[vendor];
         let operation = key.clone();
         let call = match vendor {
-            0 => {
+            0 | INCREASE => {
                 let amount = (1000 + order).to_string();
                 let card = if asks == Ask::No { "pm_card_chargeDeclined" } else { "pm_card_visa" };
                 let form = [
@@ -147,6 +160,15 @@ fn client(trade: &Trade, store: &Arc<dyn Store>, vendor: impl Vendor) -> Client 
         builder
     };
     builder.build().expect("a client")
+}
+
+/// The preset at a vendor that keeps keys for a day, which the preset does not say.
+fn config_of(url: &str) -> KeyedConfig {
+    let mut config = KeyedConfig::preset("increase").expect("a preset");
+    config.base_url = url.to_owned();
+    config.window = Some(Duration::from_secs(24 * 3600));
+    config.auth = Some(Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() });
+    config
 }
 
 /// No budget and no breaker: they would only hold the load back that the kills are to meet.

@@ -146,7 +146,7 @@ impl Stopped {
     }
 
     fn start(&self, task: Task, failpoint: Option<Failpoint>) -> Process {
-        let urls = [(); 3].map(|()| self.vendors.urls[self.lane].clone());
+        let urls = [(); VENDORS.len()].map(|()| self.vendors.urls[self.lane].clone());
         let job = Job::Alone { vendor: self.vendor, sites: vec![self.site.clone()], task };
         let (time, words) = (self.vendors.time(), self.words());
         let manner = Manner::default();

@@ -24,7 +24,7 @@ const END_MAX: Duration = Duration::from_secs(60);
 const DRIVER: &str = "driver_process";
 const WORDS: &str = "all";
 
-/// Drivers that trade on one file with three vendors.
+/// Drivers that trade on one file with all vendors.
 struct Market {
     vendors: Vendors,
     file: String,
@@ -45,7 +45,7 @@ impl Market {
     fn orders(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Orders {
         let (from, fresh, count) = (0, orders.start, orders.end);
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed: 1, last };
-        let urls = self.vendors.urls.clone().try_into().expect("three");
+        let urls = self.vendors.urls.clone().try_into().expect("one each");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
         let manner = Manner::default();
         Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms, job }
@@ -62,7 +62,7 @@ impl Market {
 
     async fn report(self, seed: u64) -> Report {
         let mut report = Report::new(seed, self.killed, self.vendors.faults().await);
-        let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
+        let mut effects: Effects = (0..VENDORS.len()).flat_map(|lane| self.vendors.effects(lane)).collect();
         let keys = (0..self.orders).flat_map(|order| STEPS.map(|step| key(order, step))).collect();
         report.late = self.vendors.late().await;
         let mut heard = AllHeard::read(&self.vendors.words_directory(WORDS));
@@ -177,7 +177,7 @@ const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - STEP_MS, -STEP_MS, -3_000, STEP_
 /// and none is redriven twice.
 pub async fn two_redrives(seed: u64) -> Report {
     let rounds: Vec<(usize, usize)> =
-        (0..ROUNDS).flat_map(|round| (0..VENDORS.len()).map(move |vendor| (vendor, round))).collect();
+        (0..ROUNDS).flat_map(|round| (0..STEPS.len()).map(move |vendor| (vendor, round))).collect();
     let vendors = Arc::new(Vendors::start(rounds.iter().map(|(vendor, _)| *vendor).collect()).await);
     let mut running = JoinSet::new();
     for (lane, (vendor, round)) in rounds.into_iter().enumerate() {
@@ -204,7 +204,7 @@ async fn redriven_twice(
     let sites = sites(vendors, lane);
     let start = |task, manner| {
         let job = Job::Alone { vendor, sites: sites.clone(), task };
-        let urls = [(); 3].map(|()| vendors.urls[lane].clone());
+        let urls = [(); VENDORS.len()].map(|()| vendors.urls[lane].clone());
         let (time, words) = (vendors.time(), vendors.words_directory(&lane.to_string()));
         let orders =
             Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use steadfast::Policy;
-use steadfast::testkit::fakes::{BigCommerceFake, Effect, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, Effect, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, FaultPlan, WaitForm};
 use steadfast::vendor::{BigCommerce, Postmark, Vendor};
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::clock::Time;
 use crate::in_memory;
-use crate::plan::{self, BOUNCES_EVERY, address};
+use crate::plan::{self, ADYEN, BOUNCES_EVERY, INCREASE, VENDORS, address};
 use crate::process::Process;
 use crate::seams::say;
 use crate::shop::BOUNCING;
@@ -55,7 +55,7 @@ pub const FAULTS: &[Fault] = &[
 /// What the process is told to be.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// One fake each: 0 Stripe, 1 BigCommerce, 2 Postmark.
+    /// One fake each, as in [`VENDORS`]: that of the vendor by configuration is Stripe's.
     pub lanes: Vec<usize>,
     /// Faults at random, from this seed; without one, only those that are asked for.
     pub seed: Option<u64>,
@@ -141,6 +141,7 @@ enum Fake {
     Stripe(StripeFake),
     BigCommerce(BigCommerceFake),
     Postmark(PostmarkFake),
+    Adyen(AdyenFake),
 }
 
 impl Fake {
@@ -157,7 +158,7 @@ impl Fake {
         let lag = |settle: Duration| settle * setup.lag_percent / 100;
         let clock = || setup.time.into();
         match setup.lanes[lane] {
-            0 => {
+            0 | INCREASE => {
                 let builder = StripeFake::builder().plan(plan).ledger_file(file).clock(clock());
                 Fake::Stripe(builder.start().await)
             }
@@ -165,6 +166,10 @@ impl Fake {
                 let builder = BigCommerceFake::builder().plan(plan).ledger_file(file).clock(clock());
                 let settle = Vendor::settle_time(&BigCommerce::new("", ""));
                 Fake::BigCommerce(builder.apply_after(lag(settle)).start().await)
+            }
+            ADYEN => {
+                let builder = AdyenFake::builder().plan(plan).ledger_file(file).clock(clock());
+                Fake::Adyen(builder.start().await)
             }
             _ => {
                 let builder = PostmarkFake::builder().plan(plan).ledger_file(file).clock(clock());
@@ -184,6 +189,7 @@ impl Fake {
             Fake::Stripe(fake) => fake.url(),
             Fake::BigCommerce(fake) => fake.url(),
             Fake::Postmark(fake) => fake.url(),
+            Fake::Adyen(fake) => fake.url(),
         }
     }
 
@@ -192,6 +198,7 @@ impl Fake {
             Fake::Stripe(fake) => fake.plan(),
             Fake::BigCommerce(fake) => fake.plan(),
             Fake::Postmark(fake) => fake.plan(),
+            Fake::Adyen(fake) => fake.plan(),
         }
     }
 }
@@ -211,7 +218,7 @@ impl Vendors {
         Vendors::open(Setup { lanes, ..Setup::new(plan::slower_time(), LAG_PERCENT) }).await
     }
 
-    /// The three, with these faults at random, for so many orders.
+    /// All of them, with these faults at random, for so many orders.
     pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
         Vendors::start_at_pace(plan::shipped_time(), seed, faults, orders).await
     }
@@ -219,16 +226,16 @@ impl Vendors {
     /// The same, in a time of its own.
     pub async fn start_at_pace(time: Time, seed: u64, faults: &[Fault], orders: usize) -> Vendors {
         let faults = faults.iter().map(|fault| fault.to_header()).collect();
-        let lanes = vec![0, 1, 2];
+        let lanes = (0..VENDORS.len()).collect();
         let setup = Setup::new(time, LAG_PERCENT);
         let late_every = Some(LATE_EVERY);
         Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, late_every, ..setup }).await
     }
 
-    /// The three in the shipped proportions: every request is late, and nothing else goes wrong.
+    /// All of them in the shipped proportions: every request is late, and nothing else goes wrong.
     pub async fn start_slow(seed: u64, orders: usize) -> Vendors {
         let setup = Setup::new(plan::slower_time(), LAG_PERCENT_OF_SLOW);
-        let lanes = vec![0, 1, 2];
+        let lanes = (0..VENDORS.len()).collect();
         Vendors::open(Setup { lanes, seed: Some(seed), orders, late_every: Some(1), ..setup }).await
     }
 

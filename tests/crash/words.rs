@@ -130,10 +130,12 @@ impl Next {
     }
 }
 
-/// The id in a reply: Stripe's and BigCommerce's v2 `id`, BigCommerce's v3 `data.id`, Postmark's `MessageID`.
+/// The id in a reply: Stripe's and BigCommerce's v2 `id`, BigCommerce's v3 `data.id`, Postmark's `MessageID`, Adyen's
+/// `pspReference`.
 fn object(body: &str) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(body).ok()?;
-    let id = [&body["MessageID"], &body["data"]["id"], &body["id"]].into_iter().find(|id| !id.is_null())?;
+    let places = [&body["pspReference"], &body["MessageID"], &body["data"]["id"], &body["id"]];
+    let id = places.into_iter().find(|id| !id.is_null())?;
     Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
 }
 
