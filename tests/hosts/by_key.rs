@@ -105,7 +105,6 @@ pub const STRIPE_V2: Rules = Rules {
     keeps: HOUR.saturating_mul(24 * 30),
     keeps_failures: false,
     reused: (400, "idempotency_error"),
-    in_use: Some((409, "idempotency_key_in_use")),
     has_mark: true,
     ..PLAIN
 };

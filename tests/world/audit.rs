@@ -65,6 +65,7 @@ pub enum Kind {
     UnknownToldOfSafeMethod,
     ReplyOfEarlierLife,
     ReplyOfNothing,
+    ReplyOfAnother,
     CircuitOpenedByCallers,
     CircuitOpenedByOneOperation,
     CameBackEarly,
@@ -469,6 +470,8 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         found.extend(who_opened(world, all, told));
     }
     if let Said::Reply { text, obtained } = &told.said {
+        // What has an outcome is on record under its own name.
+        found.extend(told.life.is_none().then_some(Kind::ReplyOfAnother));
         found.extend(whose_reply(world, all, told, text, *obtained));
     }
     found

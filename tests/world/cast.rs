@@ -50,6 +50,7 @@ impl Schedule {
             self.weather.percent = 90;
             for caller in self.operations.iter_mut().flat_map(|operation| &mut operation.callers) {
                 caller.deadline = Some(draw.within(ms(300)..secs(9)));
+                caller.persists = true;
             }
         }
         self
