@@ -457,7 +457,7 @@ impl Error {
     }
 
     /// The operation's scope, `{namespace}/{vendor}/{account}/{METHOD} {route}`, for a keyed call. It names the
-    /// operation's record, so that its route is the whole path: with what [`path`](Error::path) leaves out.
+    /// operation's record, so that its route is the path with the segments that [`path`](Error::path) leaves out.
     pub fn operation(&self) -> Option<&str> {
         self.0.context.operation.as_deref()
     }

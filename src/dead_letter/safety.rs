@@ -126,8 +126,9 @@ impl DeadLetters {
     pub(super) fn rules(&self, record: &Record) -> Option<&Client> {
         let request = &record.request;
         let scope = |client: &Client, account: &str| {
-            let (engine, route) = (&client.engine, request.url.path());
-            Scope::new(&engine.namespace, engine.vendor.name(), account, &request.method, route)
+            let engine = &client.engine;
+            let route = engine.vendor.operation_path(request.url.path());
+            Scope::new(&engine.namespace, engine.vendor.name(), account, &request.method, &route)
         };
         let account = |client: &Client| client.engine.vendor.account(&request.headers).into_owned();
         if let Some(exact) =

@@ -28,7 +28,8 @@ impl DeadLetters {
     /// always removed. `headers` names more of them.
     ///
     /// Calls may go on meanwhile. A scrub ends with the operations that were on record when it began, however fast new
-    /// ones are claimed. Stop services of version 0.1 first: they store secrets anew.
+    /// ones are claimed. Stop services of version 0.1 first, which store secrets anew. Adopt no account meanwhile: an
+    /// adoption makes copies.
     ///
     /// An SQLite file holds what was removed until `Sqlite::wipe`. In the outcome, `done` is less than `matched` in a dry
     /// run, and where another process removed or scrubbed a record meanwhile.
@@ -50,7 +51,7 @@ impl DeadLetters {
     pub async fn scrub(&self, headers: &[&str], how: &Change) -> Result<Outcome, DeadLetterError> {
         let headers = self.secret_names(headers)?;
         let mut scrubbed = Outcome { headers, ..how.outcome(Of::Scrub) };
-        let (begun, known) = (self.now(), self.count().await?);
+        let (begun, known) = (self.now(), self.count().await);
         let (mut after, mut walked) = (None, 0);
         loop {
             let page = self.page(&Filter::default(), after.as_deref(), BATCH_ROWS).await?;
@@ -76,10 +77,9 @@ impl DeadLetters {
         }
     }
 
-    /// How many operations are on record.
-    async fn count(&self) -> Result<u64, DeadLetterError> {
-        let tally = self.store.tally().await.map_err(DeadLetterError::store("count the operations"))?;
-        Ok(tally.iter().map(|row| row.count).sum())
+    /// How many operations are on record. A store that is too large to be counted in its time is read to its end.
+    async fn count(&self) -> u64 {
+        self.store.tally().await.map_or(u64::MAX, |tally| tally.iter().map(|row| row.count).sum())
     }
 
     /// At once, so that a store which commits in groups writes them together.

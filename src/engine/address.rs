@@ -47,7 +47,8 @@ impl Engine {
     }
 
     /// The path by which the operation of a call is named that is on record from before its vendor moved. An operation's
-    /// name has the whole path: by another one, a repeat would be another operation, and a second effect.
+    /// name has the path, less what [`Vendor::operation_path`](crate::vendor::Vendor::operation_path) leaves out: by
+    /// another one, a repeat would be another operation, and a second effect.
     ///
     /// Asked before the claim, and not in one with it: only a process that has not heard yet that the vendor moved
     /// still gives such a name.

@@ -12,7 +12,7 @@ pub(crate) struct Context {
     pub method: Option<Method>,
     /// The path as it may be shown.
     pub path: Option<String>,
-    /// The operation's scope. It names the record, so that it holds the whole path: an accessor gives it, and
+    /// The operation's scope. It names the record, so that it holds all segments of the path: an accessor gives it, and
     /// neither `Display` nor `Debug` shows it.
     pub operation: Option<String>,
     pub key: Option<String>,

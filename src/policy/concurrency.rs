@@ -80,6 +80,13 @@ struct Reading {
     last: Instant,
 }
 
+impl Reading {
+    /// Whether it has a place that another call may take.
+    fn is_left(&self, idle: Duration, now: Instant) -> bool {
+        self.has_place && now.since(self.last) >= idle
+    }
+}
+
 impl Concurrency {
     pub(super) fn new(max: u32) -> Concurrency {
         Concurrency { max, under_way: AtomicU32::new(0), streamed: Mutex::default() }
@@ -100,7 +107,7 @@ impl Concurrency {
         let mut taken = 0;
         for streamed in &*self.streamed.lock() {
             let mut reading = streamed.state.lock();
-            if reading.has_place && now.since(reading.last) >= streamed.idle {
+            if reading.is_left(streamed.idle, now) {
                 reading.has_place = false;
                 self.under_way.fetch_sub(1, Ordering::Relaxed);
                 taken += 1;
@@ -127,9 +134,15 @@ impl Concurrency {
         }
     }
 
-    /// How many more there is room for.
-    pub(super) fn free(&self) -> u32 {
-        self.max.saturating_sub(self.under_way())
+    /// How many more there is room for, with the places of the bodies that are not read. Takes none.
+    pub(super) fn room(&self, now: Instant) -> u32 {
+        let free = self.max.saturating_sub(self.under_way());
+        if free > 0 {
+            return free;
+        }
+        let unread =
+            self.streamed.lock().iter().filter(|body| body.state.lock().is_left(body.idle, now)).count();
+        self.max.saturating_add(unread as u32).saturating_sub(self.under_way())
     }
 
     pub(super) fn under_way(&self) -> u32 {
@@ -196,9 +209,10 @@ mod tests {
         assert!(other.is_some() && gate.enter().is_none());
         // It is read on, over the limit, and is counted.
         gate.is_read(&unread, at(31));
-        assert_eq!((gate.under_way(), gate.free()), (3, 0));
+        assert_eq!((gate.under_way(), gate.room(at(31))), (3, 0));
         drop(other);
         assert!(gate.enter().is_none());
+        assert_eq!((gate.room(at(60)), gate.room(at(61)), gate.under_way()), (1, 2, 2));
         assert_eq!(gate.take_from_unread(at(61)), 2);
         gate.is_read(&read, at(61));
         for body in [unread, read] {

@@ -199,11 +199,6 @@ impl Gates {
     /// Takes a place of the streamed replies that are not read.
     #[cold]
     fn enter_for_unread<'a>(&self, concurrency: &'a Concurrency, now: Instant) -> Option<Place<'a>> {
-        self.take_from_unread(concurrency, now).then(|| concurrency.enter()).flatten()
-    }
-
-    /// Whether such replies gave their places up.
-    fn take_from_unread(&self, concurrency: &Concurrency, now: Instant) -> bool {
         let count = concurrency.take_from_unread(now);
         if count > 0 {
             let vendor = &*self.kill_switch.vendor;
@@ -213,7 +208,8 @@ impl Gates {
                 "streamed replies are not read, and other calls take their places"
             );
         }
-        count > 0
+        // Also where another call was first to take them: it needed one.
+        concurrency.enter()
     }
 
     /// How many recovered attempts could start at `now`, without taking anything.
@@ -230,11 +226,8 @@ impl Gates {
             Some(breaker) => is_probing(breaker, now)?,
             None => false,
         };
-        let free = || self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.free() as usize);
-        let mut places = free();
-        if places == 0 && self.concurrency.as_ref().is_some_and(|full| self.take_from_unread(full, now)) {
-            places = free();
-        }
+        let places =
+            self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.room(now) as usize);
         if places == 0 {
             return Err(Refusal::new(Gate::Concurrency, None));
         }

@@ -37,8 +37,8 @@ mod rules;
 ///
 /// The version of the API is part of a call's path, as in `/v71/payments`, or of the base URL. It is no part of an
 /// operation's name. A key that was sent to `/v71/payments` is the same operation at `/v72/payments`: the same payment is
-/// not made twice, and another one is refused. What is sent again goes as it was recorded, to the version of the first
-/// send. `Debug` does not show the API key.
+/// not made twice, and another one is refused. What is sent again goes to the path on record, with the version of the
+/// first send, unless the base URL moved. `Debug` does not show the API key.
 ///
 /// A payment that is refused is a success of the call: 200 with `resultCode: Refused`. Read `resultCode`. A capture, a
 /// refund or a cancellation is answered with `status: received`, and a webhook tells what became of it.
@@ -140,23 +140,17 @@ impl Adyen {
     }
 
     /// The path of a call below the base, without the version.
+    ///
+    /// The base may end in one, and what was recorded when it was another still has its route.
     fn route<'a>(&self, request: &'a Request) -> &'a str {
-        self.around_version(request.url.path()).1
-    }
-
-    /// What is before the version in a path, and behind it. The base may end in one, and what was recorded when it was
-    /// another still has its route.
-    fn around_version<'a>(&self, path: &'a str) -> (&'a str, &'a str) {
         let base = self.base.url().path().trim_end_matches('/');
         let (parent, last) = base.rsplit_once('/').unwrap_or(("", ""));
         let parent = if is_version(last) { parent } else { base };
-        let Some(below) = path.strip_prefix(parent).filter(|rest| rest.starts_with('/')) else {
-            return (path, "");
-        };
-        let before = &path[..path.len() - below.len()];
-        match below[1..].find('/') {
-            Some(end) if is_version(&below[1..=end]) => (before, &below[end + 1..]),
-            _ => (before, below),
+        let below =
+            request.url.path().strip_prefix(parent).filter(|rest| rest.starts_with('/')).unwrap_or("");
+        match below.get(1..).and_then(|rest| rest.find('/')) {
+            Some(end) if is_version(&below[1..=end]) => &below[end + 1..],
+            _ => below,
         }
     }
 
@@ -195,10 +189,19 @@ impl Vendor for Adyen {
         is_plain(segment) || is_psp_reference(segment)
     }
 
-    /// Without the version: a payment is the same one in the next version, and must not be made again there.
+    /// Without the version: a payment is the same one in the next version, and must not be made again there. The base
+    /// URL has no say in it, so that what was named below a former one keeps its name. No other part of a path of
+    /// Adyen's reads as a version.
     fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        let (before, route) = self.around_version(path);
-        Cow::Owned([before, route].concat())
+        let mut end = 0;
+        for segment in path.split_inclusive('/') {
+            let start = end;
+            end += segment.len();
+            if segment.strip_suffix('/').is_some_and(is_version) {
+                return Cow::Owned([&path[..start], &path[end..]].concat());
+            }
+        }
+        Cow::Borrowed(path)
     }
 
     /// The environment, and after a colon the configured company account. Adyen's keys are unique in that.

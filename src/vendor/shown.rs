@@ -98,13 +98,19 @@ pub(crate) struct ShownPath<'a> {
 impl<'a> ShownPath<'a> {
     /// The path of a call's URL, below the adapter's base.
     pub(crate) fn of(vendor: &'a dyn Vendor, url: &'a Url) -> ShownPath<'a> {
-        ShownPath::of_route(vendor, url.path())
+        ShownPath::below(vendor, vendor.base_url().path().trim_end_matches('/'), url.path())
     }
 
-    /// A whole path, below the adapter's base. One that is not below it may be of a base that is configured no more,
-    /// with a token of its own: nothing of it is shown.
-    fn of_route(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
+    /// The path of an operation's name, below the base as names have it.
+    fn of_name(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
         let base = vendor.base_url().path().trim_end_matches('/');
+        let named = [base, "/"].concat();
+        ShownPath::below(vendor, vendor.operation_path(&named).trim_end_matches('/'), path)
+    }
+
+    /// A whole path. One that is not below this base may be of a base that is configured no more, with a token of its
+    /// own: nothing of it is shown.
+    fn below(vendor: &'a dyn Vendor, base: &str, path: &'a str) -> ShownPath<'a> {
         let below = path.strip_prefix(base).filter(|rest| rest.is_empty() || rest.starts_with('/'));
         ShownPath::of_text(vendor, below.unwrap_or(REDACTED))
     }
@@ -146,7 +152,7 @@ impl fmt::Display for ShownOperation<'_> {
         let (method, route) = rest.split_at(rest.find(' ').map_or(rest.len(), |gap| gap + 1));
         write!(f, "{account}{method}")?;
         if !rest.is_empty() {
-            write!(f, "{}", ShownPath::of_route(self.vendor, route))?;
+            write!(f, "{}", ShownPath::of_name(self.vendor, route))?;
         }
         write!(f, " key {}", self.id.key)
     }

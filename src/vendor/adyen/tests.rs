@@ -271,13 +271,16 @@ fn an_operation_is_named_without_the_version_and_with_all_else() {
         ("", "/v71/payments", "/payments"),
         ("", "/v72/payments/993617894903480A/refunds", "/payments/993617894903480A/refunds"),
         ("", "/payments", "/payments"),
-        ("", "/payments/v71/refunds", "/payments/v71/refunds"),
+        ("", "/v71/payments/v72/refunds", "/payments/v72/refunds"),
         ("", "/v71", "/v71"),
+        ("", "/vault/payments", "/vault/payments"),
         ("/v71", "/v71/payments", "/payments"),
         ("/v72", "/v71/payments", "/payments"),
         ("/checkout", "/checkout/v71/payments", "/checkout/payments"),
         ("/checkout/v71", "/checkout/v72/payments", "/checkout/payments"),
-        ("/checkout", "/other/v70/payments", "/other/v70/payments"),
+        // Below a former base.
+        ("", "/adyen/v71/payments", "/adyen/payments"),
+        ("/checkout/v71", "/adyen/v72/payments", "/adyen/payments"),
     ] {
         let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
         assert_eq!(at.operation_path(path), named, "{base} {path}");
