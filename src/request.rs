@@ -1,6 +1,7 @@
 //! The request, as it is sent over the wire.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -38,6 +39,13 @@ impl Request {
     /// A request without headers or body.
     pub fn new(method: Method, url: Url) -> Request {
         Request { method, url, headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    /// Stands for a request that is elsewhere.
+    pub(crate) fn empty() -> Request {
+        static BLANK: LazyLock<Url> =
+            LazyLock::new(|| Url::parse("about:blank").expect("a constant that parses"));
+        Request::new(Method::GET, BLANK.clone())
     }
 }
 

@@ -194,7 +194,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: WIRE_KEY.to_owned(),
         id,
-        request: MADE.0.clone(),
+        request: MADE.0.clone().into(),
         now: NOW,
         lease: Duration::from_secs(60),
         due: None,

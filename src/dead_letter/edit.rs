@@ -102,9 +102,10 @@ impl DeadLetters {
         for name in client.engine.secrets.names() {
             request.headers.remove(name);
         }
-        if !client.engine.address(&mut request) {
+        let Some(url) = client.engine.address(&old.request.url) else {
             return Err(DeadLetterError::refused(&old.id, Forbidden::Elsewhere));
-        }
+        };
+        request.url = url.into_owned();
         request.body = body;
         let id = OperationId::new(old.id.scope.clone(), key);
         // The account on record, which these rules may not know, so that the service's own call is the same.
@@ -117,7 +118,7 @@ impl DeadLetters {
             id,
             fingerprint,
             wire_key,
-            request,
+            request: request.into(),
             now: self.now(),
             lease: CLAIM_LEASE,
             // In a sequence it takes the place of the old one, and waits for its turn there.
@@ -190,7 +191,7 @@ impl DeadLetters {
 
 /// The old request, less the headers that carry its wire key in any form.
 fn without_stamp(old: &Record) -> Request {
-    let mut request = old.request.clone();
+    let mut request = Request::clone(&old.request);
     let key = old.wire_key.as_bytes();
     let stamped: Vec<_> = request
         .headers

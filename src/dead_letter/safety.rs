@@ -116,7 +116,7 @@ impl DeadLetters {
 
     /// Whether the client whose vendor this is would not send it, because it was recorded for another host.
     pub(super) fn is_elsewhere(&self, record: &Record) -> bool {
-        self.rules(record).is_some_and(|client| !client.engine.address(&mut record.request.clone()))
+        self.rules(record).is_some_and(|client| client.engine.address(&record.request.url).is_none())
     }
 
     /// The client whose vendor this is: the one that would name the request as it is named on record. Else it is the

@@ -9,6 +9,8 @@
 //! URL](crate::ClientBuilder::former_base_url), what was recorded for it is sent to the new one. If not, it becomes a
 //! dead letter: only the service can tell a vendor that moved from a base URL that is wrong.
 
+use std::borrow::Cow;
+
 use url::Url;
 
 use super::{Engine, limit};
@@ -19,23 +21,23 @@ use crate::request::Request;
 use crate::transport::is_loopback;
 
 impl Engine {
-    /// Whether a recorded request may have this client's secret. One for a former base URL is turned to the present one.
-    pub(crate) fn address(&self, request: &mut Request) -> bool {
+    /// Where a request goes that was recorded for `url`: there, or below the present base URL if that is below a former
+    /// one. `None` if it may not have this client's secret.
+    pub(crate) fn address<'a>(&self, url: &'a Url) -> Option<Cow<'a, Url>> {
         let base = self.vendor.base_url();
-        if is_same_place(&request.url, base) {
-            return true;
+        if is_same_place(url, base) {
+            return Some(Cow::Borrowed(url));
         }
         let below = |former: &Url| {
-            let is_there = request.url.origin() == former.origin();
-            let rest = is_there.then(|| request.url.path().strip_prefix(without_slash(former))).flatten()?;
+            let is_there = url.origin() == former.origin();
+            let rest = is_there.then(|| url.path().strip_prefix(without_slash(former))).flatten()?;
             rest.starts_with('/').then(|| [without_slash(base), rest].concat())
         };
-        let Some(path) = self.former_base_urls.iter().find_map(below) else { return false };
-        let query = request.url.query().map(str::to_owned);
-        request.url.clone_from(base);
-        request.url.set_path(&path);
-        request.url.set_query(query.as_deref());
-        true
+        let path = self.former_base_urls.iter().find_map(below)?;
+        let mut present = base.clone();
+        present.set_path(&path);
+        present.set_query(url.query());
+        Some(Cow::Owned(present))
     }
 
     /// The paths that a call to `path` had below the former base URLs, where they are other paths.

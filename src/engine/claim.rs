@@ -1,5 +1,6 @@
 //! The claim, and records of version 0.1, whose fingerprints have another derivation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Work, limit};
@@ -20,7 +21,7 @@ pub(super) struct Offered<'a> {
     /// `None` where it is on record already.
     pub unstamped: Option<&'a Unstamped>,
     /// As it was stamped.
-    pub request: &'a Request,
+    pub request: &'a Arc<Request>,
     pub deadline: Instant,
 }
 
@@ -98,7 +99,7 @@ impl Engine {
             id: offered.id.clone(),
             fingerprint,
             wire_key: wire_key.to_owned(),
-            request: offered.request.clone(),
+            request: Arc::clone(offered.request),
             now,
             lease: self.lease(work),
             due,

@@ -1,6 +1,7 @@
 //! Recording an operation without sending it, and waiting for what becomes of it.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use super::claim::{Keyed, Offered, in_the_way, key_reused};
 use super::in_flight::Pauses;
@@ -20,7 +21,7 @@ use crate::telemetry;
 pub(crate) struct Accepted {
     pub named: Named,
     /// As it was stamped.
-    pub request: Request,
+    pub request: Arc<Request>,
     /// Whether this call recorded it.
     pub is_new: bool,
     /// Whether it lies in the outbox until a dispatcher records it.
@@ -43,6 +44,7 @@ impl Engine {
         Box::pin(self.register_once(deadline)).await;
         let row = self.row_of_sequence(&request, work, (&key, due))?;
         let named = self.name_on_record(&mut request, work, key, deadline).await?;
+        let request = Arc::new(request);
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));
         if let Some(row) = row

@@ -1,5 +1,7 @@
 //! A keyed call, up to its first attempt: gates, claim, and what it is told if it does not get to send.
 
+use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::{Keyed, Offered, in_the_way, key_reused};
@@ -36,7 +38,7 @@ pub(crate) struct Named {
 
 impl Named {
     /// What the stamped request asks for. It has no time.
-    pub(super) fn offered<'a>(&'a self, request: &'a Request) -> Offered<'a> {
+    pub(super) fn offered<'a>(&'a self, request: &'a Arc<Request>) -> Offered<'a> {
         let Named { id, fingerprint, unstamped, .. } = self;
         let deadline = Instant::ORIGIN;
         Offered { id, fingerprint: *fingerprint, unstamped: Some(unstamped), request, deadline }
@@ -45,7 +47,7 @@ impl Named {
     /// The call, from when and until when it lasts.
     pub(super) fn call<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a Arc<Request>,
         work: &'a Work,
         (started, deadline): (Instant, Instant),
     ) -> Keyed<'a> {
@@ -64,6 +66,20 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let named = self.name_on_record(request, work, key, deadline).await?;
+        // Shared with the record, which no copy is made for, and the caller's again once the call has ended.
+        let shared = Arc::new(mem::replace(request, Request::empty()));
+        let ended = self.carry_out(&named, &shared, work, (started, deadline)).await;
+        *request = Arc::unwrap_or_clone(shared);
+        ended
+    }
+
+    async fn carry_out(
+        &self,
+        named: &Named,
+        request: &Arc<Request>,
+        work: &Work,
+        (started, deadline): (Instant, Instant),
+    ) -> Result<Reply, Error> {
         let call = named.call(request, work, (started, deadline));
         let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));

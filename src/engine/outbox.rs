@@ -1,5 +1,7 @@
 //! Calls in the store's outbox: made ready for the caller's transaction, and admitted by a dispatcher.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 
 use super::claim::{Keyed, in_the_way, key_reused};
@@ -62,6 +64,7 @@ impl Engine {
         let row = self.row(request, work, &key, due).map_err(refused)?;
         let mut stamped = request.clone();
         let named = self.name(&mut stamped, work, key)?;
+        let stamped = Arc::new(stamped);
         let statements = outbox.put(&self.account(), &row).map_err(|source| {
             let failed = Error::new(Kind::Store { doing: MAKE_READY }, Effect::None).with_source(source);
             self.named(failed, named.offered(&stamped))
@@ -203,6 +206,7 @@ impl Engine {
         let named = self.name_on_record(&mut request, work, key, deadline).await.map_err(|error| {
             if error.is_store() { NotAdmitted::Failed(error) } else { NotAdmitted::Rejected(error) }
         })?;
+        let request = Arc::new(request);
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));

@@ -1,5 +1,7 @@
 //! Carrying on with an operation that was taken from the store, without a caller who waits for it.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::Offered;
@@ -62,11 +64,15 @@ impl Engine {
         (started, deadline): (Instant, Instant),
         leaving: Option<Leaving>,
     ) -> Result<Reply, Error> {
-        let mut request = hold.record.request.clone();
+        let mut request = Arc::clone(&hold.record.request);
         let Record { id, fingerprint, fence, .. } = &hold.record;
         let (id, fingerprint, fence) = (id.clone(), *fingerprint, *fence);
         let is_ours = self.is_ours(&id, &request);
-        let is_addressed = self.address(&mut request);
+        let address = self.address(&hold.record.request.url);
+        let is_addressed = address.is_some();
+        if let Some(Cow::Owned(present)) = address {
+            Arc::make_mut(&mut request).url = present;
+        }
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;

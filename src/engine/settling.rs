@@ -217,7 +217,7 @@ mod tests {
             id: OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key")),
             fingerprint: Fingerprint::from_bytes([1; 32]),
             wire_key: "wire".to_owned(),
-            request: Request::new(Method::POST, url),
+            request: Request::new(Method::POST, url).into(),
             now: wall(10_000),
             lease: ATTEMPT,
             due: None,

@@ -13,6 +13,7 @@
 //! A key has several lives, one after the other: a record expires, and the key is used again. Fences go on from
 //! life to life and never back, so that no holder of one life can be taken for a holder of the next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
@@ -59,8 +60,8 @@ pub struct Record {
     pub fingerprint: Fingerprint,
     /// The key that the vendor sees, in the form that the adapter gave it.
     pub wire_key: String,
-    /// The request as it is sent, less the secrets that the adapter adds each time.
-    pub request: Request,
+    /// The request as it is sent, less the secrets that the adapter adds each time. Shared with the call that sends it.
+    pub request: Arc<Request>,
     /// What became of it.
     pub state: State,
     /// Moves by one at each claim and each takeover. It goes on from one life of the key to the next, and
@@ -162,8 +163,8 @@ pub struct Claim {
     pub fingerprint: Fingerprint,
     /// The key that the vendor sees.
     pub wire_key: String,
-    /// The request, without secrets.
-    pub request: Request,
+    /// The request, without secrets. Shared with the call that claims, which keeps it for its sends.
+    pub request: Arc<Request>,
     /// What time it is in the store, as far as the caller can tell; see [`Store::time`](crate::store::Store::time).
     /// The command's other times count from here.
     pub now: Timestamp,

@@ -177,7 +177,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         id: id.clone(),
         fingerprint: Fingerprint::from_bytes([7; 32]),
         wire_key: id.wire_key().to_string(),
-        request,
+        request: request.into(),
         now,
         lease: LEASE,
         due: None,

@@ -4,11 +4,10 @@
 //! it. So a row is read *without bodies*: with an empty request, and an answer of the right status. The decision is
 //! made on that. Then the caller's task fills it from its blobs: the writing thread does not parse bodies.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
-use url::Url;
+use http::{HeaderMap, StatusCode};
 
 use super::codec;
 use super::seals::{Part, Seals};
@@ -57,7 +56,7 @@ pub(super) fn fill(
     seals: &Seals,
 ) -> Result<Record, StoreError> {
     if let Some(bytes) = request {
-        record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?;
+        record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?.into();
     }
     if let Some((kept, bytes)) = answer_of(&mut record.state).zip(answer) {
         *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
@@ -75,10 +74,9 @@ pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
 }
 
 /// Stands for a request that is in a blob.
-pub(super) fn empty_request() -> Request {
-    static BLANK: LazyLock<Url> =
-        LazyLock::new(|| Url::parse("about:blank").expect("a constant that parses"));
-    Request::new(Method::GET, BLANK.clone())
+pub(super) fn empty_request() -> Arc<Request> {
+    static EMPTY: LazyLock<Arc<Request>> = LazyLock::new(|| Arc::new(Request::empty()));
+    Arc::clone(&EMPTY)
 }
 
 /// Stands for an answer that is in a blob.

@@ -536,7 +536,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
     let scope = Scope::new("default", "stripe", "test", &Method::POST, "/v1/charges");
     let id = OperationId::new(scope, Key::new("k").expect("a key"));
     let record = store.get(&id).await.expect("a store").expect("the record");
-    let mut unstamped = record.request.clone();
+    let mut unstamped = Request::clone(&record.request);
     unstamped.body = "amount=1000&currency=usd".into();
     let old = Arc::new(Memory::new());
     let claim = Claim {

@@ -33,7 +33,7 @@ pub fn wanted(key: &str, now: u64) -> Claim {
         id: OperationId::new(scope("v"), Key::new(key).expect("a key")),
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: "wire".to_owned(),
-        request: Request::new(Method::POST, url),
+        request: Request::new(Method::POST, url).into(),
         now: at(now),
         lease: LEASE,
         due: None,

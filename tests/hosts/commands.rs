@@ -1,5 +1,6 @@
 //! Commands to a store. A test says what it looks at and takes the rest from here: `Claim { keep, ..claim(…) }`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Timestamp;
@@ -12,12 +13,12 @@ pub const LEASE: Duration = Duration::from_secs(60);
 pub const ATTEMPT: Duration = Duration::from_secs(30);
 pub const KEEP: Duration = Duration::from_secs(3_600);
 
-pub fn claim(id: &OperationId, request: Request, now: Timestamp) -> Claim {
+pub fn claim(id: &OperationId, request: impl Into<Arc<Request>>, now: Timestamp) -> Claim {
     Claim {
         id: id.clone(),
         fingerprint: Fingerprint::from_bytes([7; 32]),
         wire_key: id.wire_key().to_string(),
-        request,
+        request: request.into(),
         now,
         lease: LEASE,
         due: None,

@@ -5,6 +5,8 @@
 //! headers, so that a repeat of the key is still recognised. It asks neither who holds the operation nor for its fence:
 //! what a holder sends, it has already, and what it writes is not the request.
 
+use std::sync::Arc;
+
 use super::{Forbidden, Record};
 use crate::operation::secret::hold_a_secret;
 
@@ -17,9 +19,9 @@ impl Record {
     /// The record without the `headers` of these names, in any case, and the names of those that it had.
     pub(super) fn scrubbed(&self, headers: &[String]) -> Result<(Record, Vec<String>), Forbidden> {
         let mut record = self.clone();
-        let mut removed = Vec::new();
+        let (kept, mut removed) = (Arc::make_mut(&mut record.request), Vec::new());
         for name in headers {
-            if record.request.headers.remove(name.as_str()).is_some() {
+            if kept.headers.remove(name.as_str()).is_some() {
                 removed.push(name.to_ascii_lowercase());
             }
         }

@@ -20,7 +20,8 @@ fn wanted(now: u64) -> Claim {
         id: OperationId::new(Scope::from_stored("test/v//POST /x"), key),
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: format!("wire {now}"),
-        request: Request::new(Method::POST, Url::parse(&format!("https://v.test/{now}")).expect("a url")),
+        request: Request::new(Method::POST, Url::parse(&format!("https://v.test/{now}")).expect("a url"))
+            .into(),
         now: at(now),
         lease: LEASE,
         due: None,

@@ -206,7 +206,7 @@ pub async fn check_reseal_beside_a_service(open: &Open) {
 
 fn with_body(id: &OperationId, nth: usize) -> crate::operation::record::Claim {
     let mut claim = claim_at(id, NOW);
-    claim.request.body = Bytes::from(format!("order={nth}"));
+    Arc::make_mut(&mut claim.request).body = Bytes::from(format!("order={nth}"));
     claim
 }
 

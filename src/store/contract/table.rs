@@ -1,5 +1,6 @@
 //! Each call from each state, as a table: what the caller is told, and what is on record afterwards.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
@@ -209,7 +210,7 @@ async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Re
 async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome, Option<Record>) {
     let mut wanted = claim_at(id, LATER);
     // A repeat has bytes of its own; what is resent is what was first sent.
-    wanted.request.headers.insert("x-repeat", http::HeaderValue::from_static("yes"));
+    Arc::make_mut(&mut wanted.request).headers.insert("x-repeat", http::HeaderValue::from_static("yes"));
     if matches!(call, Call::ClaimOther) {
         wanted.fingerprint = Fingerprint::from_bytes([8; 32]);
     }

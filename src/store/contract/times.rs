@@ -1,5 +1,6 @@
 //! Fences, leases, lateness and expiry, at their exact boundaries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
@@ -133,7 +134,7 @@ pub async fn check_lives(store: &dyn Store) {
         for life in 1..=4_u8 {
             let mut wanted = claim_at(&id, now);
             wanted.fingerprint = Fingerprint::from_bytes([life; 32]);
-            wanted.request.body = vec![life; 9].into();
+            Arc::make_mut(&mut wanted.request).body = vec![life; 9].into();
             let (request, print) = (wanted.request.clone(), wanted.fingerprint);
             let Claimed::Fresh(first) = claim(store, wanted).await else {
                 panic!("{key}: life {life} is new")

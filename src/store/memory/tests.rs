@@ -30,7 +30,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         id: id(key),
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: String::new(),
-        request: Request::new(Method::POST, Url::parse("https://v.test/x").expect("a url")),
+        request: Request::new(Method::POST, Url::parse("https://v.test/x").expect("a url")).into(),
         now,
         lease: Duration::from_millis(100),
         due: None,

@@ -315,7 +315,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
     let mut kept = 0;
     let error = loop {
         let mut big = wanted(&kept.to_string());
-        big.request.body = vec![7; 20_000].into();
+        Arc::make_mut(&mut big.request).body = vec![7; 20_000].into();
         match store.claim(big).await {
             Ok(_) => kept += 1,
             Err(error) => break error,
@@ -559,7 +559,7 @@ async fn the_log_is_moved_into_the_file_beside_the_writer() {
 async fn claim_many(store: &Arc<Sqlite>, keys: Range<usize>, kib: usize) {
     let claims = keys.map(|key| {
         let (store, mut claim) = (store.clone(), wanted(&key.to_string()));
-        claim.request.body = vec![b'x'; kib * 1024].into();
+        Arc::make_mut(&mut claim.request).body = vec![b'x'; kib * 1024].into();
         tokio::spawn(async move { store.claim(claim).await.map(drop) })
     });
     for claim in claims.collect::<Vec<_>>() {

@@ -1,5 +1,6 @@
 //! A store with an operation in every state, and some whose rows have a past.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -90,7 +91,9 @@ pub(super) async fn act(store: &dyn Store, key: &str, action: Action) {
 /// A claim that says something in each of its parts.
 fn with_all(key: &str) -> Claim {
     let mut claim = claim_at(&id("test/copied/a/POST /x", key), at(1));
-    claim.request.headers.insert("authorization", HeaderValue::from_static("Bearer sk_test"));
+    Arc::make_mut(&mut claim.request)
+        .headers
+        .insert("authorization", HeaderValue::from_static("Bearer sk_test"));
     claim.keep = Duration::from_secs(36 * 3600);
     claim.on_unknown = OnUnknown::Resend;
     claim.vendor_clock_ms = Some(-1_500);

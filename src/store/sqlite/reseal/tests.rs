@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -50,7 +51,7 @@ fn id(key: &str) -> OperationId {
 
 fn wanted(key: &str, body: impl Into<Bytes>) -> Claim {
     let mut claim = contract::claim_at(&id(key), NOW);
-    claim.request.body = body.into();
+    Arc::make_mut(&mut claim.request).body = body.into();
     claim
 }
 

@@ -81,9 +81,9 @@ fn id(key: &str) -> OperationId {
 
 fn wanted(key: &str) -> Claim {
     let mut claim = contract::claim_at(&id(key), NOW);
-    claim.request.url.set_query(Some(&format!("token={MARKER}")));
-    claim.request.headers.insert("x-customer", HeaderValue::from_static(MARKER));
-    claim.request.body = Bytes::from(format!("for {key}: {MARKER}"));
+    Arc::make_mut(&mut claim.request).url.set_query(Some(&format!("token={MARKER}")));
+    Arc::make_mut(&mut claim.request).headers.insert("x-customer", HeaderValue::from_static(MARKER));
+    Arc::make_mut(&mut claim.request).body = Bytes::from(format!("for {key}: {MARKER}"));
     claim
 }
 
