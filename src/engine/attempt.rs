@@ -168,6 +168,8 @@ impl<'a> Run<'a> {
         ended: Instant,
     ) {
         let latency = ended.since(begun);
+        // Most calls have one attempt, and `push` alone makes room for four.
+        self.reports.reserve_exact(1);
         self.reports.push(AttemptReport {
             number: self.attempts,
             started_at: self.engine.wall().minus(latency),

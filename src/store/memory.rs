@@ -238,7 +238,7 @@ impl Store for Memory {
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
-        row.evidence.append(&mut transition.reports);
+        row.note(std::mem::take(&mut transition.reports));
         let moved = row.transition(held, transition, (blob, &self.seals), &mut inner.ending)?;
         // What is in a sequence may pass its turn on.
         if matches!(&moved, Ok(record) if record.sequence.is_some()) {
@@ -304,13 +304,13 @@ impl Store for Memory {
     async fn append_evidence(
         &self,
         id: &OperationId,
-        mut reports: Vec<AttemptReport>,
+        reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
         let mut inner = self.inner.lock();
         inner.standing.check_held()?;
         Ok(match inner.rows.get_mut(id) {
             Some(row) => {
-                row.evidence.append(&mut reports);
+                row.note(reports);
                 Ok(())
             }
             None => Err(Declined::Absent),

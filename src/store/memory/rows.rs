@@ -6,6 +6,7 @@ use super::ending::{Bucket, Ending, ends, move_time};
 use super::sealed::Blobs;
 use super::sequence::without_turn;
 use super::{Inner, Memory, Row};
+use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Declined, Record, Transition};
@@ -18,6 +19,16 @@ impl Row {
         let (before, now) = (self.ends(), ends(&record, self.waits));
         move_time(ending, (self.number, record.id.scope.account_path()), before, now);
         (self.record, self.blobs) = (record, blobs);
+    }
+
+    /// Adds to the operation's log. Its first reports are kept as they come, which is without slack: one of 100 bytes
+    /// would else take 400 for as long as the record is kept.
+    pub(super) fn note(&mut self, mut reports: Vec<AttemptReport>) {
+        if self.evidence.is_empty() {
+            self.evidence = reports;
+        } else {
+            self.evidence.append(&mut reports);
+        }
     }
 
     /// Carries a transition out in place.
