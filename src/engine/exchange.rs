@@ -64,6 +64,7 @@ impl Engine {
     /// The copy of a request that is sent. It alone has the vendor's secrets.
     fn outgoing(&self, request: &Request, bounds: Bounds, left: Duration) -> Request {
         let mut outgoing = request.clone();
+        outgoing.headers.reserve(ADDED_HEADERS);
         self.vendor.authorize(&mut outgoing);
         if bounds.pass_deadline_on {
             pass_on(&mut outgoing, left, bounds.retries_allowed);
@@ -82,3 +83,7 @@ fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
         request.headers.insert(Inbound::X_REQUEST_TIMEOUT, value);
     }
 }
+
+/// How many headers an exchange adds to those of a call, which a clone has no room for: the vendor's secret, and the
+/// `Host`, `Accept` and `Content-Length` of the transport. They would be moved twice else.
+const ADDED_HEADERS: usize = 4;
