@@ -197,9 +197,7 @@ impl Engine {
     ) -> Result<Reply, Error> {
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         match work.key.take() {
-            // Boxed, as is all that a healthy plain call does not need: it would make each call's future, which is
-            // moved about, several times as large.
-            Some(key) => Box::pin(self.keyed(request, work, key, started, deadline)).await,
+            Some(key) => self.keyed(request, work, key, started, deadline).await,
             None if deadline <= started => Err(self.in_context(no_time(), request, None)),
             None => {
                 let whose = Whose { vendor: &**self.vendor, request, operation: None };

@@ -23,7 +23,7 @@ use steadfast::testkit::internals::{Outcome, SystemRandom};
 use steadfast::transport::{Limits, Request, Transport};
 use url::Url;
 
-use support::{BASE, Nowhere, PATH, Plain, SECRET, all_gates, bare_get};
+use support::{BASE, CHARGE, Nowhere, PATH, Plain, REPLY, SECRET, all_gates, bare_get};
 
 struct Counting;
 
@@ -135,6 +135,32 @@ fn a_call_allocates_no_more_than_bare_reqwest() {
     let ours = allocations(|| ready(client.get(PATH).send()).expect("a reply"));
     let bare = allocations(|| ready(bare_get(&reqwest)));
     assert!(ours <= bare, "{ours} allocations, {bare} on bare reqwest");
+}
+
+/// A POST with a key, and with the body of the benchmarks.
+fn keyed(client: &Client, key: u32) {
+    let post = client.post(PATH).key(format!("order-{key:06}/charge")).json(&CHARGE);
+    assert!(ready(post.send()).expect("a reply").status().is_success());
+}
+
+#[test]
+fn a_key_adds_at_most_33_allocations_to_a_call() {
+    let client = client();
+    keyed(&client, 0);
+    let put = || ready(client.put(PATH).json(&CHARGE).send()).expect("a reply");
+    put();
+    let (unkeyed, keyed) = (allocations(put), allocations(|| keyed(&client, 1)));
+    assert!(keyed <= unkeyed + 33, "{keyed} allocations, {unkeyed} without a key");
+}
+
+#[test]
+fn a_settled_record_in_memory_keeps_at_most_1500_bytes_beside_its_bodies() {
+    let client = client();
+    keyed(&client, 0);
+    let (grown, ()) = kept(|| (1..=1_000).for_each(|key| keyed(&client, key)));
+    let bodies = REPLY.len() + serde_json::to_vec(&CHARGE).expect("JSON").len();
+    let each = grown / 1_000 - bodies as i64;
+    assert!(each <= 1_500, "{each} bytes");
 }
 
 #[test]

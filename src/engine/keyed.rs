@@ -149,8 +149,8 @@ impl Engine {
         // What is answered from the record must not use up the rate, which is for what is sent, nor wait for it. A look
         // costs a clean call more than a claim that finds the same, so that nobody looks while there is room to lend.
         //
-        // What most calls do not come to is boxed, and so is what comes behind the claim: in one piece, the future of a
-        // call would be too large for the allocator's quick lists.
+        // What most calls do not come to is boxed. The way of every keyed call is not: it is part of the call's own future,
+        // and takes nothing from the allocator.
         if !self.gates.lend_room()
             && let Some(told) = Box::pin(self.told_at_once(*call)).await
         {
@@ -177,7 +177,7 @@ impl Engine {
         self.earn(&admission);
         let hold = Hold::new(self, record, lease_until);
         let fence = hold.record.fence;
-        match Box::pin(self.send(call, hold, admission)).await {
+        match self.send(call, hold, admission).await {
             Err(error) if error.is_store() => {
                 Ok(Box::pin(self.unless_overtaken(error, call.offered, fence)).await?)
             }

@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
                 // As `succeed`, whose future would have the answer twice.
                 let mut reply = self.reply(answer, obtained);
                 if self.hold.is_some() {
-                    Box::pin(self.settle(&mut reply)).await?;
+                    self.settle(&mut reply).await?;
                 }
                 self.check_readable(&reply)?;
                 return Ok(reply);
