@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{DeadLetters, View};
+use steadfast::dead_letter::{Change, DeadLetters, Safety, View};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, Jitter};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast::testkit::{Fault, ScriptedTransport, TestClock, WaitForm};
 use steadfast::vendor::Adyen;
-use steadfast::{Call, Client, Effect, Obtained, Policy, Reason};
+use steadfast::{Call, Client, ClientBuilder, Effect, Obtained, Policy, Reason};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CARD: &str = "4111111111111111";
@@ -161,6 +161,55 @@ async fn in_the_next_version_of_the_api_it_is_the_same_payment() {
             assert_eq!((sent.count(), sent.requests().len()), (1, 1), "{in_base} {is_lost}");
         }
     }
+}
+
+/// The service moves to another base URL, of another path: what is on record keeps its name.
+#[tokio::test]
+async fn below_another_base_url_it_is_the_same_payment() {
+    for (former, path, base) in [
+        ("https://gateway.example/adyen", "/v71/payments", "https://checkout-test.adyen.com"),
+        ("https://gateway.example/adyen/v71", "/payments", "https://checkout-test.adyen.com/v71"),
+        ("https://checkout-test.adyen.com", "/v71/payments", "https://gateway.example/adyen"),
+    ] {
+        for is_sent_before in [true, false] {
+            let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+            let paid = json!({ "pspReference": "993617894903480A", "resultCode": "Authorised" });
+            let network = ScriptedTransport::new().json(200, paid);
+            let at = |base: &str, former: Option<&str>| {
+                let client = Client::builder(Adyen::new("AQE-secret").base_url(base));
+                let client = client.transport(network.clone()).clock(clock.clone()).store(Arc::clone(&store));
+                former.into_iter().fold(client, ClientBuilder::former_base_url).build().expect("a client")
+            };
+            let call = at(former, None).post(path).key("order-42").json(&payment("Ann"));
+            if is_sent_before {
+                call.send().await.expect("paid");
+            } else {
+                call.enqueue().await.expect("recorded");
+            }
+            store.upkeep().expect("memory has").register("default/adyen/test", None).await.expect("forgets");
+            let moved = at(base, Some(former));
+            moved.recover(10).await.expect("the store works");
+            let again = moved.post(path).key("order-42").json(&payment("Ann")).send().await.expect("paid");
+            assert_eq!((again.obtained(), network.requests().len()), (Obtained::Replayed, 1), "{base}");
+        }
+    }
+}
+
+/// A command knows an operation's rules by its name, which is not the path that was sent.
+#[tokio::test]
+async fn an_operator_redrives_what_is_in_its_window_without_force() {
+    let bench = Bench::new();
+    let client = bench.client();
+    bench.fake.answer_next(AdyenAnswer::StoredError);
+    let error = pay(&client).send().await.expect_err("parked");
+    let key = Key::new(error.key().unwrap()).unwrap();
+    let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
+    let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());
+    let letters = letters.with_client(&client);
+    let shown = letters.show(&id, &View::closed()).await.expect("shown");
+    assert!(matches!(shown.safety, Some(Safety::WindowOpen { .. })), "{:?}", shown.safety);
+    let redriven = letters.redrive(&[id], &Change::by("ada").because("ticket 7")).await.expect("works");
+    assert_eq!((redriven.done, redriven.held_back), (1, 0));
 }
 
 #[tokio::test]

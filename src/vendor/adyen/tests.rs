@@ -5,9 +5,11 @@ use serde_json::json;
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Refusal};
+use crate::operation::{Key, OperationId, Scope};
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::SpeaksFor;
 use crate::vendor::rig::{self, wire_key};
+use crate::vendor::shown::ShownOperation;
 
 fn adyen() -> Adyen {
     Adyen::new("AQE-secret")
@@ -284,6 +286,21 @@ fn an_operation_is_named_without_the_version_and_with_all_else() {
     ] {
         let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
         assert_eq!(at.operation_path(path), named, "{base} {path}");
+    }
+}
+
+#[test]
+fn an_operation_is_shown_below_a_base_that_ends_in_a_version() {
+    for (base, path) in [
+        ("", "/v71/payments"),
+        ("/v71", "/v71/payments"),
+        ("/gateway-9f3a7c5e1b2d/v71", "/gateway-9f3a7c5e1b2d/v71/payments"),
+    ] {
+        let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
+        let scope = Scope::new("prod", "adyen", "test", &Method::POST, &at.operation_path(path));
+        let id = OperationId::new(scope, Key::new("order-42").expect("a key"));
+        let shown = ShownOperation { vendor: &at, id: &id }.to_string();
+        assert_eq!(shown, "prod/adyen/test/POST /payments key order-42", "{base}");
     }
 }
 
