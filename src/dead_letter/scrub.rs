@@ -14,6 +14,7 @@ use crate::error::{Error, Input};
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
 use crate::operation::secret::SECRET_HEADERS;
+use crate::store::StoreErrorKind;
 
 impl DeadLetters {
     /// Removes headers that carry secrets from the stored requests of all operations, in every phase, and nothing
@@ -51,14 +52,15 @@ impl DeadLetters {
     pub async fn scrub(&self, headers: &[&str], how: &Change) -> Result<Outcome, DeadLetterError> {
         let headers = self.secret_names(headers)?;
         let mut scrubbed = Outcome { headers, ..how.outcome(Of::Scrub) };
-        let (begun, known) = (self.now(), self.count().await);
+        let (begun, known) = (self.now(), self.count().await?);
         let (mut after, mut walked) = (None, 0);
         loop {
             let page = self.page(&Filter::default(), after.as_deref(), BATCH_ROWS).await?;
             walked += page.rows.len() as u64;
             // A service may claim faster than this reads. Hosts' clocks differ and rows are purged, so the count and the
             // times decide together.
-            let is_past_known = walked > known && page.rows.iter().all(|row| row.claimed_at > begun);
+            let is_past_known = known.is_some_and(|known| walked > known)
+                && page.rows.iter().all(|row| row.claimed_at > begun);
             let mut found: Vec<OperationId> = Vec::new();
             for summary in page.rows {
                 let record = self.get(&summary.id).await?;
@@ -77,9 +79,14 @@ impl DeadLetters {
         }
     }
 
-    /// How many operations are on record. A store that is too large to be counted in its time is read to its end.
-    async fn count(&self) -> u64 {
-        self.store.tally().await.map_or(u64::MAX, |tally| tally.iter().map(|row| row.count).sum())
+    /// How many operations are on record, unless the store is too large to be counted in its time. It is then read to
+    /// its end: what is missed would be worse than what is read in vain.
+    async fn count(&self) -> Result<Option<u64>, DeadLetterError> {
+        match self.store.tally().await {
+            Ok(tally) => Ok(Some(tally.iter().map(|row| row.count).sum())),
+            Err(error) if error.kind() == StoreErrorKind::TimedOut => Ok(None),
+            Err(error) => Err(DeadLetterError::Store { doing: "count the operations", source: error }),
+        }
     }
 
     /// At once, so that a store which commits in groups writes them together.

@@ -190,18 +190,11 @@ impl Vendor for Adyen {
     }
 
     /// Without the version: a payment is the same one in the next version, and must not be made again there. The base
-    /// URL has no say in it, so that what was named below a former one keeps its name. No other part of a path of
-    /// Adyen's reads as a version.
+    /// URL has no say in it. What was named below a former one keeps its name, also where the version moves from the base
+    /// to the call. No other part of a path of Adyen's reads as a version.
     fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        let mut end = 0;
-        for segment in path.split_inclusive('/') {
-            let start = end;
-            end += segment.len();
-            if segment.strip_suffix('/').is_some_and(is_version) {
-                return Cow::Owned([&path[..start], &path[end..]].concat());
-            }
-        }
-        Cow::Borrowed(path)
+        let is_version = |segment: &&str| segment.strip_suffix('/').is_some_and(is_version);
+        Cow::Owned(path.split_inclusive('/').filter(|segment| !is_version(segment)).collect())
     }
 
     /// The environment, and after a colon the configured company account. Adyen's keys are unique in that.

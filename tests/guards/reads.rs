@@ -35,9 +35,9 @@ pub fn a_secret_goes_to_no_other_host() -> bool {
     let _ = wait(client(&elsewhere).get("/v1/charges").redirects(1).send());
 
     let page =
-        json!({ "object": "list", "url": "/v1/charges", "data": [{ "id": "ch_1" }], "has_more": true });
+        json!({ "data": [{ "id": "evt_1" }], "next_page_url": "https://elsewhere.test/v2/core/events" });
     let listed = script().json(200, page.clone()).header("request-id", "req_1").json(200, page);
-    let call = client(&listed).get("https://elsewhere.test/v1/charges");
+    let call = client(&listed).get("/v2/core/events");
     wait(async {
         let mut pages = call.pages();
         while let Ok(Some(_)) = pages.next().await {}

@@ -273,7 +273,7 @@ fn an_operation_is_named_without_the_version_and_with_all_else() {
         ("", "/v71/payments", "/payments"),
         ("", "/v72/payments/993617894903480A/refunds", "/payments/993617894903480A/refunds"),
         ("", "/payments", "/payments"),
-        ("", "/v71/payments/v72/refunds", "/payments/v72/refunds"),
+        ("/v1/adyen", "/v1/adyen/v71/payments", "/adyen/payments"),
         ("", "/v71", "/v71"),
         ("", "/vault/payments", "/vault/payments"),
         ("/v71", "/v71/payments", "/payments"),
@@ -283,6 +283,7 @@ fn an_operation_is_named_without_the_version_and_with_all_else() {
         // Below a former base.
         ("", "/adyen/v71/payments", "/adyen/payments"),
         ("/checkout/v71", "/adyen/v72/payments", "/adyen/payments"),
+        ("", "/adyen/v71/v71/payments", "/adyen/payments"),
     ] {
         let at = adyen().base_url(format!("https://checkout-test.adyen.com{base}"));
         assert_eq!(at.operation_path(path), named, "{base} {path}");
