@@ -358,9 +358,9 @@ impl Verdict {
 pub enum SpeaksFor {
     /// The one that it answers. What became of an earlier one stays as unknown as it was.
     ThisAttempt,
-    /// Every earlier one too. Right only where the vendor documents that it would have answered with an earlier
-    /// attempt's outcome, had there been one. Either it marks the answer as that very outcome, or the attempt was [in
-    /// its replay window](Attempt::in_window).
+    /// Every earlier one too. Right where the vendor marks the answer as the outcome of an earlier attempt. Else it is
+    /// right only [in its replay window](Attempt::in_window), and if the vendor documents that it keeps this no under the
+    /// key. An earlier request may still be on its way: it must find the no, and not be executed.
     EarlierToo,
 }
 

@@ -235,7 +235,7 @@ impl Vendor for Adyen {
 
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
         let route = self.route(attempt.request);
-        rules::classify(attempt, moves_money(route), self.replays(attempt.request))
+        rules::classify(attempt, moves_money(route))
     }
 }
 

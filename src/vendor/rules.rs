@@ -32,7 +32,8 @@ use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::{Attempt, SpeaksFor, Vendor, Verdict, wait};
 
 /// What an outcome means at a vendor without rules of its own: the table above. [`Vendor::is_own`] tells whose answer
-/// it is, and [`Vendor::replay_window`] whether the vendor would have replayed an earlier outcome.
+/// it is. A no speaks for the attempt that it answers: an adapter says more where its vendor keeps failures under the
+/// key, see [`SpeaksFor::EarlierToo`].
 pub fn verdict<V: Vendor + ?Sized>(vendor: &V, attempt: &Attempt<'_>) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
@@ -47,14 +48,7 @@ pub fn verdict<V: Vendor + ?Sized>(vendor: &V, attempt: &Attempt<'_>) -> Verdict
             Verdict::Retry { effect: Effect::Unknown, not_before }
         };
     }
-    let would_replay = attempt.keyed && attempt.in_window && vendor.replay_window(attempt.request).is_some();
-    // A conflict may tell of the earlier attempt: it settles nothing about that.
-    let speaks_for = if would_replay && answer.status != StatusCode::CONFLICT {
-        SpeaksFor::EarlierToo
-    } else {
-        SpeaksFor::ThisAttempt
-    };
-    by_status(attempt, answer.status, is_own.then_some(speaks_for), not_before)
+    by_status(attempt, answer.status, is_own.then_some(SpeaksFor::ThisAttempt), not_before)
 }
 
 /// Whether a vendor that answers in JSON wrote this itself, as far as its form tells. A success is no page for a

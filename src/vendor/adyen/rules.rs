@@ -13,8 +13,8 @@
 //! errors may be a proxy's, and is sent again under the same key. A 425 and a 429 were not executed, also
 //! if a proxy answers them.
 //!
-//! A refusal speaks for earlier attempts too inside the window: had one of them been processed, its answer would have
-//! been returned.
+//! A refusal speaks for no earlier attempt: Adyen does not document which failures it keeps under the key. A request
+//! that is still on its way may be processed although its repeat was refused.
 
 use http::{HeaderName, Method};
 use serde_json::Value;
@@ -25,7 +25,7 @@ use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_an
 use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// What an attempt's outcome means. `moves_money`: its answer has the form of a payment or of a change of one.
-pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool, would_replay: bool) -> Verdict {
+pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
         Err(error) => return no_answer(error),
@@ -56,8 +56,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool, would_replay: b
         let says = problem.is_own().then_some(SpeaksFor::ThisAttempt);
         return by_status(attempt, answer.status, says, not_before);
     }
-    let would_replay = would_replay && attempt.keyed && attempt.in_window;
-    let says = if would_replay { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt };
+    let says = SpeaksFor::ThisAttempt;
     match status {
         _ if is_in_progress => Verdict::Unknown,
         409 | 408 | 500.. => Verdict::Unknown,

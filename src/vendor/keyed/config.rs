@@ -58,7 +58,7 @@ pub struct KeyedConfig {
     /// an unknown outcome is never sent again.
     #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
-    /// Whether the vendor keeps failures under the key too, and not only what succeeded. Then a no to a resend speaks for
+    /// Whether the vendor keeps all failures under the key too, those of validation included. Then a no to a resend speaks for
     /// the attempt before it, whose request finds that no if it is still under way. Else the request may yet be executed,
     /// and the operation stays unknown. Default: not known to.
     #[serde(default)]
