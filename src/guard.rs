@@ -200,6 +200,8 @@ guards! {
     StoredNo,
     /// Stripe's second interface keeps no failure under a key.
     NoFailureKept,
+    /// Of what Stripe's first interface refuses, declines alone are kept under the key.
+    DeclinesAlone,
     /// Adyen's test environment and a live one share no operation.
     LiveApart,
     /// Only on the routes that Adyen documents is a key sent again.

@@ -101,6 +101,11 @@ pub fn a_decline_of_the_second_interface_says_nothing_of_the_first_send() -> boo
     !speaks_for_first(&stripe, "/v2/core/accounts", &answer(402, &[OWN], DECLINED))
 }
 
+pub fn what_fails_validation_says_nothing_of_the_first_send() -> bool {
+    let missing = r#"{"error":{"type":"invalid_request_error","code":"resource_missing"}}"#;
+    !speaks_for_first(&stripe(), "/v1/payment_intents", &answer(400, &[OWN], missing))
+}
+
 /// By its prefix or by its host, whichever says so.
 pub fn a_test_payment_is_no_live_one() -> bool {
     let account = |adyen: &Adyen| Vendor::account(adyen, &HeaderMap::new()).into_owned();

@@ -105,6 +105,7 @@ pub const PROOFS: &[Proof] = proofs! {
     OnlyInWindow: adapters::a_decline_after_the_window_says_nothing_of_the_first_send,
     StoredNo: adapters::a_no_that_is_kept_nowhere_says_nothing_of_the_first_send,
     NoFailureKept: adapters::a_decline_of_the_second_interface_says_nothing_of_the_first_send,
+    DeclinesAlone: adapters::what_fails_validation_says_nothing_of_the_first_send,
     LiveApart: adapters::a_test_payment_is_no_live_one,
     KnownRoutes: adapters::what_goes_to_a_third_party_is_not_sent_again,
     CardsHidden: adapters::nobody_is_shown_a_security_code,

@@ -440,6 +440,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 // What another call claimed a moment ago, this one may not have seen when it looked.
                 !is_claimed_meanwhile(all, told, life, is_calm(world))
                     && life.evicted.is_none_or(|evicted| evicted > told.at)
+                    && life.forgotten.is_none_or(|forgotten| forgotten > told.at)
             })
         };
         let counts = |send: &&crate::facts::Send| {

@@ -43,8 +43,9 @@ impl Schedule {
         for operation in &mut self.operations {
             operation.kind = recast(operation.kind);
         }
-        let is_by_key = |operation: &Operation| matches!(operation.kind, Kind::V2 | Kind::Preset(_));
-        if self.operations.iter().any(is_by_key) && draw.one_in(2) {
+        let has_key =
+            |operation: &Operation| matches!(operation.kind, Kind::V2 | Kind::Preset(_) | Kind::Created);
+        if self.operations.iter().any(has_key) && draw.one_in(2) {
             // A no of today's beside a request that is still on its way.
             self.weather.troubles = vec![Trouble::Late, Trouble::KeyInUse, Trouble::Late];
             self.weather.percent = 90;

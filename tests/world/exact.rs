@@ -150,6 +150,7 @@ fn life(began: u64) -> KeyLife {
         due: None,
         id: OperationId::new(scope, Key::new("k").expect("a key")),
         evicted: None,
+        forgotten: None,
         on_record: claimed(began, 0),
         stands: Vec::new(),
         holds: Vec::new(),

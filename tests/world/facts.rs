@@ -201,6 +201,8 @@ pub struct KeyLife {
     pub id: OperationId,
     /// When a store in memory that was full forgot what had become of it.
     pub evicted: Option<Instant>,
+    /// When it was found purged, long after its retention: what is told of its key from then on is of the next life.
+    pub forgotten: Option<Instant>,
     pub on_record: OnRecord,
     pub stands: Vec<Stand>,
     pub holds: Vec<Held>,
@@ -364,6 +366,7 @@ impl KeyLife {
             due: None,
             id: record.id.clone(),
             evicted: None,
+            forgotten: None,
             on_record: OnRecord {
                 claimed_at: record.claimed_at,
                 written: began,

@@ -417,6 +417,11 @@ impl Backend {
         match self {
             Backend::Fake(fake, ledger) => {
                 let before = ledger.count();
+                if fault == Some(Fault::KeyInUse)
+                    && let Some(no) = no_of_today(&request, ledger)
+                {
+                    return (Ok(no), Vec::new());
+                }
                 if let Some(fault) = fault {
                     fake.plan().next(fault);
                 }
@@ -456,6 +461,24 @@ impl Backend {
             Backend::ByKey(vendor, _) => vendor.has_mark(),
         }
     }
+}
+
+/// What does not pass validation now and may pass later, such as a charge of a customer who is not there yet: it is kept
+/// under no key. For every other key; the others are told that their key is in use.
+fn no_of_today(request: &Request, ledger: &Ledger) -> Option<Answer> {
+    let key = request.headers.get("idempotency-key")?.to_str().ok()?;
+    if key.bytes().next_back()? % 2 == 1 || !ledger.effects_for(key).is_empty() {
+        return None;
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert("request-id", HeaderValue::from_static("req_today"));
+    let stripe =
+        json!({ "type": "invalid_request_error", "code": "resource_missing", "message": "No such customer" });
+    let body = json!({
+        "error": stripe, "status": 422, "errorCode": "14_030", "errorType": "validation", "message": "Not yet",
+    });
+    let status = if request.url.path().starts_with("/v1/") { 400 } else { 422 };
+    Some(Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body.to_string()))
 }
 
 /// A fake without a slow fault answers at the first poll.

@@ -498,6 +498,13 @@ impl World {
     async fn use_keys_again(self: &Arc<World>, operator: &Arc<Life>) {
         let (clients, incarnation) = self.clients(operator);
         self.purge().await;
+        let on_record: BTreeSet<OperationId> =
+            self.records().await.into_iter().map(|record| record.id).collect();
+        let now = self.clock.now();
+        self.facts.with(|all| {
+            let last = all.lives.values_mut().filter_map(|lives| lives.last_mut());
+            last.filter(|life| !on_record.contains(&life.id)).for_each(|life| life.forgotten = Some(now));
+        });
         self.rough.store(true, Ordering::Relaxed);
         for (number, operation) in self.schedule.operations.iter().enumerate() {
             let client = client_of(&clients, operation.kind.vendor());

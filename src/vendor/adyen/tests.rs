@@ -89,14 +89,14 @@ fn every_fixture_gets_its_verdict() {
 }
 
 #[test]
-fn a_refusal_speaks_for_earlier_attempts_inside_the_window_and_a_conflict_for_none() {
+fn a_refusal_speaks_for_no_earlier_attempt_also_inside_the_window() {
     let request = stamped("/v71/payments");
     let of = |name: &str, open: bool| {
         let answer = rig::fixture("adyen", name);
         let attempt = Attempt::new(&request, true, Ok(&answer), Timestamp::default());
         adyen().classify(&attempt.after(Effect::Unknown).in_window(open))
     };
-    assert_eq!(of("amount_missing", true), no(Refusal::Rejected, SpeaksFor::EarlierToo));
+    assert_eq!(of("amount_missing", true), no(Refusal::Rejected, SpeaksFor::ThisAttempt));
     assert_eq!(of("amount_missing", false), no(Refusal::Rejected, SpeaksFor::ThisAttempt));
     assert_eq!(of("unauthorized", true), no(Refusal::Unauthorized, SpeaksFor::ThisAttempt));
     assert_eq!(of("already_processed", true), Verdict::Unknown);

@@ -87,7 +87,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     let in_window = are_kept && (attempt.in_window || Guard::OnlyInWindow.is_out());
     // A decline is kept under the key: an earlier request that is still on its way will find it. What did not pass
     // validation is kept nowhere, and may pass when that request comes.
-    let is_kept = in_window && status == 402;
+    let is_kept = in_window && (status == 402 || Guard::DeclinesAlone.is_out());
     let every_attempt = if is_kept { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {
         // Another request holds our key, or the server failed: no more sending, but it may have happened.
