@@ -179,7 +179,7 @@ async fn an_answer_of_100_mb_is_cut_at_the_limit_and_settled_with_its_status_and
 async fn is_streamed(framing: Framing) {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Arc::new(Sqlite::open(directory.path().join("calls.db")).expect("opens"));
-    let (address, _taken) = serve("200 OK", framing).await;
+    let (address, mut taken) = serve("200 OK", framing).await;
     let client = client(&store, address);
     let live = LIVE.load(Ordering::Relaxed);
     PEAK.store(live, Ordering::Relaxed);
@@ -187,5 +187,7 @@ async fn is_streamed(framing: Framing) {
     while report.chunk().await.expect("a chunk").is_some() {}
     let held = PEAK.load(Ordering::Relaxed) - live;
     assert_eq!(report.received(), ANSWER_BYTES as u64);
+    // The server has told, and panics in no later measurement.
+    assert_eq!(taken.recv().await, Some(ANSWER_BYTES));
     assert!(held < LIVE_BYTES_MAX / 2, "{framing:?}: {held} bytes were held");
 }
