@@ -126,8 +126,8 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     ///
     /// The same key on another path is another operation, and a second effect. So an adapter leaves out what may change while
     /// the effect stays the same, such as the version of an API where the vendor's versions do the same. It leaves out
-    /// nothing that tells two effects apart, such as the version where each has routes of its own. What is sent goes to
-    /// the whole path, and what is sent again to that of the first send.
+    /// nothing that tells two effects apart, such as the version where each has routes of its own. A request goes to its
+    /// whole path, and a resend to the path on record.
     ///
     /// It must never change: wire keys are derived from it.
     fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {

@@ -66,7 +66,7 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let named = self.name_on_record(request, work, key, deadline).await?;
-        // Shared with the record, which no copy is made for, and the caller's again once the call has ended.
+        // The record shares the request, so that none is copied. The caller has it back once the call has ended.
         let shared = Arc::new(mem::replace(request, Request::empty()));
         let ended = self.carry_out(&named, &shared, work, (started, deadline)).await;
         *request = Arc::unwrap_or_clone(shared);

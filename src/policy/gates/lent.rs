@@ -27,8 +27,8 @@ pub(crate) struct Lent {
 }
 
 impl Admission<'_> {
-    /// Notes what this admission holds, at `now`, when the answer's head has come. After `idle`
-    /// a body counts as not read.
+    /// Notes what this admission holds, at `now`, when the answer's head has come. A body that is left for `idle` counts
+    /// as not read.
     pub(crate) fn lend(self, now: Instant, idle: Duration) -> Lent {
         let latency = now.since(self.admitted_at);
         let counted = self.permit.and_then(|permit| permit.lend(latency, now));

@@ -58,9 +58,10 @@ pub struct KeyedConfig {
     /// an unknown outcome is never sent again.
     #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
-    /// Whether the vendor keeps all failures under the key too, those of validation included. Then a no to a resend speaks for
-    /// the attempt before it, whose request finds that no if it is still under way. Else the request may yet be executed,
-    /// and the operation stays unknown. Default: not known to.
+    /// Whether the vendor keeps every failure under the key, those of validation included. Default: not known to.
+    ///
+    /// Then a no to a resend speaks for the attempt before it: a request that is still under way finds that no. Else that
+    /// request may yet be executed, and the operation stays unknown.
     #[serde(default)]
     pub stores_failures: bool,
     /// Marks an answer that comes from the vendor's record. Default: no answer is known to.

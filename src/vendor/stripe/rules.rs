@@ -5,10 +5,10 @@
 //! executed the request, and proves nothing.
 //!
 //! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
-//! (docs.stripe.com/api/idempotent_requests). So a refusal that is marked as a replay is the first attempt's, and one
-//! that is not marked, within the window, says that there is no earlier outcome. Three say nothing of an earlier
-//! attempt: refused credentials, a conflict, and `idempotency_error`, which is also what an account's upgrade to
-//! another version between two attempts may come to.
+//! (docs.stripe.com/api/idempotent_requests). So a refusal that is marked as a replay is the first attempt's. A decline
+//! (402) that is not marked, within the window, says that there is no earlier outcome. Any other refusal says nothing of
+//! an earlier attempt: what fails validation is kept under no key. Nor do refused credentials, a conflict, and
+//! `idempotency_error`, which an account's upgrade to another version between two attempts may come to.
 //!
 //! [`retried_at_once`] is the rule of Stripe's own clients, row by row. The verdict differs from it in these
 //! places, each because this engine knows more than one exchange:
