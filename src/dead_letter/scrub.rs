@@ -85,7 +85,7 @@ impl DeadLetters {
         match self.store.tally().await {
             Ok(tally) => Ok(Some(tally.iter().map(|row| row.count).sum())),
             Err(error) if error.kind() == StoreErrorKind::TimedOut => Ok(None),
-            Err(error) => Err(DeadLetterError::Store { doing: "count the operations", source: error }),
+            Err(error) => Err(DeadLetterError::store("count the operations")(error)),
         }
     }
 

@@ -190,14 +190,10 @@ const NOTED_FOR: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
-    use http::Method;
-    use url::Url;
-
     use super::*;
     use crate::operation::record::Claim;
-    use crate::operation::{Fingerprint, Key, RedactedFields, Scope};
-    use crate::policy::OnUnknown;
-    use crate::request::Request;
+    use crate::operation::{Key, Scope};
+    use crate::store::contract::claim_at;
 
     const ATTEMPT: Duration = Duration::from_secs(30);
     const SETTLE: Duration = Duration::from_secs(60);
@@ -212,23 +208,10 @@ mod tests {
 
     /// Taken at 10,000 s by the taker's wall clock.
     fn taken(key: &str, unknown_since_s: u64) -> Record {
-        let url = Url::parse("https://v.test/x").expect("a url");
-        let mut record = Record::first(Claim {
-            id: OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key")),
-            fingerprint: Fingerprint::from_bytes([1; 32]),
-            wire_key: "wire".to_owned(),
-            request: Request::new(Method::POST, url).into(),
-            now: wall(10_000),
-            lease: ATTEMPT,
-            due: None,
-            keep: ATTEMPT,
-            on_unknown: OnUnknown::Park,
-            attempt_max: ATTEMPT,
-            vendor_clock_ms: None,
-            redact: RedactedFields::NONE,
-            predecessor: None,
-            sequence: None,
-        });
+        let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key"));
+        let claim = claim_at(&id, wall(10_000));
+        let mut record =
+            Record::first(Claim { lease: ATTEMPT, keep: ATTEMPT, attempt_max: ATTEMPT, ..claim });
         record.unknown_since = Some(wall(unknown_since_s));
         record
     }

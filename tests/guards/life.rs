@@ -8,14 +8,15 @@ use steadfast::operation::record::{
     Act, Action, Claim, Claimed, Forbidden, Notes, Record, Resolution, State, Takeover, Transition, Unheld,
     claim, supersede,
 };
-use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::testkit::internals::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
 use steadfast::transport::{Answer, Request};
-use steadfast::{Effect, OnUnknown, Reason, Refusal};
+use steadfast::{Effect, Reason, Refusal};
 use url::Url;
 
-pub const LEASE: Duration = Duration::from_secs(60);
-pub const ATTEMPT: Duration = Duration::from_secs(30);
+use crate::commands;
+pub use crate::commands::{ATTEMPT, LEASE};
+
 pub const HOUR: u64 = 3_600;
 pub const DAY: u64 = 24 * HOUR;
 /// What a record is kept for.
@@ -29,21 +30,12 @@ pub fn at(seconds: u64) -> Timestamp {
 
 pub fn wanted(key: &str, now: u64) -> Claim {
     let url = Url::parse("https://v.test/x").expect("a url");
+    let id = OperationId::new(scope("v"), Key::new(key).expect("a key"));
     Claim {
-        id: OperationId::new(scope("v"), Key::new(key).expect("a key")),
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: "wire".to_owned(),
-        request: Request::new(Method::POST, url).into(),
-        now: at(now),
-        lease: LEASE,
-        due: None,
         keep: Duration::from_secs(KEEP),
-        on_unknown: OnUnknown::Park,
-        attempt_max: ATTEMPT,
-        vendor_clock_ms: None,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
+        ..commands::claim(&id, Request::new(Method::POST, url), at(now))
     }
 }
 

@@ -12,6 +12,9 @@ mod acme;
 #[allow(dead_code, reason = "the findings use the rest of it")]
 #[path = "../hosts/apart.rs"]
 mod apart;
+#[path = "../hosts/commands.rs"]
+#[allow(dead_code, reason = "the tests of the stores use more of it")]
+mod commands;
 #[path = "../hosts/in_memory.rs"]
 mod in_memory;
 #[path = "../hosts/meanwhile.rs"]

@@ -11,7 +11,6 @@ use crate::answer::Answer;
 use crate::error::{Effect, Reason};
 use crate::operation::record::State;
 use crate::operation::{Fingerprint, Key, Scope};
-use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::contract;
 
@@ -27,35 +26,18 @@ fn id(key: usize) -> OperationId {
 
 fn claim(key: usize, now: Timestamp) -> Claim {
     Claim {
-        id: id(key),
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: String::new(),
         request: Request::new(Method::POST, Url::parse("https://v.test/x").expect("a url")).into(),
-        now,
         lease: Duration::from_millis(100),
-        due: None,
         keep: KEEP,
-        on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),
-        vendor_clock_ms: None,
-        redact: crate::operation::RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
+        ..contract::claim_at(&id(key), now)
     }
 }
 
 async fn settle(store: &Memory, key: usize, now: Timestamp, to: State) -> Record {
-    let transition = Transition {
-        fence: 1,
-        now,
-        attempts: 1,
-        effect: Effect::Unknown,
-        unknown_since: None,
-        look_ups: 0,
-        resends_left: 0,
-        to,
-        reports: Vec::new(),
-    };
+    let transition = Transition { effect: Effect::Unknown, ..contract::transition_at(1, now, to) };
     let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
     store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }

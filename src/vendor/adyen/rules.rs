@@ -56,13 +56,13 @@ pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool) -> Verdict {
         let says = problem.is_own().then_some(SpeaksFor::ThisAttempt);
         return by_status(attempt, answer.status, says, not_before);
     }
-    let says = SpeaksFor::ThisAttempt;
+    let says = Some(SpeaksFor::ThisAttempt);
     match status {
         _ if is_in_progress => Verdict::Unknown,
         409 | 408 | 500.. => Verdict::Unknown,
-        401 | 403 => refused(attempt, Refusal::Unauthorized, Some(says), not_before),
+        401 | 403 => refused(attempt, Refusal::Unauthorized, says, not_before),
         _ if problem.text("errorType") == Some("internal") => Verdict::Unknown,
-        _ => refused(attempt, Refusal::Rejected, Some(says), not_before),
+        _ => refused(attempt, Refusal::Rejected, says, not_before),
     }
 }
 
