@@ -62,6 +62,9 @@ async fn tell(database: &Database) -> Result<Report, Problem> {
     say("\na caller posts order 1, and again");
     caller.post(1, 1).await?;
     caller.post(1, 1).await?;
+    // It is this order's answer that is lost: the dispatcher takes orders side by side.
+    let is_lost = timeout(WAIT_MAX, lost_an_answer(&fake)).await;
+    is_lost.map_err(|_| "the charge of order 1 was not sent")?;
     say("order 2 is for more than there is: rolled back, after its charge was enqueued");
     caller.post(2, 5).await?;
     say("order 3, and its connection to the database is cut before the commit");
@@ -119,6 +122,13 @@ async fn cut_before_the_commit(
     post.await??;
     holder.rollback().await?;
     Ok(())
+}
+
+/// Waits until the fault of the story has met a request.
+async fn lost_an_answer(fake: &StripeFake) {
+    while fake.plan().pending() > 0 {
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Waits until nothing is in the outbox, and every operation has ended.
