@@ -196,6 +196,8 @@ guards! {
     ReplayMark,
     /// A no speaks for earlier attempts only within the window.
     OnlyInWindow,
+    /// So does a no that is marked as a replay: after the window, the key may have had a life in between.
+    MarkInWindow,
     /// A no speaks for earlier attempts only where the vendor keeps it under the key.
     StoredNo,
     /// Stripe's second interface keeps no failure under a key.

@@ -358,9 +358,9 @@ impl Verdict {
 pub enum SpeaksFor {
     /// The one that it answers. What became of an earlier one stays as unknown as it was.
     ThisAttempt,
-    /// Every earlier one too. Right where the vendor marks the answer as the outcome of an earlier attempt. Else it is
-    /// right only [in its replay window](Attempt::in_window), and if the vendor documents that it keeps this no under the
-    /// key. An earlier request may still be on its way: it must find the no, and not be executed.
+    /// Every earlier one too. Right only [in the vendor's replay window](Attempt::in_window), and only where the vendor
+    /// marks the answer as a replay, or documents that it keeps this no under the key. An earlier request may still be on
+    /// its way: it must find the no, and not be executed.
     EarlierToo,
 }
 

@@ -10,7 +10,7 @@ use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
-use crate::error::Effect;
+use crate::error::{Effect, Refusal};
 use crate::guard::Guard;
 use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
 use crate::policy::{Backoff, OnUnknown, Timeouts};
@@ -106,6 +106,8 @@ impl Phase {
 #[derive(Default)]
 pub(super) struct Last {
     pub(super) answer: Option<Answer>,
+    /// It was a definite no, to the last attempt alone.
+    pub(super) refusal: Option<Refusal>,
     pub(super) failure: Option<SendError>,
     /// Why it was no step of the ladder, if it was none.
     pub(super) outage: Option<Outage>,

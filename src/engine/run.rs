@@ -221,23 +221,18 @@ impl<'a> Run<'a> {
     /// A definite no to the last attempt alone: an earlier one may have taken effect all the same.
     ///
     /// While the vendor replays, the next attempt may be answered with the earlier one's outcome. Not so where the key
-    /// belongs to another request: that will not change. Else a lookup decides, and where it proves that the earlier
-    /// attempts had no effect, the no is the outcome after all.
+    /// belongs to another request: that will not change. Else, and once the ladder is spent, a lookup decides.
     async fn refused_but_unknown(
         &mut self,
         refusal: Refusal,
         answer: Answer,
     ) -> Result<Option<Reply>, Error> {
-        self.last = Last { answer: Some(answer.clone()), ..Last::default() };
+        self.last = Last { answer: Some(answer), refusal: Some(refusal), ..Last::default() };
         let is_replayed = matches!(self.ruling(), Ruling::Send(Why::WindowOpen { .. }));
         if is_replayed && refusal != Refusal::KeyReused {
             return self.wait_for_next_rung(None).await;
         }
-        match self.look_up().await? {
-            Looked::Found(found) => self.succeed(found, Obtained::Reconciled).await.map(Some),
-            Looked::Absent => Err(self.refused(refusal, answer).await),
-            Looked::CannotTell => Err(self.dead_letter(Reason::Unknown).await),
-        }
+        self.look_up_or_dead_letter(Reason::Unknown).await.map(Some)
     }
 
     /// Whether a duplicate may be what an earlier send of this operation made.
@@ -276,13 +271,17 @@ impl<'a> Run<'a> {
         self.look_up_or_dead_letter(Reason::Exhausted).await
     }
 
-    /// No further send can help or is allowed: only the lookup can decide.
+    /// No further send can help or is allowed: only the lookup can decide. Where it proves that no attempt had an effect,
+    /// a definite no to the last one is the outcome after all.
     async fn look_up_or_dead_letter(&mut self, reason: Reason) -> Result<Reply, Error> {
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent => {
                 self.phase = Phase::ProvenAbsent;
-                Err(self.dead_letter(Reason::Exhausted).await)
+                let Some((refusal, answer)) = self.last.refusal.zip(self.last.answer.clone()) else {
+                    return Err(self.dead_letter(Reason::Exhausted).await);
+                };
+                Err(self.refused(refusal, answer).await)
             }
             Looked::CannotTell => Err(self.dead_letter(reason).await),
         }

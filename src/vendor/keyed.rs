@@ -22,7 +22,7 @@ use crate::error::{Effect, Error, Refusal};
 use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused};
+use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for};
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict};
 
 mod config;
@@ -105,7 +105,11 @@ impl Keyed {
             && attempt.in_window
             && self.replays(attempt.request)
             && answer.status.as_u16() != 409;
-        Some(if is_proof && (replayed || in_window) { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt })
+        Some(match (is_proof, in_window) {
+            (true, true) => SpeaksFor::EarlierToo,
+            (true, false) if replayed => replay_speaks_for(attempt),
+            _ => SpeaksFor::ThisAttempt,
+        })
     }
 }
 

@@ -93,6 +93,18 @@ pub fn refused(
     }
 }
 
+/// What a refusal speaks for that the vendor marks as a replay.
+///
+/// Within the [window](Attempt::in_window), all attempts have had one outcome, and this is it. After it, the vendor may
+/// have forgotten an earlier attempt, executed a later one, and kept that one's no.
+pub fn replay_speaks_for(attempt: &Attempt<'_>) -> SpeaksFor {
+    if attempt.in_window || Guard::MarkInWindow.is_out() {
+        SpeaksFor::EarlierToo
+    } else {
+        SpeaksFor::ThisAttempt
+    }
+}
+
 /// The verdict that HTTP's status gives, for the answers that a vendor's own rules leave open.
 ///
 /// `says` and `not_before` are as in [`refused`].

@@ -181,6 +181,25 @@ async fn a_refusal_by_a_vendor_that_replays_speaks_for_every_send() {
     assert_eq!(error.effect(), Effect::None);
 }
 
+/// Each repeat may be answered with the first one's outcome. Once none is left, the lookup decides.
+#[tokio::test]
+async fn a_no_to_the_last_rung_is_the_outcome_once_a_look_up_misses() {
+    for (found, is_refused) in [(serde_json::json!([]), true), (serde_json::json!([{ "id": "ch_1" }]), false)]
+    {
+        let mut vendor = Acme::replaying(secs(60));
+        vendor.look_up = true;
+        let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).status(401).json(200, found);
+        let rig = Rig::with(vendor, transport, one_retry());
+        let told = rig.charge().send().await;
+        assert_eq!((rig.charges_sent(), rig.look_ups_sent()), (2, 1));
+        let Err(error) = told else {
+            assert!(!is_refused, "it is found");
+            continue;
+        };
+        assert_eq!((error.is_refused(), error.effect()), (is_refused, Effect::None), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn refused_credentials_do_not_speak_for_an_earlier_send() {
     let rig =

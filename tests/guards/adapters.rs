@@ -78,6 +78,14 @@ pub fn a_decline_after_the_window_says_nothing_of_the_first_send() -> bool {
     }
 }
 
+/// After the window the key may have been forgotten, and the mark be of a send between.
+pub fn a_marked_no_after_the_window_says_nothing_of_the_first_send() -> bool {
+    match resent(&answer(402, &[OWN, ("idempotent-replayed", "true")], DECLINED), false) {
+        Verdict::Refused { speaks_for, .. } => speaks_for == SpeaksFor::ThisAttempt,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Whether a no to a resend within the window speaks for the first send.
 fn speaks_for_first(vendor: &dyn Vendor, route: &str, no: &Answer) -> bool {
     let (request, _) = stamped(vendor, route, "application/json", "{}");

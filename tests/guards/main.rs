@@ -39,6 +39,8 @@ mod audit;
 #[allow(dead_code, reason = "the simulation uses the rest of it")]
 #[path = "../hosts/by_key.rs"]
 mod by_key;
+#[path = "../world/card.rs"]
+mod card;
 #[allow(dead_code, reason = "the world's own test counts")]
 #[path = "../world/cast.rs"]
 mod cast;

@@ -9,10 +9,10 @@ use crate::run::{Stopwatch, number, print};
 use crate::world::run;
 
 /// The breach that shows without the guard, and the first seed known to show it. The search begins there.
-const SEEN: [(Guard, Kind, u64); 20] = [
+const SEEN: [(Guard, Kind, u64); 22] = [
     (Guard::Fence, Kind::SettledByEarlierLife, 3898),
     (Guard::LivesApart, Kind::SettledByEarlierLife, 3898),
-    (Guard::LapsedIsUnknown, Kind::SecondEffect, 2),
+    (Guard::LapsedIsUnknown, Kind::SecondEffect, 3),
     (Guard::UnknownIsParked, Kind::SecondEffect, 48),
     (Guard::SettleTime, Kind::SecondEffectAfterBigCommerceLookUp, 72),
     (Guard::SettleOnce, Kind::NeverLookedUp, 2),
@@ -24,10 +24,12 @@ const SEEN: [(Guard, Kind, u64); 20] = [
     (Guard::LiveApart, Kind::StarvedByAnother, 178),
     (Guard::StoredNo, Kind::RefusedThoughApplied, 908),
     (Guard::DeclinesAlone, Kind::RefusedThoughApplied, 871),
-    (Guard::OwnAnswer, Kind::RefusedThoughApplied, 151),
+    (Guard::MarkInWindow, Kind::RefusedThoughApplied, 1440),
+    (Guard::OnlyInWindow, Kind::RefusedThoughApplied, 1849),
+    (Guard::OwnAnswer, Kind::RefusedThoughApplied, 311),
     (Guard::SequenceOrder, Kind::SequenceOutOfOrder, 3),
     (Guard::DeadLetterHoldsSequence, Kind::SequenceOutOfOrder, 7),
-    (Guard::RetryHoldsSequence, Kind::SequenceOutOfOrder, 7),
+    (Guard::RetryHoldsSequence, Kind::SequenceOutOfOrder, 15),
     (Guard::NotBeforeDue, Kind::TakenBeforeItsTime, 3),
     (Guard::TakenInTurn, Kind::StarvedByAnother, 4),
 ];

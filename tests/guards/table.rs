@@ -103,6 +103,7 @@ pub const PROOFS: &[Proof] = proofs! {
     OwnAnswer: adapters::a_proxys_400_is_no_refusal,
     ReplayMark: adapters::a_replayed_500_is_not_sent_again,
     OnlyInWindow: adapters::a_decline_after_the_window_says_nothing_of_the_first_send,
+    MarkInWindow: adapters::a_marked_no_after_the_window_says_nothing_of_the_first_send,
     StoredNo: adapters::a_no_that_is_kept_nowhere_says_nothing_of_the_first_send,
     NoFailureKept: adapters::a_decline_of_the_second_interface_says_nothing_of_the_first_send,
     DeclinesAlone: adapters::what_fails_validation_says_nothing_of_the_first_send,

@@ -1,8 +1,8 @@
 //! Vendors that are known by what they do about keys alone: the presets, and Stripe's second interface.
 //!
 //! Each answers a second request under a key as its own documentation says, see `src/vendor/keyed/presets.rs`, and
-//! carries it out again once it has forgotten the key. Where none says for how long a key is known, it is an hour: short,
-//! so that whoever counts on more is seen.
+//! carries it out again once it has forgotten the key. Where none says for how long a key is known, it is an hour, or what
+//! a schedule draws: short, so that whoever counts on more is seen.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub struct Rules {
     place: Place,
     /// For how long it knows a key, from the first request on.
     keeps: Duration,
+    /// Whether the vendor says so, and what it keeps.
+    is_stated: bool,
     /// Whether it keeps what failed too.
     keeps_failures: bool,
     again: Again,
@@ -55,6 +57,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const PLAIN: Rules = Rules {
     place: Place::Header("idempotency-key"),
     keeps: HOUR,
+    is_stated: false,
     keeps_failures: true,
     again: Again::Same,
     reused: (409, "key_reused"),
@@ -69,6 +72,7 @@ pub const VENDORS: [(&str, Rules); 7] = [
         Rules {
             place: Place::Header("cko-idempotency-key"),
             keeps: HOUR.saturating_mul(24),
+            is_stated: true,
             keeps_failures: false,
             ..PLAIN
         },
@@ -80,6 +84,7 @@ pub const VENDORS: [(&str, Rules); 7] = [
         Rules {
             place: Place::Header("paypal-request-id"),
             keeps: HOUR.saturating_mul(6),
+            is_stated: true,
             reused: (422, "DUPLICATE_REQUEST_ID"),
             ..PLAIN
         },
@@ -89,6 +94,7 @@ pub const VENDORS: [(&str, Rules); 7] = [
         "resend",
         Rules {
             keeps: HOUR.saturating_mul(24),
+            is_stated: true,
             reused: (409, "invalid_idempotent_request"),
             in_use: Some((409, "concurrent_idempotent_requests")),
             ..PLAIN
@@ -103,6 +109,7 @@ pub const VENDORS: [(&str, Rules); 7] = [
 /// Stripe's `/v2`: 30 days, and what failed is carried out again.
 pub const STRIPE_V2: Rules = Rules {
     keeps: HOUR.saturating_mul(24 * 30),
+    is_stated: true,
     keeps_failures: false,
     reused: (400, "idempotency_error"),
     has_mark: true,
@@ -112,6 +119,11 @@ pub const STRIPE_V2: Rules = Rules {
 impl Rules {
     pub fn of(preset: &str) -> Rules {
         VENDORS.into_iter().find(|(name, _)| *name == preset).expect("a preset").1
+    }
+
+    /// The same, with what the vendor does not say about what it keeps, and for how long.
+    pub fn unstated(self, keeps: Duration, keeps_failures: bool) -> Rules {
+        if self.is_stated { self } else { Rules { keeps, keeps_failures, ..self } }
     }
 
     /// The same, with keys that are known for so much longer.

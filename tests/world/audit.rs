@@ -35,6 +35,7 @@ pub enum Kind {
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
+    RefusedOfAWrongClock,
     AbsentAtStripeThoughApplied,
     AbsentAtBigCommerceThoughApplied,
     AbsentAtPostmarkThoughApplied,
@@ -174,7 +175,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
     let effects = all.effects_of(number, life);
     let applied = !effects.is_empty();
     match &record.state {
-        State::Refused { .. } if applied => Some(Kind::RefusedThoughApplied),
+        State::Refused { .. } if applied => Some(refused_though_applied(world, all, (number, life))),
         State::Dead { .. } if applied && record.effect == Effect::None => {
             Some(absent_though_applied(all, number, life))
         }
@@ -224,6 +225,19 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             }
         }
         _ => None,
+    }
+}
+
+/// Whether the no came from a send that its host took for one within the window, see [`is_of_a_wrong_clock`].
+fn refused_though_applied(world: &World, all: &All, (number, life): (usize, usize)) -> Kind {
+    let sends = || all.sends_of(number).filter(|send| send.life == life);
+    let caused = sends().filter(|send| !send.effects.is_empty()).last();
+    let refused = sends().filter(|send| send.answered.is_some()).last();
+    let is_of_clock = |(first, last)| is_of_a_wrong_clock(&world.schedule, first, last);
+    if caused.zip(refused).is_some_and(is_of_clock) {
+        Kind::RefusedOfAWrongClock
+    } else {
+        Kind::RefusedThoughApplied
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::allowed::DAY;
 use crate::by_key::VENDORS;
 use crate::draw::{Draw, ms, secs};
-use crate::plan::{Operation, Schedule, Trouble};
+use crate::plan::{Caller, Operation, Operator, Schedule, Trouble};
+use crate::queue::Queued;
 use crate::vendors::Kind;
 
 impl Schedule {
@@ -18,6 +19,12 @@ impl Schedule {
         windows.max().unwrap_or_default().max(DAY) + secs(3600)
     }
 
+    /// Whether it is measured by how soon it is done, at vendors without troubles.
+    fn is_timed(&self) -> bool {
+        let has_tenants = self.queue.as_ref().is_some_and(|queue| queue.what == Queued::Tenants);
+        self.is_backlog || self.dispatcher || has_tenants
+    }
+
     /// All operations of a kind get the same other kind, so that a sequence stays with one vendor.
     pub fn with_cast(mut self, draw: &Draw) -> Schedule {
         let has = |kind: Kind| self.operations.iter().any(|operation| operation.kind == kind);
@@ -25,7 +32,7 @@ impl Schedule {
         let in_line = self.operations.iter().any(|operation| operation.line.is_some());
         let preset = Kind::Preset(VENDORS[draw.index(VENDORS.len())].0);
         let drawn = draw.below(12);
-        // Whoever dispatches a backlog is measured by what it takes.
+        // What dispatches a backlog is measured by what it takes.
         if self.is_backlog || self.dispatcher {
             return self;
         }
@@ -43,9 +50,13 @@ impl Schedule {
         for operation in &mut self.operations {
             operation.kind = recast(operation.kind);
         }
-        let has_key =
-            |operation: &Operation| matches!(operation.kind, Kind::V2 | Kind::Preset(_) | Kind::Created);
-        if self.operations.iter().any(has_key) && draw.one_in(2) {
+        let has_key = |operation: &Operation| {
+            matches!(
+                operation.kind,
+                Kind::V2 | Kind::Preset(_) | Kind::Created | Kind::Payment | Kind::LivePayment
+            )
+        };
+        if self.operations.iter().any(has_key) && !self.is_timed() && draw.one_in(2) {
             // A no of today's beside a request that is still on its way.
             self.weather.troubles = vec![Trouble::Late, Trouble::KeyInUse, Trouble::Late];
             self.weather.percent = 90;
@@ -53,6 +64,36 @@ impl Schedule {
                 caller.deadline = Some(draw.within(ms(300)..secs(9)));
                 caller.persists = true;
             }
+        }
+        self
+    }
+
+    /// What is asked for is declined today, also long after the keys are forgotten: a person has it sent again then.
+    pub fn with_declines(mut self, draw: &Draw) -> Schedule {
+        use Trouble::{AnswerHangs, AnswerLost, DeclineLost, Declined, Late};
+        if self.is_timed() || !draw.one_in(12) {
+            return self;
+        }
+        let keeps = [Duration::ZERO, secs(20), secs(600), DAY * 60][draw.index(4)];
+        self.extras.keeps = Some((keeps, draw.one_in(2)));
+        self.weather.percent = [60, 90][draw.index(2)];
+        let some = |of: [Trouble; 4]| (0..2 + draw.below(3)).map(|_| of[draw.index(4)]).collect();
+        if draw.one_in(3) {
+            self.weather.troubles = some([AnswerLost, Declined, DeclineLost, Late]);
+        } else {
+            self.weather.troubles = some([AnswerLost, AnswerLost, AnswerHangs, Late]);
+            self.extras.late_troubles = some([Declined, DeclineLost, DeclineLost, AnswerLost]);
+            self.extras.late_rounds = 1 + draw.index(3) as u32;
+            self.operator = [Operator::Forces, Operator::RedrivesNextDay][draw.index(2)];
+        }
+        let preset = self.operations.iter().map(|operation| operation.kind);
+        let preset = preset.clone().find(|kind| matches!(kind, Kind::Preset(_)));
+        let preset = preset.unwrap_or(Kind::Preset(VENDORS[draw.index(VENDORS.len())].0));
+        // Of Stripe's, a route that has no list to look at.
+        let callers = vec![Caller::once(draw.within(secs(0)..secs(20)), None)];
+        for kind in [Kind::Product, preset, Kind::Product, preset] {
+            let (resends, callers) = (draw.one_in(2), callers.clone());
+            self.operations.push(Operation { kind, resends, line: None, callers });
         }
         self
     }

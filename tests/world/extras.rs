@@ -24,6 +24,12 @@ pub struct Extras {
     pub edits: bool,
     /// All is over for longer than a record is kept.
     pub is_outlived: bool,
+    /// For how long a vendor that does not say so knows a key, and whether it keeps what failed. `None`: an hour, and it does.
+    pub keeps: Option<(Duration, bool)>,
+    /// How often an operator acts once the keys are forgotten.
+    pub late_rounds: u32,
+    /// What requests meet then. Empty: what they met before.
+    pub late_troubles: Vec<Trouble>,
 }
 
 /// What the vendors make of lookups, as long as the weather lasts.

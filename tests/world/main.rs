@@ -38,6 +38,7 @@ mod stripe_routes;
 
 mod allowed;
 mod audit;
+mod card;
 mod cast;
 mod desk;
 mod exact;
@@ -72,11 +73,10 @@ const KNOWN: [(Kind, &str, u64); 0] = [];
 
 /// What README says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
 /// others by the fact that causes them: see `allowed`.
-const LIMITS: [(Kind, &str, u64); 1] = [(
-    Kind::SecondEffectOfAWrongClock,
-    "Make up for a clock that is wrong and that nothing on record shows to be",
-    10_252,
-)];
+const LIMITS: [(Kind, &str, u64); 2] =
+    [(Kind::SecondEffectOfAWrongClock, WRONG_CLOCK, 10_252), (Kind::RefusedOfAWrongClock, WRONG_CLOCK, 412)];
+
+const WRONG_CLOCK: &str = "Make up for a clock that is wrong and that nothing on record shows to be";
 
 #[test]
 fn nobody_is_told_what_is_not_so() {

@@ -19,7 +19,7 @@ use crate::extras::Lists;
 use crate::facts::{CALL, Failure, Pause, Send, Slowed, Wait, operation_of};
 use crate::plan::{Page, Trouble, When, ms};
 use crate::process::Life;
-use crate::vendors::{Backend, Name, SECRETS, policy, secret_header, unauthorized};
+use crate::vendors::{Backend, Mishap, Name, SECRETS, policy, secret_header, unauthorized};
 use crate::world::World;
 
 /// One life of a host's way to one vendor.
@@ -235,10 +235,10 @@ impl Way {
             // Nobody who passes a request on answers 429: RFC 6585 has it that it was not carried out.
             Some(Trouble::ProxyAfter(page)) if page.status == 429 => (Ok(self.page(page)), false),
             _ => {
-                let outcome = self.arrives(request, fault(trouble));
+                let outcome = self.arrives(request, trouble);
                 match trouble {
                     Some(Trouble::AnswerHangs) => return never(told).await,
-                    Some(Trouble::AnswerLost) => (reset(), false),
+                    Some(Trouble::AnswerLost | Trouble::DeclineLost) => (reset(), false),
                     Some(Trouble::ProxyAfter(page)) => (Ok(self.page(page)), false),
                     _ => (outcome, true),
                 }
@@ -250,7 +250,7 @@ impl Way {
         let _ = told.send((outcome, own));
     }
 
-    fn arrives(&self, mut request: Request, fault: Option<Fault>) -> Result<Answer, SendError> {
+    fn arrives(&self, mut request: Request, trouble: Option<Trouble>) -> Result<Answer, SendError> {
         if !self.takes_secret(&mut request) {
             self.world.note(|| format!("{}: send {} arrives with an old secret", self.shown, self.send));
             return Ok(unauthorized(self.name));
@@ -258,7 +258,7 @@ impl Way {
         if request.method == Method::GET && operation_of(&request.headers).is_none() {
             self.world.changes_look_up(&mut request);
         }
-        let (outcome, effects) = self.backend.carry_out(request, fault);
+        let (outcome, effects) = self.backend.carry_out(request, mishap(trouble));
         self.world.note(|| {
             let status = outcome.as_ref().map(|answer| answer.status.as_u16()).map_err(ToString::to_string);
             format!("{}: send {} arrives: {status:?}, effects {effects:?}", self.shown, self.send)
@@ -328,13 +328,15 @@ async fn never(told: Told) {
     drop(told);
 }
 
-fn fault(trouble: Option<Trouble>) -> Option<Fault> {
-    match trouble? {
-        Trouble::Stored500 => Some(Fault::Stored500),
-        Trouble::Error500Before => Some(Fault::Error500Before),
-        Trouble::Error500After => Some(Fault::Error500After),
-        Trouble::TooMany(seconds) => Some(Fault::TooManyRequests(WaitForm::Seconds(seconds))),
-        Trouble::KeyInUse => Some(Fault::KeyInUse),
-        _ => None,
-    }
+fn mishap(trouble: Option<Trouble>) -> Option<Mishap> {
+    let fault = match trouble? {
+        Trouble::Stored500 => Fault::Stored500,
+        Trouble::Error500Before => Fault::Error500Before,
+        Trouble::Error500After => Fault::Error500After,
+        Trouble::TooMany(seconds) => Fault::TooManyRequests(WaitForm::Seconds(seconds)),
+        Trouble::KeyInUse => Fault::KeyInUse,
+        Trouble::Declined | Trouble::DeclineLost => return Some(Mishap::Decline),
+        _ => return None,
+    };
+    Some(Mishap::Fault(fault))
 }

@@ -149,6 +149,10 @@ pub enum Trouble {
     Error500After,
     TooMany(u32),
     KeyInUse,
+    /// The vendor declines what it would have done at another time, and keeps that under the key.
+    Declined,
+    /// The same, and the connection is reset.
+    DeclineLost,
 }
 
 /// A page that is not the vendor's.
@@ -219,7 +223,7 @@ impl Schedule {
         schedule.extras.is_outlived = Draw::new(seed, 4).one_in(8);
         schedule.server = ServerPlan::of(&Draw::new(seed, 6), span);
         // A stream in which the seeds that these tests name keep their vendors, most of them.
-        schedule.with_cast(&Draw::new(seed, 26))
+        schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27))
     }
 
     /// A crash leaves dozens of operations at a healthy vendor.

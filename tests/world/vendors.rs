@@ -17,6 +17,7 @@ use steadfast::{Call, Client, OnUnknown, Policy};
 use crate::adyen;
 use crate::allowed::{DAY, WINDOW};
 use crate::by_key::{ByKey, Rules, STRIPE_V2};
+use crate::card::Card;
 use crate::facts::OPERATION;
 use crate::keyed::{BARE, KEYED};
 use crate::network::Network;
@@ -179,7 +180,11 @@ impl Kind {
         let call = match self {
             Kind::Intent | Kind::OtherIntent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
-            Kind::Product => client.post("/v1/quotes").form(&[("description", &amount)]),
+            Kind::Product => client.post("/v1/payment_methods").form(&[
+                ("type", "card"),
+                ("card[token]", "tok_visa"),
+                ("metadata[order]", &amount),
+            ]),
             Kind::Order => client.post("/v2/orders").json(&json!({
                 "status_id": 0, "products": [{"product_id": number, "quantity": 1}]
             })),
@@ -211,6 +216,7 @@ impl Kind {
 /// All vendors, on a clock of their own.
 pub struct Vendors {
     stripe: StripeFake,
+    card: Arc<Card>,
     bigcommerce: BigCommerceFake,
     postmark: PostmarkFake,
     keyed: Arc<Plain>,
@@ -222,10 +228,20 @@ pub struct Vendors {
     clock: Arc<VendorClock>,
 }
 
+/// What comes between a request and its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    Fault(Fault),
+    /// It is declined, if the vendor has such a no.
+    Decline,
+}
+
 /// One vendor, as requests reach it.
 #[derive(Clone, Debug)]
 pub enum Backend {
     Fake(InProcess, Ledger),
+    /// With a card that may be declined at any time.
+    Stripe(InProcess, Ledger, Arc<Card>),
     Plain(Arc<Plain>, Arc<VendorClock>),
     ByKey(Arc<ByKey>, Arc<VendorClock>),
 }
@@ -242,7 +258,11 @@ impl Vendors {
         let bigcommerce = if drops { bigcommerce.drops_refund_reasons() } else { bigcommerce };
         let mut names = schedule.operations.iter().map(|operation| operation.kind.vendor());
         let preset = names.clone().find_map(|name| match name {
-            Name::Preset(name) => Some(Arc::new(ByKey::new(Rules::of(name)))),
+            Name::Preset(name) => {
+                let rules = Rules::of(name);
+                let drawn = |(keeps, keeps_failures)| rules.unstated(keeps, keeps_failures);
+                Some(Arc::new(ByKey::new(schedule.extras.keeps.map_or(rules, drawn))))
+            }
             _ => None,
         });
         let adyen = || AdyenFake::builder().test_clock(clock).clock(own.clone()).in_process();
@@ -251,6 +271,7 @@ impl Vendors {
             adyen: pays.then(|| [adyen(), adyen()]),
             preset,
             v2: Arc::new(ByKey::new(STRIPE_V2)),
+            card: Arc::new(Card::new(own.clone())),
             stripe: StripeFake::builder().test_clock(clock).clock(own.clone()).in_process(),
             bigcommerce: bigcommerce.in_process(),
             postmark: PostmarkFake::builder()
@@ -266,7 +287,9 @@ impl Vendors {
 
     pub fn backend(&self, name: Name) -> Backend {
         match name {
-            Name::Stripe | Name::StripeOther => Backend::Fake(self.stripe.transport(), self.stripe.ledger()),
+            Name::Stripe | Name::StripeOther => {
+                Backend::Stripe(self.stripe.transport(), self.stripe.ledger(), self.card.clone())
+            }
             Name::BigCommerce => Backend::Fake(self.bigcommerce.transport(), self.bigcommerce.ledger()),
             Name::Postmark => Backend::Fake(self.postmark.transport(), self.postmark.ledger()),
             Name::Keyed => Backend::Plain(self.keyed.clone(), self.clock.clone()),
@@ -412,9 +435,21 @@ impl Backend {
     pub fn carry_out(
         &self,
         request: Request,
-        fault: Option<Fault>,
+        mishap: Option<Mishap>,
     ) -> (Result<Answer, SendError>, Vec<String>) {
+        let declines = mishap == Some(Mishap::Decline);
+        let fault = match mishap {
+            Some(Mishap::Fault(fault)) => Some(fault),
+            Some(Mishap::Decline) if matches!(self, Backend::ByKey(..)) => Some(Fault::KeyInUse),
+            Some(Mishap::Decline) | None => None,
+        };
         match self {
+            Backend::Stripe(fake, ledger, card) => {
+                if let Some(no) = card.answer(&request, declines) {
+                    return (Ok(no), Vec::new());
+                }
+                Backend::Fake(fake.clone(), ledger.clone()).carry_out(request, mishap)
+            }
             Backend::Fake(fake, ledger) => {
                 let before = ledger.count();
                 if fault == Some(Fault::KeyInUse)
@@ -456,7 +491,7 @@ impl Backend {
     /// Whether its own failures can be told from a proxy's that has JSON too.
     pub fn has_mark(&self) -> bool {
         match self {
-            Backend::Fake(..) => true,
+            Backend::Fake(..) | Backend::Stripe(..) => true,
             Backend::Plain(..) => false,
             Backend::ByKey(vendor, _) => vendor.has_mark(),
         }

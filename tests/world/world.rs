@@ -432,14 +432,23 @@ impl World {
     }
 
     async fn operate(self: &Arc<World>, operator: &Arc<Life>) {
+        for round in 0..self.schedule.extras.late_rounds.max(1) {
+            self.operate_once(operator, round == 0).await;
+        }
+    }
+
+    async fn operate_once(self: &Arc<World>, operator: &Arc<Life>, is_first: bool) {
         let (clients, _) = self.clients(operator);
+        let is_late = self.schedule.extras.late_rounds > 0;
+        if is_first && (is_late || self.schedule.operator == Operator::RedrivesNextDay) {
+            self.clock.latency(self.schedule.forgotten_after()).await;
+        }
         let forced = Change::by("ann").because("the world wants it").force();
         match self.schedule.operator {
             Operator::Nothing => {}
-            Operator::Redrives => self.redrive(operator, &clients, &Change::by("ann")).await,
-            Operator::RedrivesNextDay => {
-                self.clock.latency(self.schedule.forgotten_after()).await;
+            Operator::Redrives | Operator::RedrivesNextDay => {
                 self.redrive(operator, &clients, &Change::by("ann")).await;
+                self.rough.store(is_late, Ordering::Relaxed);
             }
             Operator::Forces => {
                 self.redrive(operator, &clients, &forced).await;
@@ -600,7 +609,10 @@ impl World {
         if !self.rough.load(Ordering::Relaxed) || self.draw.below(100) >= weather.percent {
             return None;
         }
-        Some(weather.troubles[self.draw.index(weather.troubles.len())])
+        let late = &self.schedule.extras.late_troubles;
+        let is_late = self.clock.now().since(Instant::ORIGIN) > self.schedule.horizon && !late.is_empty();
+        let troubles = if is_late { late } else { &weather.troubles };
+        Some(troubles[self.draw.index(troubles.len())])
     }
 
     /// Whether the vendors are away now.

@@ -246,6 +246,9 @@ fn a_no_speaks_for_an_earlier_attempt_only_where_the_vendor_replays() {
         rejected(EarlierToo),
         "it says so itself"
     );
+    let (request, _) = stamped(&successes_alone, "{}");
+    let over = Attempt::new(&request, true, Ok(&replayed), Timestamp::default()).after(Effect::Unknown);
+    assert_eq!(successes_alone.classify(&over), rejected(ThisAttempt), "of some earlier one");
     let resend = vendor(RESEND);
     let (request, _) = stamped(&resend, "{}");
     let over = Attempt::new(&request, true, Ok(&answer_400), Timestamp::default()).after(Effect::Unknown);

@@ -5,8 +5,9 @@
 //! executed the request, and proves nothing.
 //!
 //! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
-//! (docs.stripe.com/api/idempotent_requests). So a refusal that is marked as a replay is the first attempt's. A decline
-//! (402) that is not marked, within the window, says that there is no earlier outcome. Any other refusal says nothing of
+//! (docs.stripe.com/api/idempotent_requests). So within the window, a refusal that is marked as a replay is the first
+//! attempt's. A decline (402) that is not marked says then that there is no earlier outcome. After the window, and at any
+//! time for any other refusal, the answer says nothing of
 //! an earlier attempt: what fails validation is kept under no key. Nor do refused credentials, a conflict, and
 //! `idempotency_error`, which an account's upgrade to another version between two attempts may come to.
 //!
@@ -29,7 +30,9 @@ use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::guard::Guard;
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted};
+use crate::vendor::rules::{
+    asked, by_status, is_anothers_success, is_page, no_answer, refused, replay_speaks_for, was_deleted,
+};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
 /// What Stripe keeps under a request's key, and answers with from then on.
@@ -68,9 +71,9 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     let is_own = answer.headers.contains_key(&REQUEST_ID) && error.is_one() || Guard::OwnAnswer.is_out();
     if replayed && keeps != Keeps::Successes {
         return match refusal(status, &error) {
-            // The first attempt's own outcome. Stripe stores neither of the other two.
+            // The outcome of the key's first request. Stripe stores neither of the other two.
             refusal @ Refusal::Rejected if is_own && (400..500).contains(&status) => {
-                Verdict::Refused { refusal, speaks_for: SpeaksFor::EarlierToo }
+                Verdict::Refused { refusal, speaks_for: replay_speaks_for(attempt) }
             }
             _ => Verdict::Unknown,
         };

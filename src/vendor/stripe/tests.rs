@@ -207,7 +207,8 @@ fn a_refusal_speaks_for_earlier_attempts_only_where_stripe_would_have_replayed_t
     assert_eq!(judge(&declined, false), no(Refusal::Rejected, ThisAttempt), "its record may be gone");
     let mut replayed = declined.clone();
     replayed.headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
-    assert_eq!(judge(&replayed, false), no(Refusal::Rejected, EarlierToo), "it is the first one's own");
+    assert_eq!(judge(&replayed, true), no(Refusal::Rejected, EarlierToo), "it is the first one's own");
+    assert_eq!(judge(&replayed, false), no(Refusal::Rejected, ThisAttempt), "or a later one's");
     for (status, refusal, error) in [
         (401, Refusal::Unauthorized, json!({})),
         (403, Refusal::Unauthorized, json!({})),
