@@ -137,6 +137,15 @@ fn a_call_allocates_no_more_than_bare_reqwest() {
     assert!(ours <= bare, "{ours} allocations, {bare} on bare reqwest");
 }
 
+/// It holds the state of the whole call, with a key or without, and moves into whatever future awaits it.
+#[test]
+fn the_future_of_a_call_is_at_most_4_kib() {
+    let client = client();
+    let future = client.post(PATH).json(&CHARGE).send();
+    let size = size_of_val(&future);
+    assert!(size <= 4 * 1024, "{size} bytes");
+}
+
 /// A POST with a key, and with the body of the benchmarks.
 fn keyed(client: &Client, key: u32) {
     let post = client.post(PATH).key(format!("order-{key:06}/charge")).json(&CHARGE);
