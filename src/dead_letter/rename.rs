@@ -4,7 +4,6 @@
 //! completes it, because what was adopted is closed under its old name.
 
 use super::change::Of;
-use super::safety::is_below;
 use super::unreached::reaches;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS};
 use crate::error::{Error, Input};
@@ -156,6 +155,6 @@ impl DeadLetters {
     /// go to another.
     fn calls(&self, record: &Record, path: &str) -> bool {
         let mut clients = self.clients.iter().filter(|client| reaches(client, path));
-        clients.any(|client| is_below(&record.request.url, client.engine.vendor.base_url()))
+        clients.any(|client| client.engine.reaches(&record.request.url))
     }
 }

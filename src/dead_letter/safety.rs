@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use url::Url;
-
 use super::DeadLetters;
 use crate::client::Client;
 use crate::clock::Timestamp;
@@ -120,7 +118,7 @@ impl DeadLetters {
     }
 
     /// The client whose vendor this is: the one that would name the request as it is named on record. Else it is the
-    /// only one of that namespace and vendor with this base URL. The account may not be known to it. An adapter may
+    /// only one of that namespace and vendor that calls this address. The account may not be known to it. An adapter may
     /// learn a part of it from a secret, which is not there when only rules are asked for. With two accounts there is
     /// nothing to choose by.
     pub(super) fn rules(&self, record: &Record) -> Option<&Client> {
@@ -138,8 +136,7 @@ impl DeadLetters {
         }
         let on_record = record.id.scope.account()?;
         let mut of_vendor = self.clients.iter().filter(|client| {
-            let base = client.engine.vendor.base_url();
-            scope(client, &on_record) == record.id.scope && is_below(&request.url, base)
+            scope(client, &on_record) == record.id.scope && client.engine.reaches(&request.url)
         });
         of_vendor.next().filter(|_| of_vendor.next().is_none())
     }
@@ -152,9 +149,4 @@ fn look_up(record: &Record, client: &Client) -> LookUp {
         Some(_) if client.policy().look_ups_max > 0 => LookUp::NotAsked,
         _ => LookUp::None,
     }
-}
-
-pub(super) fn is_below(url: &Url, base: &Url) -> bool {
-    let path = base.path().trim_end_matches('/');
-    url.origin() == base.origin() && url.path().strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
 }

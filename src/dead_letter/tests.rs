@@ -191,6 +191,13 @@ async fn without_rules_only_what_needs_none_is_redriven() {
         let elsewhere = client(elsewhere.account("x"), &bench.store, &bench.clock, &network);
         let letters = bench.letters_without_rules().with_client(&elsewhere);
         assert_eq!(held_back(&redrive(&letters, &lost, &Change::by("ada")).await), [Forbidden::NoRules]);
+
+        // The vendor has moved, and the client says from where.
+        let moved = Client::builder(Stripe::new("sk_live_1").base_url("https://stripe.test").account("x"));
+        let moved = moved.former_base_url("https://api.stripe.com").transport(network.clone());
+        let moved = moved.store(bench.store.clone()).clock(bench.clock.clone()).build().expect("a client");
+        let letters = bench.letters_without_rules().with_client(&moved);
+        assert_eq!(redrive(&letters, &lost, &Change::by("ada").dry_run()).await.done, 1);
     })
     .await;
 }

@@ -40,6 +40,15 @@ impl Engine {
         Some(Cow::Owned(present))
     }
 
+    /// Whether a request that was recorded for `url` goes to a place below the present base URL.
+    pub(crate) fn reaches(&self, url: &Url) -> bool {
+        let base = self.vendor.base_url();
+        self.address(url).is_some_and(|url| {
+            let rest = url.path().strip_prefix(without_slash(base));
+            url.origin() == base.origin() && rest.is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
     /// The paths that a call to `path` had below the former base URLs, where they are other paths.
     pub(super) fn former_paths(&self, path: &str) -> impl Iterator<Item = String> {
         let base = without_slash(self.vendor.base_url());
