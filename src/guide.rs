@@ -169,7 +169,7 @@ pub mod vendors_file {}
 /// vendor's own answers, and a lookup.
 ///
 /// Then run the conformance suite of [`testkit`] on it, in a test. It puts the adapter through every status, failure,
-/// wait and broken answer, and names each rule that is broken.
+/// replay, wait and broken answer, and names each rule that is broken.
 ///
 #[cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit::conformance")]
 #[cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]

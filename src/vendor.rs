@@ -62,7 +62,7 @@
 //! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Where the vendor's own
 //! failures have a mark, tell it in [`Vendor::is_own`]. Where requests carry what no reader should be shown, such as a
 //! card's number, name the fields in [`Vendor::redacted`]. The suite `testkit::conformance` puts the adapter through
-//! every status, failure and wait, and names the rule that it breaks.
+//! every status, failure, replay and wait, and names the rule that it breaks.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -237,7 +237,8 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// A lookup that failed, or answered with anything but what a working lookup answers, is
     /// [`Finding::Unanswered`]: never [`Finding::Absent`]. A list that was filtered by the key and shows another's
     /// object was not filtered: its being without ours is no proof. What is [older](Subject::is_older) than the
-    /// operation is not its effect.
+    /// operation is not its effect. An answer that was [cut](Answer::cut) never comes here: to the engine, that lookup
+    /// failed.
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         let _ = (subject, asked, answer);
         Finding::CannotTell

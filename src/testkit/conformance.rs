@@ -1,7 +1,7 @@
 //! The suite that every adapter passes: run it on an adapter of your own.
 //!
-//! [`vendor`] puts an adapter through every status, failure, wait and broken answer that HTTP has, and through lookups
-//! that fail, break off or find the wrong thing. It sends nothing. What it finds is a list of [`Breach`]es, each with
+//! [`vendor`] puts an adapter through every status, failure, wait and broken answer that HTTP has, through replays, and
+//! through lookups that fail, break off or find the wrong thing. It sends nothing. What it finds is a list of [`Breach`]es, each with
 //! the rule that is broken. An empty list is the pass:
 //!
 //! ```
@@ -26,7 +26,8 @@
 //! ```
 //!
 //! The suite knows what HTTP says and not what the vendor does. Tell it what the vendor's own answers look like, as
-//! above. Without them it cannot see that a no of the vendor's is final, or that a lookup finds what it should.
+//! above. Without them it cannot see that a no of the vendor's is final, that a [replay](Conformance::replayed) is told
+//! as one, or that a lookup finds what it should.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,6 +45,7 @@ use crate::vendor::Vendor;
 mod cases;
 mod lists;
 mod look_ups;
+mod replays;
 mod secrets;
 mod stamps;
 mod verdicts;
@@ -59,6 +61,7 @@ pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
         call: Request::new(Method::POST, vendor.base_url().clone()),
         success,
         failure: None,
+        replayed: Vec::new(),
         found: None,
         list: None,
     };
@@ -77,6 +80,7 @@ pub struct Conformance<'a> {
     call: Request,
     success: Answer,
     failure: Option<Answer>,
+    replayed: Vec<Answer>,
     found: Option<Box<Find<'a>>>,
     list: Option<lists::List>,
 }
@@ -121,6 +125,7 @@ impl<'a> Conformance<'a> {
         self.secrets(&mut book);
         self.stamps(&mut book);
         self.verdicts(&mut book);
+        self.replays(&mut book);
         self.look_ups(&mut book);
         self.lists(&mut book);
         let breach = |(rule, (case, more)): (&'static str, (String, usize))| {

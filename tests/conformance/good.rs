@@ -1,11 +1,16 @@
 //! What passes.
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use std::cell::Cell;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use steadfast::clock::Timestamp;
-use steadfast::testkit::conformance::{self, Breach, rfc3339};
-use steadfast::transport::Answer;
-use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+use steadfast::testkit::conformance::{self, Breach, Conformance, rfc3339};
+use steadfast::transport::{Answer, Request};
+use steadfast::vendor::{
+    Adyen, Attempt, BigCommerce, Keyed, KeyedConfig, Postmark, SpeaksFor, Stripe, Vendor, Verdict,
+};
+use steadfast::{Effect, Refusal};
 
 use crate::custom_vendor::{Parcels, listed};
 
@@ -24,6 +29,18 @@ fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -
 fn passes(breaches: &[Breach]) {
     let told: Vec<String> = breaches.iter().map(ToString::to_string).collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+/// It passes, and has a lookup.
+#[track_caller]
+fn passes_and_is_found(run: Conformance<'_>, found: impl Fn(&str, Timestamp) -> Answer) {
+    let has_look_up = Cell::new(false);
+    let found = |key: &str, at: Timestamp| {
+        has_look_up.set(true);
+        found(key, at)
+    };
+    passes(&run.found(found).breaches());
+    assert!(has_look_up.get(), "it has no lookup");
 }
 
 #[test]
@@ -48,20 +65,47 @@ fn stripe_passes() {
         let charge = json!({"id": "ch_1", "created": seconds(at), "metadata": {"steadfast_key": key}});
         answer(200, &[], &json!({"object": "list", "data": [charge], "has_more": false}))
     };
-    for route in ["/v1/charges", "/v1/payment_intents", "/v1/refunds", "/v1/customers"] {
+    let replayed = [("request-id", "req_2"), ("idempotent-replayed", "true")];
+    let replayed = answer(200, &replayed, &json!({"object": "charge", "id": "ch_1"}));
+    for route in STRIPE_LOOKED_UP {
         let run = conformance::vendor(&stripe).call(route, FORM, "amount=1000&currency=usd");
-        passes(&run.success(created.clone()).failure(declined.clone()).found(listed).breaches());
+        let run = run.success(created.clone()).failure(declined.clone()).replayed(replayed.clone());
+        passes_and_is_found(run, listed);
     }
-    // Routes without a lookup, and the second version of the API.
-    for (route, kind, body) in [
-        ("/v1/charges/ch_1/capture", FORM, "amount=1000"),
-        ("/v1/quotes", FORM, ""),
-        ("/v2/core/events", JSON, r#"{"amount":10.00}"#),
-    ] {
-        let run = conformance::vendor(&stripe).call(route, kind, body);
-        passes(&run.success(created.clone()).failure(declined.clone()).breaches());
+    // Routes without a lookup.
+    for (route, body) in [("/v1/charges/ch_1/capture", "amount=1000"), ("/v1/quotes", "")] {
+        let run = conformance::vendor(&stripe).call(route, FORM, body);
+        let run = run.success(created.clone()).failure(declined.clone()).replayed(replayed.clone());
+        passes(&run.breaches());
     }
+    // The second version of the API: it keeps no failure.
+    let run = conformance::vendor(&stripe).call("/v2/core/events", JSON, r#"{"amount":10.00}"#);
+    passes(&run.success(created).failure(declined).breaches());
 }
+
+/// Those that `Stripe::look_up_by_metadata` names as its default.
+const STRIPE_LOOKED_UP: [&str; 20] = [
+    "/v1/payment_intents",
+    "/v1/charges",
+    "/v1/refunds",
+    "/v1/customers",
+    "/v1/invoices",
+    "/v1/subscriptions",
+    "/v1/products",
+    "/v1/prices",
+    "/v1/payouts",
+    "/v1/transfers",
+    "/v1/topups",
+    "/v1/setup_intents",
+    "/v1/coupons",
+    "/v1/promotion_codes",
+    "/v1/invoiceitems",
+    "/v1/plans",
+    "/v1/tax_rates",
+    "/v1/shipping_rates",
+    "/v1/subscription_schedules",
+    "/v1/accounts",
+];
 
 #[test]
 fn postmark_passes() {
@@ -78,12 +122,20 @@ fn postmark_passes() {
     let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid.", "TrackOpens": true});
     for route in ["/email", "/email/", "/email/withTemplate"] {
         let run = conformance::vendor(&postmark).call(route, JSON, mail.to_string());
-        passes(&run.success(sent.clone()).failure(refused.clone()).found(listed).breaches());
+        passes_and_is_found(run.success(sent.clone()).failure(refused.clone()), listed);
     }
     let of_batch = |key: &str, at: Timestamp| listed(&format!("{key}-0"), at);
-    let run = conformance::vendor(&postmark).call("/email/batch", JSON, json!([mail]).to_string());
     let done = answer(200, &[], &json!([{"MessageID": "1", "ErrorCode": 0, "Message": "OK"}]));
-    passes(&run.success(done).failure(refused.clone()).found(of_batch).breaches());
+    let template =
+        json!({"From": "a@shop.test", "To": "b@x.test", "TemplateId": 1, "TemplateModel": {"total": 10}});
+    for (route, mails) in [
+        ("/email/batch", json!([mail])),
+        ("/email/batchWithTemplates", json!({"Messages": [template]})),
+        ("/email/batchWithTemplates/", json!({"Messages": [template]})),
+    ] {
+        let run = conformance::vendor(&postmark).call(route, JSON, mails.to_string());
+        passes_and_is_found(run.success(done.clone()).failure(refused.clone()), of_batch);
+    }
     // What sends no mail.
     let run = conformance::vendor(&postmark).call("/templates", JSON, r#"{"Name":"Receipt"}"#);
     passes(&run.failure(refused).breaches());
@@ -109,7 +161,26 @@ fn bigcommerce_passes() {
             "date_created": at.to_string()});
         rows(true, &row)
     };
-    passes(&run.success(created.clone()).failure(own_v2).found(order).breaches());
+    passes_and_is_found(run.success(created.clone()).failure(own_v2.clone()), order);
+
+    let cart = "0f2c7a1e-7e0c-4c53-9d0e-3a6b1f6e2d11";
+    let route = format!("/v3/checkouts/{cart}/orders");
+    let run = conformance::vendor(&store).call(&route, JSON, "");
+    let order_of_cart = |_: &str, at: Timestamp| {
+        rows(true, &json!({"id": 1, "cart_id": cart, "date_created": at.to_string()}))
+    };
+    passes_and_is_found(run.success(created.clone()).failure(refused.clone()), order_of_cart);
+
+    let coupon = json!({"name": "Ten off", "code": "TEN-OFF", "type": "per_total_discount", "amount": "10"});
+    let run = conformance::vendor(&store).call("/v2/coupons", JSON, coupon.to_string());
+    let mut made = coupon;
+    made["id"] = 7.into();
+    let coupons = |_: &str, at: Timestamp| {
+        let mut row = made.clone();
+        row["date_created"] = at.to_string().into();
+        rows(true, &row)
+    };
+    passes_and_is_found(run.success(answer(201, &[], &made)).failure(own_v2), coupons);
 
     let refund = json!({"items": [{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]});
     let route = "/v3/orders/100/payment_actions/refunds";
@@ -117,7 +188,7 @@ fn bigcommerce_passes() {
     let refunded = |key: &str, at: Timestamp| {
         rows(false, &json!({"id": 1, "items": [{"reason": key}], "created": rfc3339(at)}))
     };
-    passes(&run.success(created.clone()).failure(refused.clone()).found(refunded).breaches());
+    passes_and_is_found(run.success(created.clone()).failure(refused.clone()), refunded);
 
     for (route, body) in [
         ("/v3/catalog/products", json!({"name": "Mug", "sku": "MUG-1", "price": 10})),
@@ -131,7 +202,7 @@ fn bigcommerce_passes() {
             rows(false, &row)
         };
         let run = conformance::vendor(&store).call(route, JSON, body.to_string());
-        passes(&run.success(created.clone()).failure(refused.clone()).found(listed).breaches());
+        passes_and_is_found(run.success(created.clone()).failure(refused.clone()), listed);
     }
     let people = json!([{"email": "ann@x.test", "first_name": "Ann"}]);
     let listed = |_: &str, at: Timestamp| {
@@ -141,7 +212,7 @@ fn bigcommerce_passes() {
         )
     };
     let run = conformance::vendor(&store).call("/v3/customers", JSON, people.to_string());
-    passes(&run.success(created.clone()).failure(refused.clone()).found(listed).breaches());
+    passes_and_is_found(run.success(created.clone()).failure(refused.clone()), listed);
     // What cannot be found again.
     for route in ["/v3/carts", "/v2/orders/100/shipments"] {
         let run = conformance::vendor(&store).call(route, JSON, r#"{"quantity":1}"#);
@@ -172,23 +243,85 @@ fn adyen_passes() {
     }
 }
 
+/// A preset, at an address of the test's.
+fn preset(name: &str) -> Keyed {
+    let mut config = KeyedConfig::preset(name).expect(name);
+    config.base_url = "https://vendor.test/v1".to_owned();
+    Keyed::new(config, "kQzXwVbTmRpLsNdFgHjK8f2c")
+}
+
+/// How Increase, and others with the same header, answer a repeat.
+fn replayed() -> Answer {
+    answer(200, &[("idempotent-replayed", "true")], &json!({"id": "transfer_1"}))
+}
+
 #[test]
 fn the_known_keyed_vendors_pass() {
-    let names = ["checkout", "gocardless", "increase", "paypal", "plaid", "resend", "square"];
-    for name in names {
-        let mut config = KeyedConfig::preset(name).expect(name);
-        config.base_url = "https://vendor.test/v1".to_owned();
-        let adapter = Keyed::new(config, "kQzXwVbTmRpLsNdFgHjK8f2c");
-        let refused = answer(422, &[("content-type", JSON)], &json!({"message": "no such currency"}));
-        let breaches = conformance::vendor(&adapter).failure(refused).breaches();
-        assert_eq!(breaches, [], "{name}");
+    let refused = || answer(422, &[("content-type", JSON)], &json!({"message": "no such currency"}));
+    for name in ["checkout", "gocardless", "increase", "paypal", "plaid", "resend", "square"] {
+        let adapter = preset(name);
+        assert_eq!(conformance::vendor(&adapter).failure(refused()).breaches(), [], "{name}");
     }
+    let increase = preset("increase");
+    passes(&conformance::vendor(&increase).failure(refused()).replayed(replayed()).breaches());
+    let resend = preset("resend");
+    let reused = answer(409, &[], &json!({"name": "invalid_idempotent_request", "statusCode": 409}));
+    passes(&conformance::vendor(&resend).failure(reused).breaches());
+}
+
+/// Failures in the form of each preset's own markers. Those that are final are no success, and those that are not leave
+/// the effect open.
+#[test]
+fn each_marker_of_a_known_keyed_vendor_has_its_verdict() {
+    let reused = Verdict::Refused { refusal: Refusal::KeyReused, speaks_for: SpeaksFor::ThisAttempt };
+    let again = Verdict::Retry { effect: Effect::Unknown, not_before: None };
+    for (name, status, body, verdict) in [
+        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]}), reused),
+        ("square", 400, json!({"errors": [{"code": "IDEMPOTENCY_KEY_REUSED"}]}), reused),
+        ("resend", 409, json!({"name": "invalid_idempotent_request"}), reused),
+        ("resend", 409, json!({"name": "concurrent_idempotent_requests"}), again),
+        (
+            "gocardless",
+            409,
+            json!({"error": {"errors": [{"reason": "idempotent_creation_conflict"}]}}),
+            Verdict::Unknown,
+        ),
+        ("increase", 409, json!({"status": 409, "resource_id": "transfer_1"}), Verdict::Unknown),
+    ] {
+        let adapter = preset(name);
+        let failure = answer(status, &[], &body);
+        let request = Request::new(Method::POST, adapter.base_url().clone());
+        for before in [Effect::None, Effect::Unknown] {
+            let attempt = Attempt::new(&request, true, Ok(&failure), Timestamp::from_millis(0)).after(before);
+            assert_eq!(adapter.classify(&attempt), verdict, "{name} {body}");
+        }
+    }
+}
+
+#[test]
+fn keyed_vendors_with_marks_of_their_own_pass() {
     // With a mark for what is the vendor's own, and the key in quotes.
-    let text = "name = 'x'\nbase_url = 'https://vendor.test'\nkey = { header = 'Idempotency-Key' }\nwindow = '1h'\n\
-                key_form = 'quoted'\nown = { header = 'X-Request-Id' }";
-    let adapter = Keyed::new(toml::from_str(text).expect("a configuration"), "");
+    let head =
+        "name = 'x'\nbase_url = 'https://vendor.test'\nkey = { header = 'Idempotency-Key' }\nwindow = '1h'\n";
+    let keyed =
+        |rest: &str| Keyed::new(toml::from_str(&format!("{head}{rest}")).expect("a configuration"), "");
+    let adapter = keyed("key_form = 'quoted'\nown = { header = 'X-Request-Id' }");
     let refused = answer(422, &[("x-request-id", "1")], &json!({"message": "no"}));
-    passes(&conformance::vendor(&adapter).failure(refused).breaches());
+    passes(&conformance::vendor(&adapter).failure(refused.clone()).breaches());
+
+    // With a mark of a replay in a header, where failures are kept and where that is not known.
+    for rest in ["", "stores_failures = true\n", "own = { header = 'X-Request-Id' }\n"] {
+        let mark = "replay = { header = { name = 'Idempotent-Replayed', value = 'true' } }";
+        let adapter = keyed(&format!("{rest}{mark}"));
+        let run = conformance::vendor(&adapter).failure(refused.clone());
+        passes(&run.replayed(replayed()).breaches());
+    }
+    // With one in the body.
+    let adapter = keyed("replay = { json = { pointer = '/replayed', value = 'true' } }");
+    let done = answer(200, &[], &json!({"id": 1, "replayed": true}));
+    let no = answer(422, &[], &json!({"message": "no", "replayed": true}));
+    let run = conformance::vendor(&adapter).failure(refused);
+    passes(&run.replayed(done).replayed(no).breaches());
 }
 
 #[test]

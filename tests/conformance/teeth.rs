@@ -11,7 +11,7 @@ use steadfast::operation::WireKey;
 use steadfast::testkit::conformance::{self, Breach};
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::url::Url;
-use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
+use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, rules};
 use steadfast::{Effect, Error, Refusal};
 
 use crate::custom_vendor::{self, Parcels};
@@ -48,6 +48,12 @@ enum Fault {
     NoRetried,
     SuccessRetried,
     DeletedRefused,
+    ReplayNotTold,
+    KeptFailureRetried,
+    KeptNoRetried,
+    KeptNoOutlivesWindow,
+    KeptNoAlone,
+    KeptCredentialsOfEarlier,
     NewKeyEachTime,
     OneKeyForAll,
     FloatBody,
@@ -143,6 +149,26 @@ impl Faulty {
     }
 }
 
+impl Faulty {
+    /// What the mark of a replay means, and what the fault makes of it. `None`: it is not marked.
+    fn replayed(&self, attempt: &Attempt<'_>, answer: &Answer) -> Option<Verdict> {
+        answer.header("replayed")?;
+        let retry = Verdict::Retry { effect: Effect::Unknown, not_before: None };
+        let of_window = rules::replay_speaks_for(attempt);
+        let (refusal, speaks_for) = match (self.fault, answer.status.as_u16()) {
+            (_, 200..=299) => return Some(Verdict::Done { replayed: !self.is(Fault::ReplayNotTold) }),
+            (Fault::KeptFailureRetried, 500) | (Fault::KeptNoRetried, 400) => return Some(retry),
+            (_, 500..) => return Some(Verdict::Unknown),
+            (Fault::KeptCredentialsOfEarlier, 401) => (Refusal::Unauthorized, SpeaksFor::EarlierToo),
+            (_, 401 | 403) => (Refusal::Unauthorized, SpeaksFor::ThisAttempt),
+            (Fault::KeptNoOutlivesWindow, 400) => (Refusal::Rejected, SpeaksFor::EarlierToo),
+            (Fault::KeptNoAlone, 400) => (Refusal::Rejected, SpeaksFor::ThisAttempt),
+            _ => (Refusal::Rejected, of_window),
+        };
+        Some(Verdict::Refused { refusal, speaks_for })
+    }
+}
+
 impl fmt::Debug for Faulty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = if self.is(Fault::SecretPrinted) { SECRET } else { "" };
@@ -210,11 +236,11 @@ impl Vendor for Faulty {
     }
 
     fn replay_window(&self, request: &Request) -> Option<Duration> {
+        let is_stamped = request.body.windows(9).any(|part| part == b"reference");
         match self.fault {
             Fault::WindowWithoutKey => Some(Duration::from_secs(3600)),
-            Fault::WindowForEver => {
-                request.body.windows(9).any(|part| part == b"reference").then_some(Duration::MAX)
-            }
+            Fault::WindowForEver => is_stamped.then_some(Duration::MAX),
+            Fault::None | Fault::KeptNoAlone => is_stamped.then_some(Duration::from_secs(3600)),
             _ => None,
         }
     }
@@ -227,7 +253,10 @@ impl Vendor for Faulty {
         let right = self.parcels.classify(attempt);
         let retry = |effect| Verdict::Retry { effect, not_before: None };
         match attempt.outcome {
-            Ok(answer) => self.wrong(attempt, answer, right).unwrap_or(right),
+            Ok(answer) => {
+                let replayed = || self.replayed(attempt, answer);
+                self.wrong(attempt, answer, right).or_else(replayed).unwrap_or(right)
+            }
             Err(error) => match (self.fault, error.kind()) {
                 (Fault::LostAnswerNone, SendErrorKind::Reset) => retry(Effect::None),
                 (Fault::LostAnswerRefused, SendErrorKind::Timeout) => {
@@ -307,12 +336,14 @@ fn run(vendor: &dyn Vendor) -> Vec<Breach> {
     let refused = Answer::new(StatusCode::BAD_REQUEST, HeaderMap::new(), r#"{"code":"no_address"}"#);
     let page = |text: &'static str| Answer::new(StatusCode::OK, HeaderMap::new(), text);
     let (more, last) = (page(r#"{"rows":[1],"next":2}"#), page(r#"{"rows":[2]}"#));
-    let run = conformance::vendor(vendor).failure(refused).found(custom_vendor::listed);
+    let mark = (HeaderName::from_static("replayed"), HeaderValue::from_static("true"));
+    let replayed = Answer::new(StatusCode::OK, HeaderMap::from_iter([mark]), r#"{"id":7}"#);
+    let run = conformance::vendor(vendor).failure(refused).replayed(replayed).found(custom_vendor::listed);
     run.list("/parcels?page=1", more, last).breaches()
 }
 
 /// Each fault with the rule that names it.
-const TABLE: [(Fault, &str); 51] = [
+const TABLE: [(Fault, &str); 57] = [
     (Fault::ServerErrorRefused, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ServerErrorUnaffected, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ConflictDone, "a 409 is no success, and leaves open what an earlier attempt did"),
@@ -343,6 +374,15 @@ const TABLE: [(Fault, &str); 51] = [
     (Fault::NoRetried, "the vendor's own no is final"),
     (Fault::SuccessRetried, "a success is done"),
     (Fault::DeletedRefused, "what is gone after a DELETE was deleted"),
+    (Fault::ReplayNotTold, "a success that is marked as a replay is done, and told as a replay"),
+    (Fault::KeptFailureRetried, "a failure that is marked as a replay will not change, and is not retried"),
+    (Fault::KeptNoRetried, "a failure that is marked as a replay will not change, and is not retried"),
+    (
+        Fault::KeptNoOutlivesWindow,
+        "after the window, a no that is marked as a replay speaks for this attempt alone",
+    ),
+    (Fault::KeptNoAlone, "in the window, a no that is marked as a replay speaks for every attempt"),
+    (Fault::KeptCredentialsOfEarlier, "refused credentials say nothing of the request"),
     (Fault::NewKeyEachTime, "a key is stamped the same way each time"),
     (Fault::OneKeyForAll, "two operations have two keys"),
     (Fault::FloatBody, "the caller's body stays as it was written"),

@@ -17,11 +17,11 @@ use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt, but for its outcome.
 #[derive(Clone)]
-struct Case {
-    request: Request,
-    keyed: bool,
-    before: Effect,
-    in_window: bool,
+pub(super) struct Case {
+    pub(super) request: Request,
+    pub(super) keyed: bool,
+    pub(super) before: Effect,
+    pub(super) in_window: bool,
 }
 
 impl Case {
@@ -79,7 +79,7 @@ impl Conformance<'_> {
     }
 
     /// What the adapter makes of an answer, for several rules to be held to.
-    fn said<'c>(&self, case: &'c Case, answer: &'c Answer, book: &mut Book) -> Said<'c> {
+    pub(super) fn said<'c>(&self, case: &'c Case, answer: &'c Answer, book: &mut Book) -> Said<'c> {
         Said { verdict: self.verdict(case, CLAIMED_AT, Ok(answer), book), case, answer }
     }
 
@@ -127,7 +127,7 @@ impl Conformance<'_> {
     }
 
     /// The rules for a failure of this status, by any author.
-    fn one_failure(&self, case: &Case, status: u16, said: &Said<'_>, book: &mut Book) {
+    pub(super) fn one_failure(&self, case: &Case, status: u16, said: &Said<'_>, book: &mut Book) {
         let is_write = !case.request.method.is_safe();
         let is_gone = case.request.method == Method::DELETE && matches!(status, 404 | 410);
         said.hold(book, if status == 409 { CONFLICT } else { NO_SUCCESS }, |said| is_gone || !said.is_done());
@@ -223,18 +223,18 @@ impl Conformance<'_> {
 }
 
 /// A verdict, and what it is about.
-struct Said<'c> {
-    verdict: Verdict,
+pub(super) struct Said<'c> {
+    pub(super) verdict: Verdict,
     case: &'c Case,
     answer: &'c Answer,
 }
 
 impl Said<'_> {
-    fn hold(&self, book: &mut Book, rule: &'static str, holds: impl FnOnce(&Self) -> bool) {
+    pub(super) fn hold(&self, book: &mut Book, rule: &'static str, holds: impl FnOnce(&Self) -> bool) {
         book.hold(rule, holds(self), || format!("{}: {:?}", self.case.shown(Ok(self.answer)), self.verdict));
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         matches!(self.verdict, Verdict::Done { .. })
     }
 
@@ -247,7 +247,7 @@ impl Said<'_> {
 const NO_ANSWER: &str = "without an answer, only the transport knows whether the request was sent";
 const DONE: &str = "a success is done";
 const PAGE_IS_NONE: &str = "a page for a browser is no success of a write";
-const NO_SUCCESS: &str = "only a 2xx is a success";
+pub(super) const NO_SUCCESS: &str = "only a 2xx is a success";
 const CONFLICT: &str = "a 409 is no success, and leaves open what an earlier attempt did";
 const REDIRECT: &str = "a redirect leaves open what a write did";
 const TIMED_OUT: &str = "a 408 leaves open what a write did";
@@ -256,6 +256,6 @@ const LIMITED: &str = "a 425 and a 429 are asked again";
 const PROXY: &str = "a no that a proxy wrote is not the vendor's";
 const OWN_NO: &str = "the vendor's own no is final";
 const GONE: &str = "what is gone after a DELETE was deleted";
-const CREDENTIALS: &str = "refused credentials say nothing of the request";
+pub(super) const CREDENTIALS: &str = "refused credentials say nothing of the request";
 const SPEAKS: &str = "a no speaks for an earlier attempt only in a replay window";
 const WAIT: &str = "a wait that is asked for is kept";

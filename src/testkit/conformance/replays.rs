@@ -1,0 +1,131 @@
+//! Replays: what an answer proves that the vendor marks as one from its record.
+
+use http::Method;
+use http::header::CONTENT_TYPE;
+
+use super::cases::with_status;
+use super::verdicts::{CREDENTIALS, Case, NO_SUCCESS, Said};
+use super::{Book, Conformance};
+use crate::answer::Answer;
+use crate::error::Effect;
+use crate::vendor::{SpeaksFor, Verdict};
+
+impl Conformance<'_> {
+    /// How the vendor answers a repeat of a call that it carried out, with the mark of a replay. Such an answer must be
+    /// done, and told as a replay.
+    ///
+    /// The suite puts the same headers on a 5xx, and on the vendor's own [failure](Conformance::failure). Neither changes
+    /// under this key. Where the mark is in the body, give a marked 4xx too, with a second call of this method.
+    ///
+    /// Leave it out for a vendor that keeps successes alone: there a failure is no replay, whatever marks it.
+    ///
+    /// ```
+    /// use steadfast::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+    /// use steadfast::testkit::conformance;
+    /// use steadfast::transport::Answer;
+    /// use steadfast::vendor::{Keyed, KeyedConfig};
+    ///
+    /// let mut config = KeyedConfig::preset("increase").expect("a preset");
+    /// config.base_url = "https://vendor.test".to_owned();
+    /// let increase = Keyed::new(config, "");
+    /// let mark = (HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true"));
+    /// let replayed = Answer::new(StatusCode::OK, HeaderMap::from_iter([mark]), r#"{"id":"transfer_1"}"#);
+    /// assert_eq!(conformance::vendor(&increase).replayed(replayed).breaches(), []);
+    /// ```
+    pub fn replayed(mut self, answer: Answer) -> Self {
+        self.replayed.push(answer);
+        self
+    }
+
+    pub(super) fn replays(&self, book: &mut Book) {
+        if self.replayed.is_empty() {
+            return;
+        }
+        let Some((request, _)) = self.stamped(&Method::POST, false, book) else { return };
+        for before in [Effect::None, Effect::Unknown] {
+            for in_window in [true, false] {
+                let case = Case { request: request.clone(), keyed: true, before, in_window };
+                for given in &self.replayed {
+                    match given.status.as_u16() {
+                        400..500 => self.kept_no(&case, given, book),
+                        500.. => self.kept_failure(&case, given, book),
+                        _ => self.kept_success(&case, given, book),
+                    }
+                }
+            }
+        }
+    }
+
+    /// A success from the vendor's record, and what follows from its marks.
+    fn kept_success(&self, case: &Case, marked: &Answer, book: &mut Book) {
+        let is_told = |said: &Said<'_>| said.verdict == Verdict::Done { replayed: true };
+        self.said(case, marked, book).hold(book, TOLD, is_told);
+        for status in 500..600 {
+            self.kept_failure(case, &with_status(marked, status), book);
+        }
+        let is_given = self.replayed.iter().any(|given| given.status.is_client_error());
+        let own = self.failure.as_ref().filter(|_| !is_given).map(|own| with_marks(own, marked));
+        for no in [Some(marked), own.as_ref()].into_iter().flatten() {
+            for status in 400..500 {
+                self.speaks_in_the_window(case, &with_status(no, status), book);
+            }
+        }
+        if let Some(own) = own {
+            self.kept_no(case, &own, book);
+        }
+    }
+
+    fn kept_failure(&self, case: &Case, marked: &Answer, book: &mut Book) {
+        let said = self.said(case, marked, book);
+        self.one_failure(case, marked.status.as_u16(), &said, book);
+        said.hold(book, NOT_RETRIED, |said| !is_retry(said));
+    }
+
+    /// The vendor's own no from its record.
+    fn kept_no(&self, case: &Case, marked: &Answer, book: &mut Book) {
+        self.speaks_in_the_window(case, marked, book);
+        let said = self.said(case, marked, book);
+        said.hold(book, NOT_RETRIED, |said| !is_retry(said));
+        // Refused credentials are nobody's outcome, and a conflict may be of the earlier attempt's making.
+        let is_outcome = !matches!(marked.status.as_u16(), 401 | 403 | 409);
+        let has_window = self.vendor.replay_window(&case.request).is_some();
+        if case.in_window && has_window && is_outcome {
+            said.hold(book, EVERY_ATTEMPT, speaks_for_earlier);
+        }
+    }
+
+    fn speaks_in_the_window(&self, case: &Case, marked: &Answer, book: &mut Book) {
+        let said = self.said(case, marked, book);
+        said.hold(book, NO_SUCCESS, |said| !said.is_done());
+        if matches!(marked.status.as_u16(), 401 | 403) {
+            said.hold(book, CREDENTIALS, |said| !speaks_for_earlier(said));
+        } else {
+            said.hold(book, WINDOW, |said| case.in_window || !speaks_for_earlier(said));
+        }
+    }
+}
+
+fn is_retry(said: &Said<'_>) -> bool {
+    matches!(said.verdict, Verdict::Retry { .. })
+}
+
+fn speaks_for_earlier(said: &Said<'_>) -> bool {
+    matches!(said.verdict, Verdict::Refused { speaks_for: SpeaksFor::EarlierToo, .. })
+}
+
+/// The failure with the headers of the marked answer. Its body keeps its own type.
+fn with_marks(failure: &Answer, marked: &Answer) -> Answer {
+    let mut answer = failure.clone();
+    for name in marked.headers.keys().filter(|name| **name != CONTENT_TYPE) {
+        answer.headers.remove(name);
+        for value in marked.headers.get_all(name) {
+            answer.headers.append(name.clone(), value.clone());
+        }
+    }
+    answer
+}
+
+const TOLD: &str = "a success that is marked as a replay is done, and told as a replay";
+const NOT_RETRIED: &str = "a failure that is marked as a replay will not change, and is not retried";
+const WINDOW: &str = "after the window, a no that is marked as a replay speaks for this attempt alone";
+const EVERY_ATTEMPT: &str = "in the window, a no that is marked as a replay speaks for every attempt";
