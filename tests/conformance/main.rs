@@ -4,5 +4,6 @@
 #[allow(dead_code, reason = "the example's own main")]
 mod custom_vendor;
 mod good;
+mod minimal;
 mod parcels_0_1;
 mod teeth;
