@@ -3,6 +3,7 @@
 //! The engine asks the same rule when it sends, and may find a window closed by then. It is asked here too because an
 //! operator must know before, and because only a person may take the risk.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::DeadLetters;
@@ -13,6 +14,7 @@ use crate::operation::Scope;
 use crate::operation::record::{
     Facts, LookUp, Record, Repeat, Resolution, Ruling, Sent, Why, Window, may_send, window,
 };
+use crate::transport::Request;
 use crate::vendor::Subject;
 
 /// Why a redrive is safe, or is not.
@@ -109,7 +111,7 @@ impl DeadLetters {
     fn window(&self, record: &Record, client: &Client) -> Window {
         let attempt_max = client.policy().timeout.attempt.max(record.attempt_max);
         let sent = Sent { attempt_max, ..record.sent(self.now(), None) };
-        window(client.engine.vendor.replay_window(&record.request), &sent)
+        window(client.engine.vendor.replay_window(&as_sent(record, client)), &sent)
     }
 
     /// Whether the client whose vendor this is would not send it, because it was recorded for another host.
@@ -142,9 +144,18 @@ impl DeadLetters {
     }
 }
 
+/// The request as this client would send it: the vendor may have moved since it was recorded.
+fn as_sent<'a>(record: &'a Record, client: &Client) -> Cow<'a, Request> {
+    match client.engine.address(&record.request.url) {
+        Some(Cow::Owned(url)) => Cow::Owned(Request { url, ..Request::clone(&record.request) }),
+        _ => Cow::Borrowed(&record.request),
+    }
+}
+
 /// A redrive looks up anew, also after lookups that came to no answer.
 fn look_up(record: &Record, client: &Client) -> LookUp {
-    let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
+    let request = as_sent(record, client);
+    let subject = Subject::new(&request, &record.wire_key, record.claimed_at);
     match client.engine.vendor.look_up(&subject) {
         Some(_) if client.policy().look_ups_max > 0 => LookUp::NotAsked,
         _ => LookUp::None,

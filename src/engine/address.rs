@@ -21,19 +21,21 @@ use crate::request::Request;
 use crate::transport::is_loopback;
 
 impl Engine {
-    /// Where a request goes that was recorded for `url`: there, or below the present base URL if that is below a former
-    /// one. `None` if it may not have this client's secret.
+    /// Where a request goes that was recorded for `url`: there if that is below the present base URL, else below it if
+    /// that is below a former one, else there if it is on the same host. `None` if it may not have this client's secret.
+    ///
+    /// A former base URL that the present one is below of has moved nothing: it lacks a version, for example, which the
+    /// recorded path then has.
     pub(crate) fn address<'a>(&self, url: &'a Url) -> Option<Cow<'a, Url>> {
         let base = self.vendor.base_url();
-        if is_same_place(url, base) {
-            return Some(Cow::Borrowed(url));
-        }
-        let below = |former: &Url| {
-            let is_there = url.origin() == former.origin();
-            let rest = is_there.then(|| url.path().strip_prefix(without_slash(former))).flatten()?;
-            rest.starts_with('/').then(|| [without_slash(base), rest].concat())
+        let has_moved = |former: &&Url| rest_below(base, former).is_none();
+        let mut formers = self.former_base_urls.iter().filter(has_moved);
+        let moved =
+            rest_below(url, base).is_none().then(|| formers.find_map(|former| rest_below(url, former)));
+        let Some(rest) = moved.flatten() else {
+            return is_same_place(url, base).then_some(Cow::Borrowed(url));
         };
-        let path = self.former_base_urls.iter().find_map(below)?;
+        let path = [without_slash(base), rest].concat();
         let mut present = base.clone();
         present.set_path(&path);
         present.set_query(url.query());
@@ -43,10 +45,7 @@ impl Engine {
     /// Whether a request that was recorded for `url` goes to a place below the present base URL.
     pub(crate) fn reaches(&self, url: &Url) -> bool {
         let base = self.vendor.base_url();
-        self.address(url).is_some_and(|url| {
-            let rest = url.path().strip_prefix(without_slash(base));
-            url.origin() == base.origin() && rest.is_some_and(|rest| rest.starts_with('/'))
-        })
+        self.address(url).is_some_and(|url| rest_below(&url, base).is_some())
     }
 
     /// The paths that a call to `path` had below the former base URLs, where they are other paths.
@@ -99,6 +98,12 @@ impl Engine {
     pub(crate) fn origin(&self) -> String {
         self.vendor.base_url().origin().ascii_serialization()
     }
+}
+
+/// What the path of `url` has beyond that of `base`. `None` if it is not below it.
+fn rest_below<'a>(url: &'a Url, base: &Url) -> Option<&'a str> {
+    let rest = url.path().strip_prefix(without_slash(base))?;
+    (url.origin() == base.origin() && rest.starts_with('/')).then_some(rest)
 }
 
 fn without_slash(url: &Url) -> &str {

@@ -229,7 +229,8 @@ impl<'a> Run<'a> {
 
     fn subject(&self) -> Option<Subject<'_>> {
         let record = &self.hold.as_ref()?.record;
-        let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
+        // As it is sent now: the vendor may have moved since it was recorded.
+        let subject = Subject::new(self.request, &record.wire_key, record.claimed_at);
         Some(subject.with_vendor_clock(record.vendor_clock_ms))
     }
 }

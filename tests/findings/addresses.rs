@@ -9,6 +9,7 @@ use steadfast::operation::record::{Forbidden, Phase, State};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig};
 use steadfast::{Client, ClientBuilder, Effect, Reason};
 
 use crate::terms::{self, OWN, paid};
@@ -210,3 +211,63 @@ const PATHS: [&str; 10] = [
     "/%2f%2fevil.example/x",
     "/x?y=https://evil.example#@evil.example",
 ];
+
+/// Behind one gateway, each vendor has a path.
+#[tokio::test]
+async fn where_the_path_alone_has_changed_it_goes_to_the_new_one() {
+    for (former, base, sent) in [
+        ("https://gw.test/acme", "https://gw.test/acme-v2", "/acme-v2/things"),
+        ("https://gw.test/acme", "https://gw.test/acme/v2", "/acme/things"),
+        ("https://gw.test/acme/v2", "https://gw.test/acme", "/acme/v2/things"),
+    ] {
+        let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
+        let at = |base: &str| {
+            let vendor = Keyed::new(KeyedConfig::new("acme", base), "");
+            let client = Client::builder(vendor).store(Arc::clone(&store)).clock(clock.clone());
+            client.transport(network.clone())
+        };
+        let before = at(former).build().expect("a client");
+        before.post("/things").key("order-1").json(&1).enqueue().await.expect("recorded");
+        store.upkeep().expect("memory has").register("default/acme/default", None).await.expect("forgets");
+        let moved = at(base).former_base_url(former).build().expect("a client");
+        assert_eq!(moved.recover(10).await.expect("the store works").succeeded, 1, "{base}");
+        assert_eq!(network.requests()[0].url.path(), sent, "{base}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_up_asks_where_the_vendor_is_now() {
+    let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+    let at = |base: &str, network: &ScriptedTransport| {
+        let client = Client::builder(BigCommerce::new("abc123", "token").base_url(base));
+        client.store(Arc::clone(&store)).clock(clock.clone()).transport(network.clone())
+    };
+    // The store's path is part of its base URL.
+    let gateway = "https://gw.test/bc";
+    let lost = ScriptedTransport::new().fail(SendErrorKind::Reset);
+    let before = at(gateway, &lost).build().expect("a client");
+    let order = serde_json::json!({ "products": [{ "product_id": 7, "quantity": 1 }] });
+    let error = before.post("/v2/orders").key("order-1").json(&order).deadline(Duration::from_secs(1)).send();
+    let error = error.await.expect_err("its answer is lost");
+    assert_eq!((error.effect(), lost.requests().len()), (Effect::Unknown, 1));
+    clock.advance(Duration::from_secs(60));
+
+    let network = ScriptedTransport::new();
+    let key = lost.requests()[0].body.clone();
+    let key: serde_json::Value = serde_json::from_slice(&key).expect("JSON");
+    let row = serde_json::json!([{ "id": 5, "external_order_id": key["external_order_id"],
+        "products": [{ "product_id": 7, "quantity": 1 }] }]);
+    let network = network.json(200, row);
+    store.upkeep().expect("memory has").register("default/bigcommerce/abc123", None).await.expect("forgets");
+    let moved = at("https://api.bigcommerce.com", &network);
+    let moved = moved.former_base_url(format!("{gateway}/stores/abc123"));
+    let moved = moved.build().expect("a client");
+    // What another process left has its settle time first.
+    assert_eq!(moved.recover(10).await.expect("the store works").postponed, 1);
+    clock.advance(Duration::from_secs(120));
+    let recovered = moved.recover(10).await.expect("the store works");
+    let asked = network.requests();
+    assert_eq!((asked.len(), asked[0].method.as_str()), (1, "GET"), "a lookup first");
+    assert!(asked[0].url.as_str().starts_with("https://api.bigcommerce.com/stores/abc123/v2/orders"));
+    assert_eq!(recovered.succeeded, 1, "{recovered:?}");
+}
