@@ -13,6 +13,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use secrecy::SecretString;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use url::Url;
 
@@ -219,6 +220,10 @@ impl Vendor for BigCommerce {
         {
             return Verdict::Unknown;
         }
+        if status == 422 && resource == Resource::Customers && is_of_many(attempt.request) {
+            // Whether the others of the array are made is not documented.
+            return Verdict::Unknown;
+        }
         let duplicate = match status {
             409 => resource.has_unique_field(),
             422 => resource == Resource::Customers && is_customer_duplicate(answer),
@@ -293,6 +298,11 @@ fn is_own_failure(answer: &Answer) -> bool {
         None => false,
     };
     in_shape || answer.headers.contains_key(QUOTA_WINDOW)
+}
+
+/// Whether the body is an array of more than one item.
+fn is_of_many(request: &Request) -> bool {
+    serde_json::from_slice::<Vec<IgnoredAny>>(&request.body).is_ok_and(|items| items.len() > 1)
 }
 
 /// A 422 of `POST /v3/customers` that tells of the creation as a whole, not of a field: an e-mail address is

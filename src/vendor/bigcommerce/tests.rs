@@ -80,6 +80,19 @@ fn every_fixture_gets_its_verdict() {
 }
 
 #[test]
+fn a_duplicate_among_many_customers_says_nothing_of_the_others() {
+    let answer = rig::fixture("bigcommerce", "customer_duplicate");
+    for (emails, expected) in
+        [(&["a@x.y"][..], no(Refusal::Duplicate)), (&["a@x.y", "b@x.y"], Verdict::Unknown)]
+    {
+        let sent: Vec<Value> = emails.iter().map(|email| json!({ "email": email })).collect();
+        let (request, _) = stamped("/v3/customers", &json!(sent));
+        let attempt = Attempt::new(&request, true, Ok(&answer), Timestamp::default());
+        assert_eq!(store().classify(&attempt), expected, "{emails:?}");
+    }
+}
+
+#[test]
 fn a_504_is_not_retried_blindly_whatever_its_body() {
     for body in ["<html>", "", "{}"] {
         assert_eq!(judge("/v2/orders", &answer(504, &[], body), Effect::None), retry(Effect::Unknown));
