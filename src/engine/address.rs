@@ -21,8 +21,9 @@ use crate::request::Request;
 use crate::transport::is_loopback;
 
 impl Engine {
-    /// Where a request goes that was recorded for `url`: there if that is below the present base URL, else below it if
-    /// that is below a former one, else there if it is on the same host. `None` if it may not have this client's secret.
+    /// Where a request goes that was recorded for `url`. What is below a former base URL, and not below the present one,
+    /// goes below the present one. All else on the present host goes to where it was recorded for. `None` if it may not
+    /// have this client's secret.
     ///
     /// A former base URL that the present one is below of has moved nothing: it lacks a version, for example, which the
     /// recorded path then has.

@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
             || self.has_report(was_in_doubt).await
     }
 
-    /// Whether this attempt was sent because a lookup had missed: its no may be for what an earlier send has made since,
+    /// Whether this attempt was sent because a lookup had missed. Its no may be for what an earlier send has made since,
     /// such as a refund that leaves too little for another.
     async fn follows_a_miss(&self, speaks_for: SpeaksFor) -> bool {
         speaks_for == SpeaksFor::ThisAttempt

@@ -27,6 +27,8 @@ backoff = { steps = ['1s'], jitter = 'none' }
 policy.timeout = { attempt = '45s' }
 ";
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 fn client(text: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
     let builder = load(text).builder("postmark").expect("a builder");
     builder.store(Memory::new()).transport(network.clone()).clock(clock.clone()).build().expect("a client")
@@ -47,7 +49,7 @@ async fn a_route_has_its_own_ladder_timeouts_retention_and_redacted_fields() {
     let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
     let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
     assert_eq!(record.redact.names(), ["to", "textbody"]);
-    assert_eq!(record.attempt_max, Duration::from_secs(3));
+    assert_eq!((record.attempt_max, record.keep), (Duration::from_secs(3), 30 * DAY));
 
     // The longest beginning decides, and takes nothing from the shorter one.
     let network = ScriptedTransport::new().status(200);
@@ -66,7 +68,7 @@ async fn a_route_has_its_own_ladder_timeouts_retention_and_redacted_fields() {
     postmark.post("/emails").key("k").json(&json!({})).send().await.expect("a reply");
     let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
     let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
-    assert_eq!(record.attempt_max, Duration::from_secs(30));
+    assert_eq!((record.attempt_max, record.keep), (Duration::from_secs(30), 7 * DAY));
 }
 
 #[tokio::test]

@@ -79,7 +79,9 @@ impl KeyedConfig {
     /// What is known of a vendor, by its name in small letters: `checkout`, `gocardless`, `increase`, `paypal`, `plaid`,
     /// `resend` or `square`. `None` for any other.
     ///
-    /// It holds where the key goes, how long it may be, for how long the vendor replays it, and what marks its answers.
+    /// It holds where the key goes, how long it may be, and what marks its answers. The time for which the vendor replays
+    /// it is there only where it holds for every route, at Checkout.com. Else set [`window`](KeyedConfig::window).
+    ///
     /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it. Of
     /// Checkout.com, GoCardless, Increase and Plaid neither is known here.
     ///
