@@ -145,6 +145,24 @@ impl Engine {
         })
     }
 
+    /// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is
+    /// told *none* takes it for not paid.
+    pub(super) fn in_the_way(&self, work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
+        let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
+        let (until, effect) = match obstacle {
+            Obstacle::Open { until } => (until, effect),
+            Obstacle::Absent => (None, self.effect_of_absent()),
+            _ => (None, effect),
+        };
+        Error::new(Kind::InTheWay { predecessor, obstacle }, effect).with_retry_at(until)
+    }
+
+    /// What is known of an operation that is not on record by the name that it has now. Below a former base URL it has
+    /// another one.
+    pub(super) fn effect_of_absent(&self) -> Effect {
+        if self.former_base_urls.is_empty() { Effect::None } else { Effect::Unknown }
+    }
+
     /// The scope of an adopted operation's first claim.
     async fn first_scope(&self, offered: Offered<'_>) -> Option<Scope> {
         let read = (*self.store).get(offered.id);
@@ -157,15 +175,4 @@ impl Engine {
 pub(super) fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
     Error::new(kind, Effect::None)
-}
-
-/// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is
-/// told *none* takes it for not paid.
-pub(super) fn in_the_way(work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
-    let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
-    let until = match obstacle {
-        Obstacle::Open { until } => until,
-        _ => None,
-    };
-    Error::new(Kind::InTheWay { predecessor, obstacle }, effect).with_retry_at(until)
 }

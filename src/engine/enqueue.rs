@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::claim::{Keyed, Offered, in_the_way, key_reused};
+use super::claim::{Keyed, Offered, key_reused};
 use super::in_flight::Pauses;
 use super::keyed::{Named, Stop};
 use super::on_record::{Standing, in_progress};
@@ -84,7 +84,7 @@ impl Engine {
                 return Err(self.named(key_reused(held, offered.fingerprint), offered));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
-                return Err(self.named(in_the_way(work, obstacle, effect), offered));
+                return Err(self.named(self.in_the_way(work, obstacle, effect), offered));
             }
             Err(failure) => {
                 Box::pin(self.not_claimed(failure, *call)).await.map_err(Stop::into_error)?;
@@ -126,8 +126,8 @@ impl Engine {
                     in_outbox = false;
                     in_progress(&open)
                 }
-                // No dispatcher has recorded it yet.
-                Standing::Absent if in_outbox => Error::new(Kind::InProgress, Effect::None),
+                // No dispatcher has recorded it yet, as far as its name tells.
+                Standing::Absent if in_outbox => Error::new(Kind::InProgress, self.effect_of_absent()),
                 // Its time on record is over, or somebody removed it.
                 Standing::Absent => {
                     return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim::{Keyed, Offered, in_the_way, key_reused};
+use super::claim::{Keyed, Offered, key_reused};
 use super::hold::Hold;
 use super::on_record::STORE_GRACE;
 use super::phase::Run;
@@ -226,7 +226,7 @@ impl Engine {
                 Err(self.named(key_reused(held, offered.fingerprint), offered).into())
             }
             Claimed::InTheWay { obstacle, effect } => {
-                Err(self.named(in_the_way(work, obstacle, effect), offered).into())
+                Err(self.named(self.in_the_way(work, obstacle, effect), offered).into())
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use super::claim::{Keyed, in_the_way, key_reused};
+use super::claim::{Keyed, key_reused};
 use super::enqueue::Accepted;
 use super::keyed::Stop;
 use super::on_record::{Standing, wrote_nothing};
@@ -220,7 +220,7 @@ impl Engine {
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
             Ok(Claimed::Mismatch { held }) => return rejected(key_reused(held, call.offered.fingerprint)),
             Ok(Claimed::InTheWay { obstacle, effect }) => {
-                return rejected(in_the_way(work, obstacle, effect));
+                return rejected(self.in_the_way(work, obstacle, effect));
             }
             Err(source) => {
                 let effect = match &source {

@@ -8,7 +8,7 @@ use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Page, Summary};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::{Obtained, dispatcher};
+use steadfast::{Effect, Obtained, dispatcher};
 
 use crate::terms::{OWN, builder, client, paid, pass};
 
@@ -38,6 +38,19 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
             (again.obtained(), network.requests().len()),
             (Obtained::Replayed, usize::from(!is_sent_before))
         );
+    }
+}
+
+/// What is started over is looked for by the name that it has now: not to find it proves nothing after a move.
+#[tokio::test]
+async fn what_is_started_over_after_a_move_is_not_said_to_have_had_no_effect() {
+    for (has_moved, effect) in [(false, Effect::None), (true, Effect::Unknown)] {
+        let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+        let ours = builder(Arc::clone(&store), OWN, &clock, &paid());
+        let ours = if has_moved { ours.former_base_url(FORMER) } else { ours };
+        let ours = ours.build().expect("a client");
+        let call = ours.post("/v1/quotes").key("order-1/again").supersedes("order-1").form(&FORM);
+        assert_eq!(call.send().await.expect_err("nothing is on record of it").effect(), effect);
     }
 }
 
