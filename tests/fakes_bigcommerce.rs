@@ -50,6 +50,21 @@ fn product(name: &str, sku: &str) -> Value {
     json!({ "name": name, "sku": sku, "price": 1, "type": "physical", "weight": 1 })
 }
 
+/// With the fields that an order of BigCommerce's cannot be without.
+fn order(fields: &Value) -> Value {
+    let mut order =
+        json!({ "products": [{ "name": "Mug", "quantity": 2, "price_inc_tax": 10, "price_ex_tax": 8 }] });
+    for (name, value) in fields.as_object().unwrap() {
+        order[name] = value.clone();
+    }
+    order
+}
+
+/// Three of the first product of an order.
+fn refund(reason: &str) -> Value {
+    json!({ "items": [{ "item_type": "PRODUCT", "item_id": 1, "quantity": 3, "reason": reason }] })
+}
+
 fn is_bare(answer: &Response) -> bool {
     let names = ["x-rate-limit-time-reset-ms", "x-retry-after", "retry-after", "x-request-id"];
     names.iter().all(|name| header(answer, name).is_none())
@@ -59,7 +74,7 @@ fn is_bare(answer: &Response) -> bool {
 async fn every_answer_carries_the_rate_headers_and_a_request_id() {
     let fake = BigCommerceFake::start().await;
     fake.plan().when("/stores/hash/v3", Method::POST, Fault::Error500Before);
-    let order = json!({ "external_order_id": "k" });
+    let order = order(&json!({ "external_order_id": "k" }));
     let mut ids = Vec::new();
     for answer in [
         post(&fake, "/v2/orders", &order).await,
@@ -114,31 +129,32 @@ async fn a_quota_is_counted_per_window_of_30_seconds() {
     assert_eq!(header(&get(&fake, "/v2/orders").await, "x-rate-limit-requests-left"), Some("1"));
     clock.advance(Duration::from_secs(10));
     assert_eq!(header(&get(&fake, "/v2/orders").await, "x-rate-limit-time-reset-ms"), Some("20000"));
-    let limited = post(&fake, "/v2/orders", &json!({})).await;
+    let limited = post(&fake, "/v2/orders", &order(&json!({}))).await;
+    assert_eq!(header(&limited, "x-rate-limit-requests-quota"), Some("2"));
     assert_eq!((limited.status().as_u16(), header(&limited, "x-retry-after")), (429, Some("20")));
     assert_eq!(fake.ledger().count(), 0);
     clock.advance(Duration::from_secs(20));
-    assert_eq!(post(&fake, "/v2/orders", &json!({})).await.status(), 201);
+    assert_eq!(post(&fake, "/v2/orders", &order(&json!({}))).await.status(), 201);
 }
 
 #[tokio::test]
 async fn two_orders_with_one_external_order_id_are_two_orders() {
     let fake = BigCommerceFake::start().await;
     for _ in 0..2 {
-        let order = json!({ "external_order_id": KEY, "external_id": "read-only" });
+        let order = order(&json!({ "external_order_id": KEY, "external_id": "read-only" }));
         let made = json_of(post(&fake, "/v2/orders", &order).await).await;
         assert_eq!((&made["external_order_id"], &made["external_id"]), (&json!(KEY), &Value::Null));
     }
     assert_eq!((fake.ledger().effects_for(KEY).len(), fake.ledger().duplicates()), (2, vec![KEY.to_owned()]));
     let found = json_of(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await).await;
-    assert_eq!((found[0]["id"].as_u64(), found[1]["id"].as_u64()), (Some(100), Some(101)));
-    assert_eq!(json_of(get(&fake, "/v2/orders/101").await).await["external_order_id"], KEY);
+    assert_eq!((found[0]["id"].as_u64(), found[1]["id"].as_u64()), (Some(100), Some(102)));
+    assert_eq!(json_of(get(&fake, "/v2/orders/102").await).await["external_order_id"], KEY);
 }
 
 #[tokio::test]
 async fn an_empty_v2_list_is_204_without_a_body_and_an_unknown_filter_400() {
     let fake = BigCommerceFake::start().await;
-    post(&fake, "/v2/orders", &json!({ "external_order_id": "other" })).await;
+    post(&fake, "/v2/orders", &order(&json!({ "external_order_id": "other" }))).await;
     for query in ["external_order_id=none", "cart_id=none"] {
         let empty = get(&fake, &format!("/v2/orders?{query}")).await;
         assert_eq!(empty.status(), 204);
@@ -151,7 +167,7 @@ async fn an_empty_v2_list_is_204_without_a_body_and_an_unknown_filter_400() {
 
 #[tokio::test]
 async fn a_checkout_makes_another_order_each_time() {
-    let fake = BigCommerceFake::start().await;
+    let fake = BigCommerceFake::builder().cart("cart-1").start().await;
     let first =
         json_of(post(&fake, "/v3/checkouts/cart-1/orders", &json!({})).await).await["data"]["id"].clone();
     let second = call(&fake, Method::POST, "/v3/checkouts/cart-1/orders").send().await.unwrap();
@@ -159,6 +175,14 @@ async fn a_checkout_makes_another_order_each_time() {
     assert_eq!(fake.ledger().duplicates(), ["cart-1"]);
     let found = json_of(get(&fake, "/v2/orders?cart_id=cart-1").await).await;
     assert_eq!((found.as_array().unwrap().len(), &found[0]["id"]), (2, &first));
+    assert_eq!(found[0]["total_inc_tax"], "10.0000");
+    assert_eq!(json_of(get(&fake, "/v3/carts/cart-1").await).await["data"]["id"], "cart-1");
+
+    let cart = json!({ "line_items": [{ "product_id": 1, "quantity": 3, "list_price": 5 }] });
+    let cart = json_of(post(&fake, "/v3/carts", &cart).await).await["data"]["id"].clone();
+    post(&fake, &format!("/v3/checkouts/{cart}/orders"), &json!({})).await;
+    let found = json_of(get(&fake, &format!("/v2/orders?cart_id={cart}")).await).await;
+    assert_eq!(found[0]["total_inc_tax"], "15.0000");
 }
 
 #[tokio::test]
@@ -223,10 +247,11 @@ async fn customers_are_made_up_to_ten_at_once_all_or_none() {
 
 #[tokio::test]
 async fn a_refunds_reasons_are_those_of_its_items_and_may_be_dropped() {
-    let path = "/v3/orders/7/payment_actions/refunds";
-    let refund = json!({ "reason": "of 2021", "items": [{ "item_id": 1, "reason": KEY }] });
+    let path = "/v3/orders/700/payment_actions/refunds";
+    let mut refund = refund(KEY);
+    refund["reason"] = json!("of 2021");
     for (drops, shown) in [(false, json!(KEY)), (true, Value::Null)] {
-        let builder = BigCommerceFake::builder();
+        let builder = BigCommerceFake::builder().order(700);
         let builder = if drops { builder.drops_refund_reasons() } else { builder };
         let fake = builder.start().await;
         assert_eq!(post(&fake, path, &refund).await.status(), 201);
@@ -239,22 +264,23 @@ async fn a_refunds_reasons_are_those_of_its_items_and_may_be_dropped() {
 
 #[tokio::test]
 async fn a_refund_repeats_unless_one_is_pending() {
-    let path = "/v3/orders/7/payment_actions/refunds";
+    let path = "/v3/orders/700/payment_actions/refunds";
     let clock = TestClock::new();
     let fake = BigCommerceFake::builder()
         .clock(Arc::new(clock.clone()))
         .refund_pending(Duration::from_secs(5))
+        .order(700)
+        .order(800)
         .start()
         .await;
-    let refund = json!({ "items": [{ "item_id": 1, "reason": format!("damaged [steadfast:{KEY}]") }] });
+    let other_refund = refund("x");
+    let refund = refund(&format!("damaged [steadfast:{KEY}]"));
     assert_eq!(post(&fake, path, &refund).await.status(), 201);
     clock.advance(Duration::from_millis(4_999));
     let pending = post(&fake, path, &refund).await;
     assert_eq!((pending.status().as_u16(), &json_of(pending).await["data"][0]["status"]), (422, &json!(422)));
-    assert_eq!(
-        post(&fake, "/v3/orders/8/payment_actions/refunds", &json!({ "reason": "x" })).await.status(),
-        201
-    );
+    let other = "/v3/orders/800/payment_actions/refunds";
+    assert_eq!(post(&fake, other, &other_refund).await.status(), 201);
     assert_eq!(fake.ledger().effects_for(KEY).len(), 1);
     clock.advance(Duration::from_millis(1));
     assert_eq!(post(&fake, path, &refund).await.status(), 201);
@@ -267,10 +293,10 @@ async fn a_refund_repeats_unless_one_is_pending() {
 async fn a_504_executes_the_write_first() {
     let fake = BigCommerceFake::start().await;
     fake.answer_next(BigCommerceAnswer::GatewayTimeout).answer_next(BigCommerceAnswer::GatewayTimeoutHtml);
-    let timeout = post(&fake, "/v2/orders", &json!({ "external_order_id": "json" })).await;
+    let timeout = post(&fake, "/v2/orders", &order(&json!({ "external_order_id": "json" }))).await;
     assert_eq!(timeout.status(), 504);
     assert_eq!(json_of(timeout).await, fixture("gateway_timeout")["body"]);
-    let html = post(&fake, "/v2/orders", &json!({ "external_order_id": "html" })).await;
+    let html = post(&fake, "/v2/orders", &order(&json!({ "external_order_id": "html" }))).await;
     assert_eq!((html.status().as_u16(), header(&html, "content-type")), (504, Some("text/html")));
     for key in ["json", "html"] {
         assert_eq!(fake.ledger().effects_for(key).len(), 1);
@@ -292,7 +318,7 @@ async fn faults_before_apply_nothing_and_faults_after_leave_their_effect() {
     ] {
         let key = fault.name();
         fake.plan().next(fault);
-        let order = json!({ "external_order_id": key }).to_string();
+        let order = order(&json!({ "external_order_id": key })).to_string();
         let answer = call(&fake, Method::POST, "/v2/orders").body(order).send().await;
         assert_eq!(answer.ok().map(|answer| answer.status().as_u16()), status, "{key}");
         assert_eq!(fake.ledger().effects_for(key).len(), effects, "{key}");
@@ -309,7 +335,7 @@ async fn a_write_still_under_way_does_not_show_yet() {
         .start()
         .await;
     fake.plan().next(Fault::DropAfterApply);
-    let order = json!({ "external_order_id": KEY }).to_string();
+    let order = order(&json!({ "external_order_id": KEY })).to_string();
     assert!(call(&fake, Method::POST, "/v2/orders").body(order).send().await.is_err());
     clock.advance(Duration::from_millis(29_999));
     assert_eq!(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await.status(), 204);
@@ -320,9 +346,9 @@ async fn a_write_still_under_way_does_not_show_yet() {
 
 #[tokio::test]
 async fn a_payment_may_repeat_and_shows_in_the_orders_transactions() {
-    let fake = BigCommerceFake::start().await;
+    let fake = BigCommerceFake::builder().order(700).start().await;
     let token =
-        json_of(post(&fake, "/v3/payments/access_tokens", &json!({ "order": { "id": 7 } })).await).await;
+        json_of(post(&fake, "/v3/payments/access_tokens", &json!({ "order": { "id": 700 } })).await).await;
     let token = token["data"]["id"].as_str().unwrap().to_owned();
     let pay = || {
         call(&fake, Method::POST, "/payments")
@@ -345,7 +371,7 @@ async fn a_payment_may_repeat_and_shows_in_the_orders_transactions() {
         assert_eq!(json_of(unavailable).await, fixture("payment_unavailable")["body"]);
         assert_eq!(fake.ledger().effects_for(&token).len(), effects);
     }
-    let transactions = json_of(get(&fake, "/v3/orders/7/transactions").await).await;
+    let transactions = json_of(get(&fake, "/v3/orders/700/transactions").await).await;
     assert_eq!(transactions["data"].as_array().unwrap().len(), 2);
     assert_eq!(post(&fake, "/payments", &json!({})).await.status(), 401);
 }
@@ -368,12 +394,19 @@ async fn answers_that_no_state_leads_to_are_the_fixtures() {
     assert_eq!(fake.ledger().count(), 0);
 }
 
+/// What has no key, and the least that it is made of.
+const UNKEYED: [(&str, fn() -> Value); 3] = [
+    ("/v3/carts", || json!({ "line_items": [{ "product_id": 1, "quantity": 1 }] })),
+    ("/v2/orders/100/shipments", || json!({ "order_address_id": 1, "items": [{ "order_product_id": 1 }] })),
+    ("/v3/inventory/adjustments/relative", || json!({ "items": [{ "sku": "a", "location_id": 1 }] })),
+];
+
 #[tokio::test]
 async fn a_resource_without_rules_executes_each_time_without_a_key() {
     let fake = BigCommerceFake::start().await;
-    for path in ["/v3/carts", "/v2/orders/100/shipments", "/v3/inventory/adjustments/relative"] {
-        assert_eq!(post(&fake, path, &json!({ "a": 1 })).await.status(), 201);
-        post(&fake, path, &json!({ "a": 1 })).await;
+    for (path, body) in UNKEYED.iter().map(|(path, body)| (*path, body())) {
+        assert_eq!(post(&fake, path, &body).await.status(), 201, "{path}");
+        post(&fake, path, &body).await;
     }
     assert!(fake.ledger().effects().iter().all(|effect| effect.wire_key.is_none()));
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (6, vec![]));
@@ -385,4 +418,143 @@ async fn a_resource_without_rules_executes_each_time_without_a_key() {
     let bare =
         reqwest::Client::new().get(format!("{}/stores/hash/v2/orders", fake.url())).send().await.unwrap();
     assert_eq!(bare.status(), 401);
+}
+
+#[tokio::test]
+async fn a_refund_is_of_an_order_that_the_store_holds_and_of_what_it_is_of() {
+    let fake = BigCommerceFake::builder().order(700).start().await;
+    let path = |order: &str| format!("/v3/orders/{order}/payment_actions/refunds");
+    for order in ["7", "701", "x"] {
+        let refused = post(&fake, &path(order), &refund("x")).await;
+        assert_eq!(
+            (refused.status().as_u16(), &json_of(refused).await["status"]),
+            (404, &json!(404)),
+            "{order}"
+        );
+    }
+    let item = |kind: &str, field: &str, value: Value| json!({ "items": [{ "item_type": kind, "item_id": 1, field: value }] });
+    let adjusted =
+        json!([{ "item_type": "PRODUCT", "item_id": 1, "quantity": 1, "adjustments": [{ "amount": -10 }] }]);
+    let twice = json!({ "item_type": "PRODUCT", "item_id": 1, "quantity": 501 });
+    for refund in [
+        json!({}),
+        json!({ "items": [] }),
+        json!({ "items": {}, "payments": [] }),
+        json!({ "tax_adjustment_amount": 1 }),
+        json!({ "items": [{ "item_id": 1, "amount": 1 }] }),
+        item("MUG", "amount", json!(1)),
+        item("ORDER", "amount", json!(0)),
+        item("ORDER", "amount", json!(-1)),
+        item("ORDER", "amount", json!("NaN")),
+        item("ORDER", "quantity", json!(1)),
+        item("ORDER", "amount", json!(500_000.01)),
+        item("PRODUCT", "amount", json!(1)),
+        item("PRODUCT", "quantity", json!(0)),
+        item("PRODUCT", "quantity", json!(-1)),
+        item("PRODUCT", "quantity", json!(1001)),
+        json!({ "items": [{ "item_type": "PRODUCT", "item_id": 51, "quantity": 1 }] }),
+        json!({ "items": adjusted }),
+        json!({ "items": [twice, twice] }),
+        json!({ "items": [{ "item_type": "ORDER", "amount": 5 }, { "item_type": "ORDER", "amount": -1 }] }),
+    ] {
+        let refused = post(&fake, &path("700"), &refund).await;
+        assert_eq!(refused.status(), 422, "{refund}");
+        assert_eq!(json_of(refused).await["data"][0]["status"], 422, "{refund}");
+    }
+    assert_eq!((fake.ledger().count(), get(&fake, &path("700")).await.status().as_u16()), (0, 200));
+}
+
+#[tokio::test]
+async fn refunds_add_up_to_the_order_at_most() {
+    let fake = BigCommerceFake::start().await;
+    let made = json_of(post(&fake, "/v2/orders", &order(&json!({}))).await).await;
+    let products = json_of(get(&fake, &format!("/v2/orders/{}/products", made["id"])).await).await;
+    let path = format!("/v3/orders/{}/payment_actions/refunds", made["id"]);
+    let one = json!({ "items": [{ "item_type": "PRODUCT", "item_id": products[0]["id"], "quantity": 1 }] });
+    let amount = |amount: f64| json!({ "items": [{ "item_type": "ORDER", "item_id": 1, "amount": amount }] });
+    for (refund, total, status) in [
+        (&one, 10.0, 201),
+        (&amount(10.01), 0.0, 422),
+        (&amount(0.5), 0.5, 201),
+        (&one, 0.0, 422),
+        (&amount(9.5), 9.5, 201),
+        (&amount(0.01), 0.0, 422),
+    ] {
+        let answer = post(&fake, &path, refund).await;
+        assert_eq!(answer.status(), status, "{refund}");
+        if status == 201 {
+            assert_eq!(json_of(answer).await["data"]["total_amount"], total, "{refund}");
+        }
+    }
+    assert_eq!(fake.ledger().count(), 4);
+}
+
+#[tokio::test]
+async fn an_order_or_a_cart_held_from_the_beginning_is_no_effect_and_shows_at_once() {
+    let builder = BigCommerceFake::builder().test_clock(&TestClock::new());
+    let fake = builder.apply_after(Duration::from_secs(30)).order(100).order(7).cart("c").start().await;
+    assert_eq!(json_of(get(&fake, "/v2/orders/100").await).await["total_inc_tax"], "500000.0000");
+    assert_eq!(json_of(get(&fake, "/v2/orders/7").await).await["id"], 7);
+    assert_eq!(get(&fake, "/v2/orders/8").await.status(), 404);
+    assert_eq!(fake.ledger().count(), 0);
+    assert_eq!(json_of(post(&fake, "/v2/orders", &order(&json!({}))).await).await["id"], 101);
+}
+
+#[tokio::test]
+async fn what_a_write_cannot_be_without_is_asked_for_in_the_vendors_form() {
+    let fake = BigCommerceFake::start().await;
+    let unaddressed = json!({ "items": [{ "order_product_id": 1 }] });
+    for (path, body, field) in [
+        ("/v2/orders", json!({}), "products"),
+        (
+            "/v2/orders",
+            json!({ "customer_id": 7, "products": [], "consignments": { "pickups": [] } }),
+            "products",
+        ),
+        ("/v2/orders/100/shipments", unaddressed, "order_address_id"),
+        ("/v2/orders/100/shipments", json!({ "order_address_id": 1 }), "items"),
+    ] {
+        let refused = post(&fake, path, &body).await;
+        assert_eq!(refused.status(), 400, "{body}");
+        let message = format!("The required field '{field}' was not supplied.");
+        assert_eq!(json_of(refused).await, json!([{ "status": 400, "message": message }]));
+    }
+    for (path, body, field) in [
+        ("/v3/carts", json!({}), "line_items"),
+        ("/v3/carts", json!({ "customer_id": 7, "line_items": [] }), "line_items"),
+        ("/v3/inventory/adjustments/relative", json!({ "reason": "count" }), "items"),
+        ("/v3/inventory/adjustments/absolute", json!({ "items": [] }), "items"),
+    ] {
+        let refused = post(&fake, path, &body).await;
+        assert_eq!(refused.status(), 422, "{body}");
+        let refused = json_of(refused).await;
+        assert_eq!(refused["title"], fixture("v3_validation")["body"]["title"]);
+        assert_eq!(refused["errors"].as_object().unwrap().keys().collect::<Vec<_>>(), [field]);
+    }
+    assert_eq!(fake.ledger().count(), 0);
+    for (path, body) in [
+        ("/v2/orders", json!({ "consignments": { "pickups": [{ "line_items": [{ "quantity": 1 }] }] } })),
+        ("/v3/carts", json!({ "line_items": [], "custom_items": [{ "name": "Mug", "quantity": 1 }] })),
+        ("/v3/carts", json!({ "gift_certificates": [{ "name": "Gift", "amount": 5 }] })),
+    ] {
+        assert_eq!(post(&fake, path, &body).await.status(), 201, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_of_an_unknown_order_or_checkout_is_not_found() {
+    let fake = BigCommerceFake::start().await;
+    for (path, body) in [
+        ("/v3/checkouts/cart-1/orders", json!({})),
+        ("/v3/payments/access_tokens", json!({ "order": { "id": 7 } })),
+        ("/v3/payments/access_tokens", json!({})),
+    ] {
+        let refused = post(&fake, path, &body).await;
+        assert_eq!(
+            (refused.status().as_u16(), &json_of(refused).await["status"]),
+            (404, &json!(404)),
+            "{body}"
+        );
+    }
+    assert_eq!(fake.ledger().count(), 0);
 }

@@ -11,7 +11,7 @@ use steadfast::clock::Clock as _;
 use steadfast::operation::record::Claim;
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Memory, Store as _};
-use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
@@ -180,7 +180,7 @@ async fn d2_where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
     );
     let store = BigCommerce::new("abc123", "token").base_url(fake.url());
     let client = client(store, &wire, &clock);
-    let error = client.post("/v2/orders").key("k").json(&json!({"customer_id": 7})).send().await;
+    let error = client.post("/v2/orders").key("k").json(&mug()).send().await;
     let error = error.expect_err("refused");
     assert!(error.is_refused(), "{error}");
     assert_eq!((error.effect(), fake.ledger().count()), (Effect::None, 0));
@@ -244,7 +244,7 @@ async fn d2_a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
         let wire = Between::new(fake.transport(), [Way::PageAfter(html(status))]);
         let store = BigCommerce::new("abc123", "token").base_url(fake.url());
         let client = self::client(store, &wire, &clock);
-        let order = json!({"customer_id": 7});
+        let order = mug();
         let reply = client.post("/v2/orders").key("k").json(&order).send().await.expect("found");
         assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1), "{status}");
     }
@@ -263,7 +263,7 @@ async fn d16_a_page_with_status_200_is_no_success() {
     let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
     let store = BigCommerce::new("abc123", "token").base_url(fake.url());
     let client = self::client(store, &wire, &clock);
-    let reply = client.post("/v2/orders").key("k").json(&json!({"customer_id": 7})).send().await;
+    let reply = client.post("/v2/orders").key("k").json(&mug()).send().await;
     assert_eq!((reply.expect("an order").attempts(), fake.ledger().count()), (2, 1));
 
     let clock = TestClock::auto();
@@ -328,6 +328,15 @@ async fn b3_the_version_of_the_first_claim_is_that_of_every_resend() {
 
 const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
 
+/// The store holds it from the beginning.
+fn with_order(clock: &TestClock) -> FakeBuilder<BigCommerceFake> {
+    BigCommerceFake::builder().test_clock(clock).order(100)
+}
+
+fn mug() -> serde_json::Value {
+    json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]})
+}
+
 fn refund() -> serde_json::Value {
     json!({"items": [{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "torn"}], "payments": []})
 }
@@ -335,7 +344,7 @@ fn refund() -> serde_json::Value {
 #[tokio::test]
 async fn b1_a_refund_is_found_by_the_reason_of_its_items() {
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let fake = with_order(&clock).in_process();
     let wire = Between::new(fake.transport(), [Way::AnswerLost, Way::Open, Way::Lost]);
     let client = client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
     let reply = client.post(REFUNDS).key("one").json(&refund()).send().await.expect("found");
@@ -355,7 +364,7 @@ async fn b1_a_refund_is_found_by_the_reason_of_its_items() {
 async fn b1_where_reasons_are_dropped_a_lost_answer_is_no_second_refund() {
     for way in [Way::AnswerLost, Way::Lost] {
         let clock = TestClock::auto();
-        let fake = BigCommerceFake::builder().test_clock(&clock).drops_refund_reasons().in_process();
+        let fake = with_order(&clock).drops_refund_reasons().in_process();
         let wire = Between::new(fake.transport(), [Way::Open, way]);
         let client = client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
         client.post(REFUNDS).key("one").json(&refund()).send().await.expect("a refund");
@@ -419,7 +428,7 @@ async fn d6_a_look_up_does_not_find_the_keys_previous_life() {
     let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
     let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
     let store = || client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
-    let order = json!({"customer_id": 7});
+    let order = mug();
     second_life(store, &clock, |client| client.post("/v2/orders").key("k").json(&order)).await;
 }
 

@@ -14,13 +14,15 @@ const page = async (path, body) => (await fetch(`${process.env.FAKE_URL}/_fake/$
 const refused = (call) => call.then(() => assert.fail("not refused"), (error) => error);
 
 async function flows() {
-    const order = await v2.post("/orders", { external_order_id: "n-1", products: [{ name: "Mug", quantity: 3, price_inc_tax: 5, price_ex_tax: 5 }] });
+    const products = [{ name: "Mug", quantity: 3, price_inc_tax: 5, price_ex_tax: 5 }];
+    const order = await v2.post("/orders", { external_order_id: "n-1", products });
     assert.equal(order.total_inc_tax, "15.0000");
     assert.equal((await v2.get(`/orders/${order.id}`)).id, order.id);
     assert.deepEqual((await v2.get("/orders?external_order_id=n-1")).map((one) => one.id), [order.id]);
     assert.equal(await v2.get("/orders?external_order_id=none"), "");
     assert.equal((await v2.put(`/orders/${order.id}`, { status_id: 5 })).status_id, 5);
     assert.equal((await v2.get("/orders/count")).count, 1);
+    assert.match((await refused(v2.post("/orders", { external_order_id: "empty" }))).message, /products/);
 
     const product = (await v3.post("/catalog/products", { name: "Mug", type: "physical", weight: 1, price: 5, sku: "MUG" })).data;
     assert.equal(product.sku, "MUG");
@@ -37,10 +39,10 @@ async function flows() {
 
     // The library waits as long as the 429 says, and sends again.
     await page("faults", { fault: "too-many-requests=vendor:1000", method: "POST" });
-    const waited = await v2.post("/orders", { external_order_id: "n-2" });
+    const waited = await v2.post("/orders", { external_order_id: "n-2", products });
     assert.equal(waited.external_order_id, "n-2");
     await page("faults", { fault: "drop-after-apply", method: "POST" });
-    await refused(v2.post("/orders", { external_order_id: "n-3" }));
+    await refused(v2.post("/orders", { external_order_id: "n-3", products }));
     const ledger = await page("ledger");
     assert.equal(ledger.effects.filter((effect) => effect.wire_key === "n-3").length, 1);
     assert.equal((await v2.get("/orders?external_order_id=n-3")).length, 1);

@@ -26,6 +26,7 @@ def store(version):
 
 v2, v3 = store("v2"), store("v3")
 
+MUG = [{"name": "Mug", "quantity": 1, "price_inc_tax": 12, "price_ex_tax": 10}]
 order = v2.Orders.create(external_order_id="o-1", customer_id=7, products=[
     {"name": "Mug", "quantity": 2, "price_inc_tax": 12.5, "price_ex_tax": 10}])
 assert order.total_inc_tax == "25.0000" and order.items_total == 2, order
@@ -40,8 +41,9 @@ assert "id" not in v2.Orders.all(min_total=26)
 assert order.update(status_id=2).status_id == 2
 refused(ClientRequestException, v2.Orders.all, colour="red")
 refused(ClientRequestException, v2.Orders.get, 999)
+refused(ClientRequestException, v2.Orders.create, external_order_id="empty")
 for n in range(5):
-    v2.Orders.create(external_order_id=f"more-{n}")
+    v2.Orders.create(external_order_id=f"more-{n}", products=MUG)
 assert len(list(v2.Orders.iterall())) == 6
 assert len(v2.Orders.all(limit=4, page=2)) == 2
 v2.Orders.get(order.id).delete()
@@ -75,6 +77,8 @@ assert [p["email"] for p in v3.connection.get("customers")["data"]] == ["b@examp
 # Refunds add up to the order's total at most.
 paid = v2.Orders.create(products=[{"name": "Mug", "quantity": 1, "price_inc_tax": 20, "price_ex_tax": 20}])
 refund = lambda amount: v3.connection.post(f"orders/{paid.id}/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": paid.id, "amount": amount}]})
+refused(ClientRequestException, v3.connection.post, "orders/999/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": 999, "amount": 1}]})
+refused(ClientRequestException, refund, 0)
 refund(15)
 refused(ClientRequestException, refund, 5.01)
 refund(5)
@@ -82,7 +86,7 @@ refund(5)
 # Webhooks: the scope and an id.
 receiver = Receiver()
 v3.connection.post("hooks", {"scope": "store/order/*", "destination": receiver.url, "is_active": True, "headers": {"X-Own": "1"}})
-told = v2.Orders.create(external_order_id="told")
+told = v2.Orders.create(external_order_id="told", products=MUG)
 headers, body = receiver.wait(1)[0]
 import base64, hashlib, hmac, json
 event = json.loads(body)
@@ -94,8 +98,8 @@ assert headers["webhook-signature"] == "v1," + expected
 
 fault("error-500-after", path="/stores/abc123/v2/orders")
 before = len(page("ledger")["effects"])
-refused(ServerException, v2.Orders.create, external_order_id="lost")
+refused(ServerException, v2.Orders.create, external_order_id="lost", products=MUG)
 assert len(page("ledger")["effects"]) == before + 1
 fault("too-many-requests=vendor:1500")
-refused(RateLimitingException, v2.Orders.create, external_order_id="limited")
+refused(RateLimitingException, v2.Orders.create, external_order_id="limited", products=MUG)
 assert len(page("ledger")["effects"]) == before + 1

@@ -107,7 +107,9 @@ impl Kind {
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
             })),
             Kind::Keyed => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
-            Kind::Bare => client.post(&bare(number)).json(&json!({ "tracking_number": amount })),
+            Kind::Bare => client.post(&bare(number)).json(&json!({
+                "tracking_number": amount, "order_address_id": 1, "items": [{"order_product_id": 1, "quantity": 1}]
+            })),
             Kind::Created => stripe_routes::create(client, number),
             Kind::V2 => client.post("/v2/core/things").json(&json!({ "value": number })),
             Kind::Payment => client.post("/v71/payments").json(&adyen::payment(number)),

@@ -20,7 +20,7 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
     let refund = json!({"items": items, "payments": []});
     vec![
-        ("/v2/orders", json!({"customer_id": 7}), "/v2/orders", "external_order_id"),
+        ("/v2/orders", order_of(7), "/v2/orders", "external_order_id"),
         ("/v3/checkouts/cart-1/orders", json!({}), "/v2/orders", "cart_id"),
         ("/v3/catalog/products", product, "/v3/catalog/products", "sku"),
         ("/v3/catalog/products", unnumbered, "/v3/catalog/products", "name"),
@@ -31,6 +31,15 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
         ("/v2/coupons", coupon, "/v2/coupons", "code"),
         (REFUNDS, refund, REFUNDS, ""),
     ]
+}
+
+fn order_of(customer: u64) -> Value {
+    json!({"customer_id": customer, "products": [{"product_id": 1, "quantity": 1}]})
+}
+
+fn with_id(mut order: Value) -> Value {
+    order["external_order_id"] = json!("shop-42");
+    order
 }
 
 fn create(client: &Client, path: &str, body: &Value) -> Call {
@@ -68,17 +77,20 @@ async fn every_resource_with_a_look_up_is_sent_again_after_a_proven_absence() {
 
 #[tokio::test]
 async fn what_cannot_be_looked_up_is_parked_and_never_sent_again() {
-    for (path, applied) in [
-        ("/v3/carts", true),
-        ("/v3/carts", false),
-        ("/v2/orders/100/shipments", true),
-        ("/v3/inventory/adjustments/relative", true),
-        ("/v3/inventory/adjustments/relative", false),
+    let cart = json!({"line_items": [{"product_id": 1, "quantity": 1}]});
+    let shipment = json!({"order_address_id": 1, "items": [{"order_product_id": 1, "quantity": 1}]});
+    let adjustment = json!({"items": [{"location_id": 1, "sku": "MUG", "quantity": 1}]});
+    for (path, body, applied) in [
+        ("/v3/carts", &cart, true),
+        ("/v3/carts", &cart, false),
+        ("/v2/orders/100/shipments", &shipment, true),
+        ("/v3/inventory/adjustments/relative", &adjustment, true),
+        ("/v3/inventory/adjustments/relative", &adjustment, false),
     ] {
         let (rig, fake) = bigcommerce().await;
         fake.plan().next(if applied { Fault::Error500After } else { Fault::Error500Before });
         for _ in 0..2 {
-            let outcome = create(&rig.client, path, &json!({"items": []})).send().await;
+            let outcome = create(&rig.client, path, body).send().await;
             assert_eq!(ending(&outcome), NOBODY_KNOWS, "{path}");
         }
         assert_eq!((rig.posts(), rig.gets()), (1, 0), "{path}");
@@ -91,7 +103,7 @@ async fn what_cannot_be_looked_up_is_parked_and_never_sent_again() {
 async fn an_external_order_id_of_the_callers_own_is_kept_and_looked_up() {
     let (rig, fake) = bigcommerce().await;
     fake.plan().next(Fault::DropAfterApply);
-    let body = json!({"customer_id": 7, "external_order_id": "shop-42"});
+    let body = with_id(order_of(7));
     let outcome = create(&rig.client, "/v2/orders", &body).send().await;
     assert_eq!(ending(&outcome), RECONCILED);
     assert_eq!(rig.sent(&Method::GET)[0].url.query(), Some("external_order_id=shop-42"));
@@ -102,10 +114,10 @@ async fn an_external_order_id_of_the_callers_own_is_kept_and_looked_up() {
 #[tokio::test]
 async fn an_order_with_our_id_but_other_fields_is_for_a_person() {
     let (rig, fake) = bigcommerce().await;
-    let theirs = json!({"customer_id": 8, "external_order_id": "shop-42"});
+    let theirs = with_id(order_of(8));
     rig.client.post("/v2/orders").key("theirs").json(&theirs).send().await.expect("their order");
     fake.plan().next(Fault::Error500Before);
-    let ours = json!({"customer_id": 7, "external_order_id": "shop-42"});
+    let ours = with_id(order_of(7));
     let outcome = create(&rig.client, "/v2/orders", &ours).send().await;
     assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 2, 1));
 }

@@ -93,8 +93,8 @@ fn at_once<F: Future>(future: F) -> F::Output {
 async fn a_resend_is_never_serialised_anew() {
     let (rig, fake) = bigcommerce().await;
     fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(5)));
-    let first = r#"{"customer_id":7,"total":10.50,"note":"a"}"#;
-    let other = r#"{ "note": "a", "total": 10.50, "customer_id": 7 }"#;
+    let first = r#"{"customer_id":7,"total":10.50,"products":[{"product_id":1}]}"#;
+    let other = r#"{ "products": [{"product_id":1}], "total": 10.50, "customer_id": 7 }"#;
     let call = |client: &Client, body: &'static str| {
         client.post("/v2/orders").key("order-42").header("content-type", "application/json").bytes(body)
     };

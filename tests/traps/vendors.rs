@@ -163,7 +163,13 @@ pub async fn bigcommerce() -> (Rig, BigCommerceFake) {
 
 pub async fn bigcommerce_lagging(lag: Duration) -> (Rig, BigCommerceFake) {
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).apply_after(lag).start().await;
+    let fake = BigCommerceFake::builder()
+        .test_clock(&clock)
+        .apply_after(lag)
+        .order(100)
+        .cart("cart-1")
+        .start()
+        .await;
     (Rig::new(bigcommerce_at(&fake), &clock), fake)
 }
 

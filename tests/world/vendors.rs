@@ -253,6 +253,7 @@ impl Vendors {
         let bigcommerce = BigCommerceFake::builder()
             .test_clock(clock)
             .clock(own.clone())
+            .order(100)
             .apply_after(lag(Name::BigCommerce.settle_time()));
         let drops = schedule.extras.drops_reasons;
         let bigcommerce = if drops { bigcommerce.drops_refund_reasons() } else { bigcommerce };

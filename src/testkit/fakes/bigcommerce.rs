@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use self::items::Held;
 use self::machine::{Machine, State};
 use self::quota::Quota;
 use super::builder::FakeBuilder;
@@ -29,6 +30,7 @@ mod items;
 mod keys;
 mod machine;
 mod quota;
+mod refunds;
 mod routes;
 mod writes;
 
@@ -51,7 +53,8 @@ pub use answers::BigCommerceAnswer;
 /// // The code under test, with a client of the fake.
 /// let vendor = BigCommerce::new("abc123", "a-token").base_url(fake.url());
 /// let store = Client::builder(vendor).clock(clock).build()?;
-/// store.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7})).send().await?;
+/// let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+/// store.post("/v2/orders").key("order-42").json(&order).send().await?;
 ///
 /// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
 /// # Ok(())
@@ -60,18 +63,19 @@ pub use answers::BigCommerceAnswer;
 ///
 /// | request | what happens | wire key in the ledger |
 /// |---|---|---|
-/// | `POST /v2/orders` | another order each time | `external_order_id` |
-/// | `POST /v3/checkouts/{id}/orders` | another order each time | the cart's id |
+/// | `POST /v2/orders` | another order each time; 400 without products | `external_order_id` |
+/// | `POST /v3/checkouts/{id}/orders` | another order of that cart each time; 404 without one | the cart's id |
 /// | `POST /v3/catalog/products`, `/brands`, `/categories` | 409 for a second of that name (or `sku`) | `sku`, else `name` |
 /// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists | `email` |
 /// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
-/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time | the UUID in `reason`, else all of it |
+/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time, of at most what the order is of; 404 without one | the UUID in `reason`, else all of it |
 /// | `POST /payments` | another payment each time | the payment access token |
+/// | `POST` of carts, shipments, inventory adjustments | another each time; 422 (400 in V2) without items | none |
 /// | `POST` of the store's other resources | another each time | none |
 ///
 /// `GET` on the same paths lists and filters, or reads one by its id; `PUT …/{id}` and `DELETE …/{id}` change
 /// and remove. V2 counts (`…/count`); V3 changes several (`PUT` of an array) and removes them (`DELETE …?id:in=`). The
-/// refunds of an order that was made here add up to its total at most. A path that is not the store's is a 404. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
+/// refunds of an order add up to its total at most. A path that is not the store's is a 404. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
 /// `Authorization: PAT …`, as `POST /v3/payments/access_tokens` gives it.
 #[derive(Debug)]
 pub struct BigCommerceFake {
@@ -109,6 +113,21 @@ impl FakeBuilder<BigCommerceFake> {
         self
     }
 
+    /// An order that every store holds from the beginning, to be refunded, shipped or paid for. It is of the products 1 to
+    /// 50, a thousand of each at 10.0000. It is no effect, so the ledger does not know it. Orders that are made get later
+    /// ids. Default: a store begins empty.
+    pub fn order(mut self, id: u64) -> Self {
+        self.settings.orders.push(id);
+        self
+    }
+
+    /// A cart that every store holds from the beginning, to be checked out. It is of one product at 10.0000. Default: a
+    /// store begins empty.
+    pub fn cart(mut self, id: impl Into<String>) -> Self {
+        self.settings.carts.push(id.into());
+        self
+    }
+
     /// Requests allowed per 30 s, the store's window; further ones get a 429. Default: no limit.
     pub fn quota(mut self, requests: u32) -> Self {
         self.settings.quota = Some(requests);
@@ -124,6 +143,12 @@ impl FakeBuilder<BigCommerceFake> {
             apply_after: self.settings.apply_after,
             refund_pending: self.settings.refund_pending,
             drops_refund_reasons: self.settings.drops_refund_reasons,
+            held: Held {
+                orders: self.settings.orders.clone(),
+                carts: self.settings.carts.clone(),
+                // They show at once.
+                since: self.setup.clock.wall().minus(self.settings.apply_after),
+            },
             state: Mutex::new(State { quota: Quota::new(self.settings.quota), ..State::default() }),
         })
     }

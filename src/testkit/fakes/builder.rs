@@ -53,6 +53,8 @@ pub(super) struct Settings {
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
     pub(super) quota: Option<u32>,
+    pub(super) orders: Vec<u64>,
+    pub(super) carts: Vec<String>,
 }
 
 impl<F> FakeBuilder<F> {

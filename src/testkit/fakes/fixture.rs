@@ -167,6 +167,7 @@ mod tests {
                     include_str!("bigcommerce/machine.rs"),
                     include_str!("bigcommerce/answers.rs"),
                     include_str!("bigcommerce/changes.rs"),
+                    include_str!("bigcommerce/refunds.rs"),
                     include_str!("bigcommerce/writes.rs")
                 ),
                 18,

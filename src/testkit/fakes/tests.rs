@@ -116,24 +116,34 @@ const COLLECTIONS: [(&str, &str, &str); 7] = [
     ("/v3/orders/7/payment_actions/refunds", "payments", "/v3/orders/7/payment_actions/refunds"),
 ];
 
+/// The path with the order's own id.
+fn of_order(path: &str, id: &Value) -> String {
+    path.replace("/7/", &format!("/{id}/"))
+}
+
 #[tokio::test]
 async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
     let mut costs = Vec::new();
     for others in [FEW, MANY] {
         let store = BigCommerceFake::builder().test_clock(&TestClock::new()).in_process();
         let transport = store.transport();
-        let mut cost = Vec::new();
+        let (mut cost, mut orders) = (Vec::new(), Vec::new());
         for (path, field, look_up) in COLLECTIONS {
             for item in 0..others {
                 // Each order's refunds are a collection of their own.
-                let path = path.replace("/7/", &format!("/{item}/"));
+                let path = orders.get(item).map_or_else(|| path.to_owned(), |id| of_order(path, id));
                 let name = format!("{field} {item}");
                 let mut body = json!({ "name": name, "price": 1, "type": "physical", "weight": 1 });
+                body["products"] = json!([{ "name": "Mug", "quantity": 1, "price_inc_tax": 10 }]);
+                body["items"] = json!([{ "item_type": "ORDER", "item_id": 1, "amount": 1 }]);
                 body[field] = Value::from(format!("k{item}"));
                 let body = if field == "email" { json!([body]) } else { body };
-                ask(&transport, Method::POST, &format!("/stores/s{path}"), body.to_string()).await;
+                let made = ask(&transport, Method::POST, &format!("/stores/s{path}"), body.to_string()).await;
+                orders.extend((field == "external_order_id").then(|| made["id"].clone()));
             }
-            let written = store.take_shown();
+            // A refund looks at its order and at what that is of.
+            let written = store.take_shown() / others as u64;
+            let look_up = of_order(look_up, &orders[7]);
             let found = get(&transport, &format!("/stores/s{look_up}")).await;
             let rows = found.as_array().or_else(|| found["data"].as_array()).unwrap();
             assert!(rows.iter().any(|row| row[field] == "k7"), "{look_up}: {found}");

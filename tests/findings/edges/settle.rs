@@ -35,7 +35,12 @@ impl Shop {
     /// What the caller of an order is told whose first send meets `fault`.
     async fn order(&self, fault: Fault) -> Error {
         self.fake.plan().when("/stores", Method::POST, fault);
-        let call = self.rig.client.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7}));
+        let call = self
+            .rig
+            .client
+            .post("/v2/orders")
+            .key("order-42")
+            .json(&json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]}));
         call.send().await.expect_err("its answer is lost")
     }
 

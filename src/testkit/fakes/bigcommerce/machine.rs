@@ -13,7 +13,7 @@ use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
-use super::items::Items;
+use super::items::{Held, Items};
 use super::quota::Quota;
 use super::{BigCommerceAnswer, answers, keys};
 use crate::clock::{Clock, Timestamp};
@@ -28,6 +28,7 @@ pub(super) struct Machine {
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
+    pub(super) held: Held,
     pub(super) state: Mutex<State>,
 }
 
@@ -89,6 +90,7 @@ impl Machine {
         let ["stores", store, route @ ..] = segments.as_slice() else {
             return problem(404, "The resource was not found.");
         };
+        state.items.hold(store, &self.held);
         let parsed =
             if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
         let malformed = parsed.is_err();

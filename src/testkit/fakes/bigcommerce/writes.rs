@@ -16,20 +16,17 @@ impl Machine {
         }
         match call.route {
             ["v2", "orders"] => self.order(state, call, None),
-            ["v3", "checkouts", cart, "orders"] => self.order(state, call, Some(cart)),
+            ["v3", "checkouts", cart, "orders"] => match state.items.one(call.store, "v3/carts", cart) {
+                Some(held) => self.order(state, call, Some(&held)),
+                None => not_found(call),
+            },
             ["v3", "catalog", "products"] => self.product(state, call),
             ["v3", "catalog", kind @ ("brands" | "categories")] => self.named(state, call, kind),
             ["v3", "pricelists"] => self.named(state, call, "price list"),
             ["v2", "coupons"] => self.coupon(state, call),
             ["v3", "customers"] => self.customers(state, call),
             ["v3", "orders", order, "payment_actions", "refunds"] => self.refund(state, call, order),
-            ["v3", "payments", "access_tokens"] => {
-                let order = &call.body["order"]["id"];
-                Reply::json(
-                    201,
-                    &json!({ "data": { "id": format!("{order}.{}", state.items.next_id()) }, "meta": {} }),
-                )
-            }
+            ["v3", "payments", "access_tokens"] => access_token(state, call),
             ["payments"] => self.payment(state, call),
             ["v2", "customers"] => self.customer_v2(state, call),
             ["v2", "products"]
@@ -37,6 +34,14 @@ impl Machine {
             {
                 problem_v2(409, "The product name is a duplicate.")
             }
+            ["v3", "carts"] if !any(call, &["line_items", "custom_items", "gift_certificates"]) => {
+                self.without("line_items", "line items")
+            }
+            ["v3", "inventory", "adjustments", _] if !any(call, &["items"]) => self.without("items", "items"),
+            ["v2", "orders", _, "shipments"] if call.body["order_address_id"].as_u64().is_none() => {
+                without_v2("order_address_id")
+            }
+            ["v2", "orders", _, "shipments"] if !any(call, &["items"]) => without_v2("items"),
             route if is_collection(route) => {
                 let made = self.make(state, call, &call.collection(), call.body.clone());
                 if call.is_v2() { Reply::json(201, &made) } else { created(201, &made) }
@@ -47,7 +52,10 @@ impl Machine {
 
     /// Each POST is another order, whatever it carries (no uniqueness is documented, and of checkouts that "you
     /// can create as many orders from the same order (cart) as you want").
-    fn order(&self, state: &mut State, call: &Call<'_>, cart: Option<&str>) -> Reply {
+    fn order(&self, state: &mut State, call: &Call<'_>, cart: Option<&Value>) -> Reply {
+        if cart.is_none() && !any(call, &["products", "consignments"]) {
+            return without_v2("products");
+        }
         let now = call.now.to_string().replace("GMT", "+0000");
         let mut order = Value::Object(fields_of("v2/orders", &now));
         for (name, value) in call.body.as_object().into_iter().flatten() {
@@ -56,7 +64,7 @@ impl Machine {
                 order[name] = value.clone();
             }
         }
-        let products = call.body["products"].as_array().cloned().unwrap_or_default();
+        let products = cart.map_or_else(|| list(&call.body["products"]), products_of);
         let quantity = |product: &Value| product["quantity"].as_f64().unwrap_or(1.0);
         let price =
             |name: &str| -> f64 { products.iter().map(|one| amount(&one[name]) * quantity(one)).sum() };
@@ -71,7 +79,8 @@ impl Machine {
         order["items_total"] =
             Value::from(products.iter().filter_map(|one| one["quantity"].as_u64()).sum::<u64>());
         if let Some(cart) = cart {
-            order["cart_id"] = Value::from(cart);
+            order["cart_id"] =
+                cart["id"].as_str().map_or_else(|| cart["id"].to_string(), str::to_owned).into();
         }
         order["date_created"] = Value::from(now);
         let id = state.items.coming_id();
@@ -117,9 +126,7 @@ impl Machine {
     fn named(&self, state: &mut State, call: &Call<'_>, kind: &str) -> Reply {
         let name = &call.body["name"];
         if name.as_str().is_none_or(str::is_empty) {
-            let mut missing = self.fixtures.reply("v3_validation").value();
-            missing["errors"] = json!({ "name": "Please provide a name." });
-            return Reply::json(422, &missing);
+            return self.without("name", "a name");
         }
         if state.items.holds(call.store, &call.collection(), "name", name) {
             let kind = kind
@@ -161,33 +168,6 @@ impl Machine {
         Reply::json(200, &json!({ "data": made, "meta": {} }))
     }
 
-    fn refund(&self, state: &mut State, call: &Call<'_>, order: &str) -> Reply {
-        if state.items.recent(call.store, &call.collection(), self.refund_pending, call.now) {
-            let title = "Another refund of this order is still being processed.";
-            return self
-                .fixtures
-                .reply("refund_422")
-                .fill("Unable to provide store credit for a guest customer.", title);
-        }
-        if let Some(refusal) = self.refunds_too_much(state, call, order) {
-            return refusal;
-        }
-        let mut refund = call.body.clone();
-        refund["order_id"] = order.parse::<u64>().map_or_else(|_| Value::from(order), Value::from);
-        refund["created"] = Value::from(call.now.to_string());
-        // The specification of 2021 had one here, that of 2026-04 has not.
-        if let Some(fields) = refund.as_object_mut() {
-            fields.remove("reason");
-        }
-        if self.drops_refund_reasons {
-            let items = refund.get_mut("items").and_then(Value::as_array_mut);
-            for item in items.into_iter().flatten().filter_map(Value::as_object_mut) {
-                item.remove("reason");
-            }
-        }
-        created(201, &self.make(state, call, &call.collection(), refund))
-    }
-
     /// A payment, and its transaction on the order that the token was given for.
     fn payment(&self, state: &mut State, call: &Call<'_>) -> Reply {
         let key = keys::of(call).into_iter().next().flatten();
@@ -203,30 +183,11 @@ impl Machine {
         Reply::json(201, &answer)
     }
 
-    /// The sum of an order's refunds is never above its total. Of an order that was not made here nothing is known.
-    fn refunds_too_much(&self, state: &State, call: &Call<'_>, order: &str) -> Option<Reply> {
-        let sum = |refund: &Value| -> f64 {
-            refund["items"].as_array().into_iter().flatten().map(|item| amount(&item["amount"])).sum()
-        };
-        if sum(&call.body) <= 0.0 {
-            return None;
-        }
-        let held = state.items.one(call.store, "v2/orders", order)?;
-        let before: f64 = state.items.all(call.store, &call.collection()).iter().map(sum).sum();
-        let after = before + sum(&call.body);
-        (after > amount(&held["total_inc_tax"]) + 0.000_05).then(|| {
-            let title = "The refund amount is greater than the remaining order balance.";
-            self.fixtures
-                .reply("refund_422")
-                .fill("Unable to provide store credit for a guest customer.", title)
-        })
-    }
-
     fn customer_v2(&self, state: &mut State, call: &Call<'_>) -> Reply {
         let email = &call.body["email"];
         let names = ["first_name", "last_name", "email"];
         if let Some(name) = names.iter().find(|name| call.body[**name].as_str().is_none_or(str::is_empty)) {
-            return problem_v2(400, &format!("The required field '{name}' was not supplied."));
+            return without_v2(name);
         }
         let taken = ["v2/customers", "v3/customers"];
         if taken.iter().any(|collection| state.items.holds(call.store, collection, "email", email)) {
@@ -235,7 +196,14 @@ impl Machine {
         Reply::json(201, &self.make(state, call, "v2/customers", call.body.clone()))
     }
 
-    fn make(&self, state: &mut State, call: &Call<'_>, collection: &str, value: Value) -> Value {
+    /// V3's no to a write without what it needs.
+    fn without(&self, field: &str, what: &str) -> Reply {
+        let mut missing = self.fixtures.reply("v3_validation").value();
+        missing["errors"] = json!({ field: format!("Please provide {what}.") });
+        Reply::json(422, &missing)
+    }
+
+    pub(super) fn make(&self, state: &mut State, call: &Call<'_>, collection: &str, value: Value) -> Value {
         let key = keys::of(call).into_iter().next().flatten();
         self.make_part(state, call, collection, value, key, 0)
     }
@@ -264,8 +232,53 @@ impl Machine {
 }
 
 /// A V3 answer to a create: 200 for the catalog and price lists, by the specification.
-fn created(status: u16, made: &Value) -> Reply {
+pub(super) fn created(status: u16, made: &Value) -> Reply {
     Reply::json(status, &V3 { data: made, meta: json!({}) })
+}
+
+/// V2's no to a write without what it needs.
+fn without_v2(name: &str) -> Reply {
+    problem_v2(400, &format!("The required field '{name}' was not supplied."))
+}
+
+/// Whether the body has at least one row in one of these lists.
+fn any(call: &Call<'_>, names: &[&str]) -> bool {
+    names.iter().any(|name| match &call.body[*name] {
+        Value::Array(rows) => !rows.is_empty(),
+        // Consignments are an object of lists.
+        Value::Object(lists) => {
+            lists.values().any(|rows| rows.as_array().is_some_and(|rows| !rows.is_empty()))
+        }
+        _ => false,
+    })
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// What an order of this cart is of.
+fn products_of(cart: &Value) -> Vec<Value> {
+    let mut products = list(&cart["line_items"]);
+    products.extend(list(&cart["custom_items"]));
+    for product in &mut products {
+        let price = product["list_price"].clone();
+        if !price.is_null() {
+            (product["price_inc_tax"], product["price_ex_tax"]) = (price.clone(), price);
+        }
+    }
+    products
+}
+
+/// The token that pays for an order.
+fn access_token(state: &mut State, call: &Call<'_>) -> Reply {
+    let order = &call.body["order"]["id"];
+    let order = order.as_str().map_or_else(|| order.to_string(), str::to_owned);
+    if state.items.one(call.store, "v2/orders", &order).is_none() {
+        return not_found(call);
+    }
+    let token = format!("{order}.{}", state.items.next_id());
+    Reply::json(201, &json!({ "data": { "id": token }, "meta": {} }))
 }
 
 /// The documented limit of one request.
