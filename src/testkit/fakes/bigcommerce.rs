@@ -116,15 +116,15 @@ impl FakeBuilder<BigCommerceFake> {
     /// An order that every store holds from the beginning, to be refunded, shipped or paid for. It is of the products 1 to
     /// 50, a thousand of each at 10.0000. It is no effect, so the ledger does not know it. Orders that are made get later
     /// ids. Default: a store begins empty.
-    pub fn order(mut self, id: u64) -> Self {
-        self.settings.orders.push(id);
+    pub fn order(mut self, id: u32) -> Self {
+        self.settings.orders.insert(u64::from(id));
         self
     }
 
     /// A cart that every store holds from the beginning, to be checked out. It is of one product at 10.0000. Default: a
     /// store begins empty.
     pub fn cart(mut self, id: impl Into<String>) -> Self {
-        self.settings.carts.push(id.into());
+        self.settings.carts.insert(id.into());
         self
     }
 

@@ -1,5 +1,6 @@
 //! The one builder of all fakes: what each can be given. What only one vendor has is set by methods beside that fake.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -53,8 +54,8 @@ pub(super) struct Settings {
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
     pub(super) quota: Option<u32>,
-    pub(super) orders: Vec<u64>,
-    pub(super) carts: Vec<String>,
+    pub(super) orders: BTreeSet<u64>,
+    pub(super) carts: BTreeSet<String>,
 }
 
 impl<F> FakeBuilder<F> {

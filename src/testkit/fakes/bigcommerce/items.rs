@@ -1,22 +1,24 @@
 //! What a store holds, and its lookups.
 
 mod candidates;
+mod held;
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::{query, shows};
 use super::super::table::{Row, Table, Tables, Term};
 use super::machine::{Call, problem, problem_v2};
-use super::routes::{fields_of, filters_of, is_collection, is_item};
+use super::routes::{filters_of, is_collection, is_item};
 use crate::clock::Timestamp;
 use crate::vendor::date::days_from_civil;
 use candidates::candidates;
+pub(super) use held::Held;
 
 /// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
@@ -25,14 +27,6 @@ pub(super) struct Items {
     made: u64,
     /// The stores that were asked for something.
     begun: HashSet<String>,
-}
-
-/// What stores hold from the beginning.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) orders: Vec<u64>,
-    pub(super) carts: Vec<String>,
-    pub(super) since: Timestamp,
 }
 
 #[derive(Debug)]
@@ -56,36 +50,6 @@ impl Items {
     /// The id that the next item gets.
     pub(super) fn coming_id(&self) -> u64 {
         100 + self.made
-    }
-
-    /// What every store holds from the beginning, and no request made.
-    pub(super) fn hold(&mut self, store: &str, held: &Held) {
-        if !self.begun.insert(store.to_owned()) {
-            return;
-        }
-        let date = held.since.to_string().replace("GMT", "+0000");
-        for id in &held.orders {
-            // Ids only rise.
-            self.made = self.made.max(id.saturating_sub(99));
-            let mut order = fields_of("v2/orders", &date);
-            order.extend(object(json!({
-                "id": id, "date_created": date, "items_total": PRODUCTS * QUANTITY,
-                "subtotal_ex_tax": TOTAL, "subtotal_inc_tax": TOTAL, "total_ex_tax": TOTAL, "total_inc_tax": TOTAL,
-            })));
-            self.add(store, "v2/orders", &Value::Object(order), held.since);
-            for product in 1..=PRODUCTS {
-                let product = json!({
-                    "id": product, "order_id": id, "product_id": product, "name": format!("Product {product}"),
-                    "quantity": QUANTITY, "price_ex_tax": "10.0000", "price_inc_tax": "10.0000",
-                });
-                self.add(store, &format!("v2/orders/{id}/products"), &product, held.since);
-            }
-        }
-        for id in &held.carts {
-            let line = json!({ "name": "Product 1", "product_id": 1, "quantity": 1, "list_price": 10 });
-            let cart = json!({ "id": id, "customer_id": 0, "line_items": [line] });
-            self.add(store, "v3/carts", &cart, held.since);
-        }
     }
 
     pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
@@ -383,15 +347,6 @@ fn number(call: &Call<'_>, name: &str) -> Option<usize> {
 /// writes by, and what the store holds unique.
 const LOOKED_UP_BY: &[&str] =
     &["id", "external_order_id", "cart_id", "sku", "name", "email", "code", "customer_id"];
-
-fn object(value: Value) -> Map<String, Value> {
-    if let Value::Object(fields) = value { fields } else { Map::new() }
-}
-
-/// An order that is held from the beginning is of this many products, so many of each, at 10.0000.
-const PRODUCTS: u64 = 50;
-const QUANTITY: u64 = 1000;
-const TOTAL: &str = "500000.0000";
 
 /// Both as the V2 and V3 reference pages give them.
 const LIMIT_DEFAULT: usize = 50;
