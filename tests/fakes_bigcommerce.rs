@@ -394,8 +394,10 @@ async fn answers_that_no_state_leads_to_are_the_fixtures() {
     assert_eq!(fake.ledger().count(), 0);
 }
 
+type Unkeyed = (&'static str, fn() -> Value);
+
 /// What has no key, and the least that it is made of.
-const UNKEYED: [(&str, fn() -> Value); 3] = [
+const UNKEYED: [Unkeyed; 3] = [
     ("/v3/carts", || json!({ "line_items": [{ "product_id": 1, "quantity": 1 }] })),
     ("/v2/orders/100/shipments", || json!({ "order_address_id": 1, "items": [{ "order_product_id": 1 }] })),
     ("/v3/inventory/adjustments/relative", || json!({ "items": [{ "sku": "a", "location_id": 1 }] })),
