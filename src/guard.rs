@@ -170,8 +170,6 @@ guards! {
     SpeaksFor,
     /// A duplicate after a lookup's miss may be our own.
     OwnDuplicate,
-    /// A no to a resend that a lookup's miss allowed may be for what the first send has made since.
-    LateFirst,
     /// An account is part of the operation's name.
     AccountInScope,
     /// A record outlives the vendor's window and its own call.

@@ -149,11 +149,6 @@ impl<'a> Run<'a> {
                 Err(self.refused(Refusal::Duplicate, answer).await)
             }
             Judged::Refused { answer, refusal, speaks_for } if self.is_settled_by(speaks_for) => {
-                if refusal == Refusal::Rejected
-                    && Guard::LateFirst.keeps(self.follows_a_miss(speaks_for).await)
-                {
-                    return self.look_up_refused(refusal, answer).await.map(Some);
-                }
                 Err(self.refused(refusal, answer).await)
             }
             Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
@@ -245,27 +240,16 @@ impl<'a> Run<'a> {
     /// A lookup's miss, and a person's word, are on record as no effect. The process that takes the operation over
     /// then knows from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
     async fn may_be_our_own(&self, speaks_for: SpeaksFor) -> bool {
-        let was_in_doubt = |report: &AttemptReport| report.is_look_up() || report.effect == Effect::Unknown;
-        matches!(self.phase, Phase::ProvenAbsent)
-            || !self.is_settled_by(speaks_for)
-            || self.has_report(was_in_doubt).await
-    }
-
-    /// Whether this attempt was sent because a lookup had missed. Its no may be for what an earlier send has made since,
-    /// such as a refund that leaves too little for another.
-    async fn follows_a_miss(&self, speaks_for: SpeaksFor) -> bool {
-        speaks_for == SpeaksFor::ThisAttempt
-            && (matches!(self.phase, Phase::ProvenAbsent) || self.has_report(AttemptReport::is_look_up).await)
-    }
-
-    /// Whether the log of those who held the operation before has such a report.
-    async fn has_report(&self, is_one: impl Fn(&AttemptReport) -> bool) -> bool {
+        if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) {
+            return true;
+        }
         let Some(record) = self.hold.as_ref().map(|hold| &hold.record) else { return false };
         if record.fence == record.first_fence {
             return false;
         }
+        let was_in_doubt = |report: &AttemptReport| report.is_look_up() || report.effect == Effect::Unknown;
         let log = Box::pin(self.log_of(record)).await;
-        log.is_none_or(|reports| reports.iter().any(is_one))
+        log.is_none_or(|reports| reports.iter().any(was_in_doubt))
     }
 
     /// The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early
@@ -277,13 +261,6 @@ impl<'a> Run<'a> {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent | Looked::CannotTell => Err(self.dead_letter(Reason::Unknown).await),
         }
-    }
-
-    /// Looks again after a no to a resend, see [`follows_a_miss`](Run::follows_a_miss). A miss makes the no the outcome.
-    async fn look_up_refused(&mut self, refusal: Refusal, answer: Answer) -> Result<Reply, Error> {
-        self.note(Effect::Unknown);
-        self.last = Last { answer: Some(answer), refusal: Some(refusal), ..Last::default() };
-        self.look_up_or_dead_letter(Reason::Unknown).await
     }
 
     /// The ladder is spent. What may have taken effect is looked up once more before it is given up.

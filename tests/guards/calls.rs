@@ -359,12 +359,6 @@ pub fn a_duplicate_behind_a_miss_is_perhaps_our_own() -> bool {
     wait(call.send()).expect_err("nobody can tell").effect() == Effect::Unknown
 }
 
-pub fn a_no_behind_a_miss_is_looked_up_again() -> bool {
-    let transport = lost().reply(json_answer(200, "[]")).status(422).reply(json_answer(200, FOUND));
-    let bench = Bench::new(Acme::searchable(), plain(), transport);
-    bench.send().is_ok_and(|reply| reply.obtained() == Obtained::Reconciled)
-}
-
 pub fn two_accounts_share_no_operation() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let of = |account| {

@@ -88,7 +88,6 @@ pub const PROOFS: &[Proof] = proofs! {
     WriteAgain: calls::an_outcome_is_written_although_the_store_fails_once,
     SpeaksFor: calls::a_no_to_the_second_send_is_not_one_to_the_first,
     OwnDuplicate: calls::a_duplicate_behind_a_miss_is_perhaps_our_own,
-    LateFirst: calls::a_no_behind_a_miss_is_looked_up_again,
     AccountInScope: calls::two_accounts_share_no_operation,
     RetentionFloor: calls::a_record_is_kept_for_as_long_as_the_vendor_remembers,
     SecretHeaders: calls::a_secret_in_a_header_is_refused,
