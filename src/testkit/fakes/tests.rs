@@ -170,9 +170,9 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
         one(1, 1),
         one(2, 2),
         one(1, 1),
-        one(1, 1),
+        (2, 1, 1),
         one(2, 6),
-        one(3, 3),
+        one(2, 2),
         one(1, 3),
     ];
     assert_eq!(costs, [all, all]);
