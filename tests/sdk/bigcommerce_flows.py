@@ -103,3 +103,9 @@ assert len(page("ledger")["effects"]) == before + 1
 fault("too-many-requests=vendor:1500")
 refused(RateLimitingException, v2.Orders.create, external_order_id="limited", products=MUG)
 assert len(page("ledger")["effects"]) == before + 1
+
+# The connection breaks before the answer. The library sends nothing again, and the order is found by its own field.
+fault("drop-after-apply", path="/stores/abc123/v2/orders")
+refused(requests.exceptions.ConnectionError, v2.Orders.create, external_order_id="cut", products=MUG)
+assert len(page("ledger")["effects"]) == before + 2
+assert [order.external_order_id for order in v2.Orders.all(external_order_id="cut")] == ["cut"]
