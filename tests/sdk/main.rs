@@ -43,7 +43,7 @@ async fn page(url: &str, path: &str) -> Value {
     serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON")
 }
 
-/// Nothing took effect twice, whatever was lost on the way, and every fault was met.
+/// Nothing with a key took effect twice, whatever was lost on the way, and every fault was met.
 async fn judge(url: &str) {
     let ledger = page(url, "ledger").await;
     assert_eq!(ledger["duplicates"], Value::from(Vec::<Value>::new()));
