@@ -360,9 +360,10 @@ impl ClientBuilder {
     /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is
     /// then sent to the present base URL, under its path below the former one. You may name several.
     ///
-    /// It is the whole base URL, with what an adapter appends: BigCommerce's ends in `/stores/{store_hash}`. Below the
-    /// present address must be the same vendor: what the former address has done is known
-    /// there, and so are its keys. A repeat goes there within the vendor's replay window, and so does a lookup.
+    /// Give the whole base URL, with what an adapter appends: BigCommerce's ends in `/stores/{store_hash}`.
+    ///
+    /// Both must reach the same vendor account. Repeats and lookups go to the present base URL, so it must know the keys
+    /// and the effects of the former one.
     ///
     /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere):
     /// its host may be a mistake, and must not get this client's secret.

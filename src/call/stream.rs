@@ -61,8 +61,8 @@ impl Call {
     /// The call keeps its place in the policy's [concurrency limit](crate::Policy::concurrency) until the body has
     /// ended, or the reply is dropped. If the body is not read for as long as an attempt may take, another call that finds no
     /// place free takes this one. Nothing is lost of the body: reading on takes a place again, if need be above the limit.
-    /// Time is only measured while `chunk` waits. The breaker counts the call when the body has ended. A body that broke off is a
-    /// failure of the vendor's, one that was dropped counts as nothing. A probe is judged by the head.
+    /// Time is only measured while `chunk` waits. The breaker counts the call when the body has ended. A body that broke
+    /// off is a failure of the vendor's, one that was dropped counts as nothing. A probe is judged by the head.
     ///
     /// The body comes as the vendor sent it. It is not asked for in gzip, also if
     #[cfg_attr(feature = "gzip", doc = "[`Http::gzip`](crate::transport::Http::gzip)")]

@@ -21,19 +21,20 @@ use crate::request::Request;
 use crate::transport::is_loopback;
 
 impl Engine {
-    /// Where a request goes that was recorded for `url`. What is below a former base URL, and not below the present one,
-    /// goes below the present one. All else on the present host goes to where it was recorded for. `None` if it may not
-    /// have this client's secret.
+    /// Where a request goes that was recorded for `url`: to that URL, if it is on the present host. What was recorded
+    /// below a former base URL, and is not below the present one, goes below the present one. `None` if it may not have
+    /// this client's secret.
     ///
-    /// A former base URL that the present one is below of has moved nothing: it lacks a version, for example, which the
-    /// recorded path then has.
+    /// A former base URL that holds the present one, such as the same one without a version, maps nothing: the recorded
+    /// path has its own version.
     pub(crate) fn address<'a>(&self, url: &'a Url) -> Option<Cow<'a, Url>> {
         let base = self.vendor.base_url();
+        if rest_below(url, base).is_some() {
+            return Some(Cow::Borrowed(url));
+        }
         let has_moved = |former: &&Url| rest_below(base, former).is_none();
         let mut formers = self.former_base_urls.iter().filter(has_moved);
-        let moved =
-            rest_below(url, base).is_none().then(|| formers.find_map(|former| rest_below(url, former)));
-        let Some(rest) = moved.flatten() else {
+        let Some(rest) = formers.find_map(|former| rest_below(url, former)) else {
             return is_same_place(url, base).then_some(Cow::Borrowed(url));
         };
         let path = [without_slash(base), rest].concat();

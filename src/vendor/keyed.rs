@@ -105,10 +105,12 @@ impl Keyed {
             && attempt.in_window
             && self.replays(attempt.request)
             && answer.status.as_u16() != 409;
-        Some(match (is_proof, in_window) {
-            (true, true) => SpeaksFor::EarlierToo,
-            (true, false) if replayed => replay_speaks_for(attempt),
-            _ => SpeaksFor::ThisAttempt,
+        Some(if is_proof && in_window {
+            SpeaksFor::EarlierToo
+        } else if is_proof && replayed {
+            replay_speaks_for(attempt)
+        } else {
+            SpeaksFor::ThisAttempt
         })
     }
 }

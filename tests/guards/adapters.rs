@@ -72,15 +72,17 @@ pub fn a_replayed_500_is_not_sent_again() -> bool {
 }
 
 pub fn a_decline_after_the_window_says_nothing_of_the_first_send() -> bool {
-    match resent(&answer(402, &[OWN], DECLINED), false) {
-        Verdict::Refused { speaks_for, .. } => speaks_for == SpeaksFor::ThisAttempt,
-        other => panic!("{other:?}"),
-    }
+    is_of_the_resend_alone(&answer(402, &[OWN], DECLINED))
 }
 
 /// After the window the key may have been forgotten, and the mark be of a send between.
 pub fn a_marked_no_after_the_window_says_nothing_of_the_first_send() -> bool {
-    match resent(&answer(402, &[OWN, ("idempotent-replayed", "true")], DECLINED), false) {
+    is_of_the_resend_alone(&answer(402, &[OWN, ("idempotent-replayed", "true")], DECLINED))
+}
+
+/// Whether Stripe's no to a resend after the window speaks for that alone.
+fn is_of_the_resend_alone(no: &Answer) -> bool {
+    match resent(no, false) {
         Verdict::Refused { speaks_for, .. } => speaks_for == SpeaksFor::ThisAttempt,
         other => panic!("{other:?}"),
     }

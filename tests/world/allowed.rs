@@ -10,8 +10,8 @@ use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wai
 use crate::plan::{Schedule, secs};
 use crate::vendors::{Kind, Name, policy};
 
-/// Whether what went wrong past the vendor's window, a second effect or a no that seemed to be of the first, is due to a wall clock that was wrong, and that nothing on record
-/// showed to be: README, "What it cannot do".
+/// Whether a second effect past the vendor's window, or a no that seemed to be of the first, is due to a wall clock that
+/// was wrong, and that nothing on record showed to be: README, "What it cannot do".
 ///
 /// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out or refused. What was on
 /// record and the last sender's clock said that the window was open: that host had no means to know better. Its own

@@ -86,8 +86,8 @@ impl Schedule {
             self.extras.late_rounds = 1 + draw.index(3) as u32;
             self.operator = [Operator::Forces, Operator::RedrivesNextDay][draw.index(2)];
         }
-        let preset = self.operations.iter().map(|operation| operation.kind);
-        let preset = preset.clone().find(|kind| matches!(kind, Kind::Preset(_)));
+        let mut kinds = self.operations.iter().map(|operation| operation.kind);
+        let preset = kinds.find(|kind| matches!(kind, Kind::Preset(_)));
         let preset = preset.unwrap_or(Kind::Preset(VENDORS[draw.index(VENDORS.len())].0));
         // Of Stripe's, a route that has no list to look at.
         let callers = vec![Caller::once(draw.within(secs(0)..secs(20)), None)];

@@ -180,11 +180,7 @@ impl Kind {
         let call = match self {
             Kind::Intent | Kind::OtherIntent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
-            Kind::Product => client.post("/v1/payment_methods").form(&[
-                ("type", "card"),
-                ("card[token]", "tok_visa"),
-                ("metadata[order]", &amount),
-            ]),
+            Kind::Product => stripe_routes::create_unlisted(client, number),
             Kind::Order => client.post("/v2/orders").json(&json!({
                 "status_id": 0, "products": [{"product_id": number, "quantity": 1}]
             })),

@@ -432,23 +432,23 @@ impl World {
     }
 
     async fn operate(self: &Arc<World>, operator: &Arc<Life>) {
-        for round in 0..self.schedule.extras.late_rounds.max(1) {
-            self.operate_once(operator, round == 0).await;
+        let late_rounds = self.schedule.extras.late_rounds;
+        if late_rounds > 0 || self.schedule.operator == Operator::RedrivesNextDay {
+            self.clock.latency(self.schedule.forgotten_after()).await;
+        }
+        for _ in 0..late_rounds.max(1) {
+            self.operate_once(operator).await;
         }
     }
 
-    async fn operate_once(self: &Arc<World>, operator: &Arc<Life>, is_first: bool) {
+    async fn operate_once(self: &Arc<World>, operator: &Arc<Life>) {
         let (clients, _) = self.clients(operator);
-        let is_late = self.schedule.extras.late_rounds > 0;
-        if is_first && (is_late || self.schedule.operator == Operator::RedrivesNextDay) {
-            self.clock.latency(self.schedule.forgotten_after()).await;
-        }
         let forced = Change::by("ann").because("the world wants it").force();
         match self.schedule.operator {
             Operator::Nothing => {}
             Operator::Redrives | Operator::RedrivesNextDay => {
                 self.redrive(operator, &clients, &Change::by("ann")).await;
-                self.rough.store(is_late, Ordering::Relaxed);
+                self.rough.store(self.schedule.extras.late_rounds > 0, Ordering::Relaxed);
             }
             Operator::Forces => {
                 self.redrive(operator, &clients, &forced).await;

@@ -6,10 +6,10 @@
 //!
 //! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
 //! (docs.stripe.com/api/idempotent_requests). So within the window, a refusal that is marked as a replay is the first
-//! attempt's. A decline (402) that is not marked says then that there is no earlier outcome. After the window, and at any
-//! time for any other refusal, the answer says nothing of
-//! an earlier attempt: what fails validation is kept under no key. Nor do refused credentials, a conflict, and
-//! `idempotency_error`, which an account's upgrade to another version between two attempts may come to.
+//! attempt's. A decline (402) without the mark says then that there is no earlier outcome. No other refusal says anything
+//! of an earlier attempt, and after the window none does. What fails validation is kept under no key. Refused credentials
+//! and a conflict are not kept either. An account's upgrade to another version between two attempts may come to
+//! `idempotency_error`.
 //!
 //! [`retried_at_once`] is the rule of Stripe's own clients, row by row. The verdict differs from it in these
 //! places, each because this engine knows more than one exchange:

@@ -274,6 +274,11 @@ pub(super) fn amount(value: &Value) -> f64 {
     value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0.0)
 }
 
+/// An id, as text or as a number.
+pub(super) fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
 /// A date as a filter has it: RFC 2822, or ISO 8601 in UTC.
 fn date(text: &str) -> Option<Timestamp> {
     if let Ok(at) = httpdate::parse_http_date(&text.replace("+0000", "GMT")) {

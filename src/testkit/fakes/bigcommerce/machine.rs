@@ -13,7 +13,7 @@ use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
-use super::items::{Held, Items};
+use super::items::{Held, Items, id_text};
 use super::quota::Quota;
 use super::{BigCommerceAnswer, answers, keys};
 use crate::clock::{Clock, Timestamp};
@@ -180,7 +180,7 @@ impl Machine {
             account: call.store.to_owned(),
             method: call.request.method.to_string(),
             path: call.path.to_owned(),
-            id: id.as_str().map_or_else(|| id.to_string(), str::to_owned),
+            id: id_text(id),
             part,
             at: call.now,
         });

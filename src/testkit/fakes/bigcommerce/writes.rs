@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
-use super::items::{V3, amount, not_found};
+use super::items::{V3, amount, id_text, not_found};
 use super::machine::{Call, Machine, State, problem_v2};
 use super::routes::{fields_of, is_collection};
 use super::{hooks, keys};
@@ -79,8 +79,7 @@ impl Machine {
         order["items_total"] =
             Value::from(products.iter().filter_map(|one| one["quantity"].as_u64()).sum::<u64>());
         if let Some(cart) = cart {
-            order["cart_id"] =
-                cart["id"].as_str().map_or_else(|| cart["id"].to_string(), str::to_owned).into();
+            order["cart_id"] = id_text(&cart["id"]).into();
         }
         order["date_created"] = Value::from(now);
         let id = state.items.coming_id();
@@ -272,8 +271,7 @@ fn products_of(cart: &Value) -> Vec<Value> {
 
 /// The token that pays for an order.
 fn access_token(state: &mut State, call: &Call<'_>) -> Reply {
-    let order = &call.body["order"]["id"];
-    let order = order.as_str().map_or_else(|| order.to_string(), str::to_owned);
+    let order = id_text(&call.body["order"]["id"]);
     if state.items.one(call.store, "v2/orders", &order).is_none() {
         return not_found(call);
     }
