@@ -15,7 +15,7 @@ use super::calls::{claim_of, held, id, settle};
 use super::driven::{Driven, fresh_schema};
 use super::in_memory;
 use super::outbox::connection;
-use super::server::{self, Server, soon};
+use super::server::{self, ASLEEP, Server, soon};
 
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = fresh_schema("copied");
@@ -111,10 +111,7 @@ async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
     let add = add_row(&schema, "open");
     let transaction = format!("BEGIN; {add}; SELECT pg_sleep(2.5); COMMIT");
     let open = tokio::task::spawn_blocking(move || server.sql(&transaction));
-    let asleep = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-    );
-    soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    server.until_one_waits(ASLEEP, &schema);
     let keep = store.upkeep().expect("it has");
     keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
     assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "2", "it was waited for");
@@ -193,10 +190,7 @@ async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
              {after}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
-        let asleep = format!(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-        );
-        soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+        server.until_one_waits(ASLEEP, &schema);
         let copied =
             store::copy(&*store, &Memory::new(), &Copying::new("the old store", "the new one")).await;
         let committed = open.await.expect("no panic");
@@ -227,10 +221,7 @@ async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() 
             "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2.5); {add}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
-        let asleep = format!(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-        );
-        soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+        server.until_one_waits(ASLEEP, &schema);
         server.sql(&format!("UPDATE {schema}.purged SET fence = 7"));
         let ended = open.await.expect("no panic");
         assert!(ended.is_err(), "{isolation}: {ended:?}");

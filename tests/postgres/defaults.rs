@@ -8,7 +8,7 @@ use steadfast::store::{Postgres, Store, StoreErrorKind};
 use super::calls::{claim_of, id};
 use super::driven::fresh_schema;
 use super::pooler::Pooler;
-use super::server::{self, Server};
+use super::server::{self, ASLEEP, Server};
 use super::{opened, refused, told};
 
 /// A superuser with such a default of its own.
@@ -112,10 +112,7 @@ async fn a_role_that_may_not_write_is_told_so_and_short_times_are_typed() {
     let store = opened(&server.url_as("curt", "postgres", &schema)).expect("it opens");
     let lock = format!("BEGIN; LOCK TABLE {schema}.operation; SELECT pg_sleep(2); COMMIT");
     let locked = tokio::task::spawn_blocking(move || server::shared().map(|server| server.sql(&lock)));
-    let asleep = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-    );
-    server::soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    server.until_one_waits(ASLEEP, &schema);
     let error = store.claim(claim_of(&store, &id("curt"))).await.expect_err("it is cut off");
     told(&error, StoreErrorKind::TimedOut);
     locked.await.expect("no panic");

@@ -19,7 +19,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Enqueued};
 
 use super::driven::fresh_schema;
-use super::server::{self, Server};
+use super::server::{self, ASLEEP, Server};
 use super::told;
 
 /// A shop whose orders are in the store's own database.
@@ -569,10 +569,7 @@ async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record(
     let schema = shop.schema.clone();
     let locked = format!("BEGIN; SELECT FROM {schema}.outbox FOR UPDATE; SELECT pg_sleep(0.5); ROLLBACK");
     let other = tokio::task::spawn_blocking(move || server.sql(&locked));
-    let asleep = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-    );
-    server::soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    server.until_one_waits(ASLEEP, &schema);
     charge.committed().cancel("not paid").await.expect("nobody has sent it");
     other.await.expect("no panic");
     shop.deliver().await;

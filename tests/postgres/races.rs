@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::calls::{KEEP, claim_of, due, held, id, named, settle, step, succeed};
 use super::driven::fresh_schema;
-use super::server::{self, Server, soon};
+use super::server::{self, ASLEEP, Server, soon};
 
 /// Two stores on one schema, as two processes have them.
 fn two(server: &Server, schema: &str) -> [Arc<Postgres>; 2] {
@@ -99,19 +99,12 @@ async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
         assert!(url.contains("schema="));
         server.sql(&purge);
     });
-    let waits = |what: &str| {
-        let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {what} AND query LIKE '%{schema}%'");
-        soon(|| match server.sql(&sql).as_str() {
-            "0" => Err("nobody waits"),
-            _ => Ok(()),
-        });
-    };
-    waits("wait_event = 'PgSleep'");
+    server.until_one_waits(ASLEEP, &schema);
     let claiming = {
         let (store, claim) = (Arc::clone(&store), claim_of(&*store, &id));
         tokio::spawn(async move { store.claim(claim).await })
     };
-    waits("wait_event_type = 'Lock'");
+    server.until_one_waits("wait_event_type = 'Lock'", &schema);
     let told = claiming.await.expect("no panic").expect("the store works");
     purger.await.expect("no panic");
     let Claimed::Fresh(record) = told else { panic!("{told:?}") };
@@ -206,10 +199,7 @@ async fn a_key_in_an_open_transaction_holds_up_its_own_claim_alone() {
          SELECT pg_sleep(3); COMMIT"
     );
     let transaction = tokio::task::spawn_blocking(move || server::shared().map(|server| server.sql(&open)));
-    let asleep = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-    );
-    soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    server.until_one_waits(ASLEEP, &schema);
     let began = std::time::Instant::now();
     let calls = (0..64).map(|nth| {
         let store = Arc::clone(&store);

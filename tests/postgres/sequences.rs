@@ -11,7 +11,7 @@ use steadfast::{Reason, Sequence};
 use super::calls::{claim_of, due, held, id, settle, step};
 use super::driven::fresh_schema;
 use super::roles::{url, with_roles};
-use super::server::{self, Server, soon};
+use super::server::{self, ASLEEP, Server};
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
     let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
@@ -100,10 +100,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
          wake_ms = until_ms + 600000 WHERE key = 'next' AND wake_ms IS NOT NULL; SELECT pg_sleep(1.5); COMMIT"
     );
     let taker = tokio::task::spawn_blocking(move || server::shared().map(|server| server.sql(&open)));
-    let asleep = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
-    );
-    soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    server.until_one_waits(ASLEEP, &schema);
     let redriven =
         store.act(&first, act(Action::Redrive { forced: false })).await.expect("works").expect("may");
     assert_eq!(redriven.phase(), Phase::Scheduled);

@@ -109,6 +109,15 @@ impl Server {
         if said.status.success() { Ok(text(&said.stdout)) } else { Err(text(&said.stderr)) }
     }
 
+    /// Comes back once a statement that names the schema meets a condition on `pg_stat_activity`, such as [`ASLEEP`].
+    ///
+    /// The name is a whole word: `closing_1` is not found in a statement of `closing_12`.
+    pub fn until_one_waits(&self, what: &str, schema: &str) {
+        let count =
+            format!("SELECT count(*) FROM pg_stat_activity WHERE {what} AND query ~ '\\m{schema}\\M'");
+        soon(|| if self.sql(&count) == "0" { Err("not yet") } else { Ok(()) });
+    }
+
     /// Ends every connection but the one that asks, as a failover does.
     pub fn kill_backends(&self) {
         self.sql(
@@ -199,7 +208,10 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// The outcome once it is one, within ten seconds: what a server is told takes effect a little later.
+/// Of a statement that is in `pg_sleep`.
+pub const ASLEEP: &str = "wait_event = 'PgSleep'";
+
+/// The outcome once it is one, within a minute: what a server is told takes effect a little later.
 pub fn soon<T, E: std::fmt::Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
     let mut turns = 0;
     loop {
