@@ -207,9 +207,9 @@ async fn what_a_fake_has_answered_takes_no_memory() {
     };
     look_up(4_000).await.unwrap();
     let before = held();
-    look_up(12_000).await.unwrap();
+    look_up(24_000).await.unwrap();
     let grown = held().saturating_sub(before);
     println!("grown by {grown} bytes");
-    // The copies that wiremock makes of 12,000 requests are more than 20 MB.
-    assert!(grown < 8_000_000, "grown by {grown} bytes");
+    // The copies that wiremock makes of 24,000 requests are more than 40 MB. The allocator holds some on its own.
+    assert!(grown < 20_000_000, "grown by {grown} bytes");
 }

@@ -462,7 +462,7 @@ async fn what_the_fake_does_not_know_it_refuses_and_nothing_takes_effect() {
     ] {
         assert_eq!(refusal(&fake, path, body).await, (400, code, param), "{path} {body}");
     }
-    for path in ["/v1/spaceships", "/v1/charges/ch_none/launch", "/v1/balance", "/v2/core/events", "/v1/"] {
+    for path in ["/v1/spaceships", "/v1/charges/ch_none/launch", "/v1/balance", "/v3/core/events", "/v1/"] {
         assert_eq!(refusal(&fake, path, "").await.0, 404, "{path}");
     }
     for (path, status) in [

@@ -63,6 +63,43 @@ const first = await stripe.charges.create({ amount: 10, currency: "usd" }, key);
 assert.equal((await stripe.charges.create({ amount: 10, currency: "usd" }, key)).id, first.id);
 assert.ok((await refused(stripe.charges.create({ amount: 11, currency: "usd" }, key))) instanceof Stripe.errors.StripeIdempotencyError);
 
+// v2: JSON, keys on DELETE too, and lists that name the URL of their next page.
+const v2 = stripe.v2.core.eventDestinations;
+const destination = (name) => ({ name, type: "webhook_endpoint", event_payload: "thin", enabled_events: ["v1.billing.meter.error_report_triggered"], webhook_endpoint: { url: "https://example.com/hook" } });
+const secret = await v2.create({ ...destination("first"), include: ["webhook_endpoint.signing_secret"] });
+assert.match(secret.webhook_endpoint.signing_secret, /^whsec_/);
+const destinations = [secret.id];
+for (const fault of ["drop-after-apply", "error-500-after", "drop-before-read", "stored-500"]) {
+    const before = (await page("ledger")).effects.length;
+    await page("faults", { fault, method: "POST", path: "/v2/core/event_destinations" });
+    destinations.unshift((await v2.create(destination(fault))).id);
+    const effects = (await page("ledger")).effects.slice(before);
+    assert.deepEqual(effects.map((effect) => effect.id), [destinations[0]], fault);
+}
+const listed = [];
+for await (const one of v2.list({ limit: 2, include: ["webhook_endpoint.url"] })) {
+    assert.equal(one.webhook_endpoint.url, "https://example.com/hook");
+    listed.push(one.id);
+}
+assert.deepEqual(listed, destinations);
+const renamed = await v2.update(secret.id, { name: "renamed", metadata: { a: "1", b: "2" } });
+assert.deepEqual([renamed.name, renamed.metadata], ["renamed", { a: "1", b: "2" }]);
+assert.deepEqual((await v2.update(secret.id, { metadata: { a: null } })).metadata, { b: "2" });
+assert.equal((await v2.disable(secret.id)).status_details.disabled.reason, "user");
+assert.equal((await v2.enable(secret.id)).status, "enabled");
+assert.equal((await v2.retrieve(secret.id)).name, "renamed");
+const unfit = await refused(v2.create({ ...destination("unfit"), colour: "red" }));
+assert.ok(unfit instanceof Stripe.errors.StripeInvalidRequestError && unfit.code === "invalid_fields");
+const again = { idempotencyKey: "node-2" };
+const once = await v2.create(destination("once"), again);
+assert.equal((await v2.create(destination("once"), again)).id, once.id);
+assert.ok((await refused(v2.create(destination("twice"), { ...again, maxNetworkRetries: 0 }))) instanceof Stripe.errors.StripeIdempotencyError);
+await page("faults", { fault: "drop-after-apply", method: "DELETE", path: `/v2/core/event_destinations/${once.id}` });
+assert.deepEqual({ ...(await v2.del(once.id)) }, { id: once.id, object: "v2.core.event_destination" });
+assert.equal((await page("ledger")).effects.filter((effect) => effect.method === "DELETE" && effect.id === once.id).length, 1);
+const absent = await refused(v2.retrieve(once.id));
+assert.deepEqual([absent.statusCode, absent.code], [404, "not_found"]);
+
 // A webhook, verified by the library.
 const received = [];
 let arrived;

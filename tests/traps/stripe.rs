@@ -251,6 +251,67 @@ async fn fact_9_v2_without_a_version_is_refused_before_anything_is_sent() {
     assert_eq!((error.code(), network.requests().len()), ("VALIDATION.header", 0));
 }
 
+fn destination(client: &Client, key: &str, name: &str) -> Call {
+    let body = json!({
+        "name": name, "type": "webhook_endpoint", "event_payload": "thin", "enabled_events": ["v1.charge.succeeded"],
+        "webhook_endpoint": { "url": "https://shop.test/hook" },
+    });
+    client.post("/v2/core/event_destinations").key(key).json(&body)
+}
+
+async fn stripe_v2() -> (Rig, StripeFake) {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).start().await;
+    (Rig::new(stripe_at(&fake).api_version("2026-07-29.dahlia"), &clock), fake)
+}
+
+/// Fact 9: in v2 a POST and a DELETE whose answers are lost are sent again under their keys, and take effect once.
+#[tokio::test]
+async fn fact_9_a_lost_answer_of_v2_is_one_effect() {
+    for fault in [Fault::DropAfterApply, Fault::Error500After, Fault::TruncatedBody] {
+        let (rig, fake) = stripe_v2().await;
+        fake.plan().next(fault);
+        let made = destination(&rig.client, "shop-1", "a").send().await;
+        assert_eq!((ending(&made), rig.posts()), (FRESH, 2), "{fault:?}");
+        assert_eq!(promise_holds(&made, &fake.ledger(), "a create"), 1, "{fault:?}");
+
+        let id = fake.ledger().effects()[0].id.clone();
+        fake.plan().next(fault);
+        let call = rig.client.delete("/v2/core/event_destinations/{id}").path("id", &id).key("shop-1/gone");
+        let gone = call.send().await;
+        assert_eq!(ending(&gone), FRESH, "{fault:?}");
+        assert_eq!(promise_holds(&gone, &fake.ledger(), "a removal"), 1, "{fault:?}");
+        let gone = gone.expect("gone");
+        assert_eq!(gone.json::<serde_json::Value>().expect("JSON")["id"], *id);
+        assert_eq!(fake.ledger().requests_for(gone.wire_key().expect("a key")), 2, "{fault:?}");
+        assert_eq!(fake.plan().pending(), 0);
+    }
+}
+
+/// Fact 9: a call of v2's that failed is executed again under its key, where v1 repeats the failure.
+#[tokio::test]
+async fn fact_9_a_failed_call_of_v2_is_executed_again() {
+    for answer in [StripeAnswer::Stored500, StripeAnswer::LockTimeout] {
+        let (rig, fake) = stripe_v2().await;
+        fake.answer_next(answer);
+        let made = destination(&rig.client, "shop-1", "a").send().await;
+        assert_eq!((ending(&made), rig.posts()), (FRESH, 2), "{answer:?}");
+        assert_eq!(promise_holds(&made, &fake.ledger(), "executed again"), 1);
+    }
+}
+
+/// Fact 9: v2 answers 409 to other parameters under a key. That is the end, also for a process without the record.
+#[tokio::test]
+async fn fact_9_other_parameters_under_a_key_of_v2_are_terminal() {
+    let (rig, fake) = stripe_v2().await;
+    destination(&rig.client, "shop-1", "a").send().await.expect("made");
+    let other = Rig::new(stripe_at(&fake).api_version("2026-07-29.dahlia"), &rig.clock);
+    let outcome = destination(&other.client, "shop-1", "b").send().await;
+    let error = outcome.expect_err("the key is another's");
+    assert_eq!(error.code(), "CONFLICT.idempotency.payload_mismatch");
+    assert_eq!((other.posts(), fake.ledger().count()), (1, 1));
+}
+
 /// Fact 10: keys belong to account and mode: the same caller's key in each is an operation of its own.
 #[tokio::test]
 async fn fact_10_account_and_mode_are_part_of_the_operation() {

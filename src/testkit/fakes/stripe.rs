@@ -1,9 +1,11 @@
-//! Stripe v1: a vendor that deduplicates, and what that really promises.
+//! Stripe: a vendor that deduplicates, and what that really promises.
 //!
 //! Each of these has its test in `tests/fakes_stripe.rs`. The record of a key belongs to the account and mode, not to
 //! the endpoint. It is written only once execution starts, so a validation error, a 401, a 429 and a conflict leave
 //! the key free. Everything else, a 402 and a 500 included, is replayed byte for byte for 24 hours and then executes
 //! again (<https://docs.stripe.com/api/idempotent_requests>, <https://docs.stripe.com/error-low-level>).
+//!
+//! That is v1. Paths below `/v2` go by v2's own rules: the module `v2`, and `tests/fakes_stripe_v2.rs`.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -34,6 +36,7 @@ mod params;
 mod reads;
 mod records;
 mod refusal;
+mod v2;
 mod webhooks;
 
 pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
@@ -69,6 +72,10 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// - Lists are newest first, with `created`, `limit`, `starting_after`, `ending_before` and the resource's own filters.
 ///   `expand` is taken, Search is not.
 /// - `DELETE /v1/{resource}/{id}` ignores the key, as v1 does.
+/// - `/v2/core/event_destinations` goes by the rules of [API v2](https://docs.stripe.com/api-v2-overview): JSON,
+///   `Stripe-Version` required, keys on `POST` and `DELETE` for 30 days. A call that failed is executed again under its
+///   key. The repeat of one that succeeded shows what there is now. Destinations are webhook endpoints, and nothing is
+///   delivered to them. Every other path below `/v2` is a 404 in v2's form.
 /// - Every request needs `Authorization: Bearer sk_…` (or `rk_…`), or the key as the user of Basic credentials.
 ///   `sk_live_…` is live mode, all else test.
 /// - Cards are Stripe's own test cards, by number, `tok_…` or `pm_card_…`: `tok_chargeDeclined` is declined with 402. A
@@ -98,7 +105,8 @@ impl FakeBuilder<StripeFake> {
     }
 
     /// For how long a key counts as in use after its request arrived, by the injected clock: a second request
-    /// within that time gets a 409. Default: zero, execution is instantaneous.
+    /// within that time gets a 409. So it does in v2, where that is not documented. Default: zero, execution is
+    /// instantaneous.
     pub fn busy_for(mut self, busy: Duration) -> Self {
         self.settings.busy = busy;
         self

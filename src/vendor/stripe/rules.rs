@@ -78,6 +78,9 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
             _ => Verdict::Unknown,
         };
     }
+    if keeps == Keeps::Successes && is_own && is_reused(answer, &error) {
+        return refused(attempt, Refusal::KeyReused, Some(SpeaksFor::ThisAttempt), not_before);
+    }
     let is_limited = status == 429 || (status == 400 && is_own && error.code() == Some("rate_limit"));
     if retried_at_once(Ok(answer)) {
         let effect =
@@ -147,6 +150,14 @@ fn refusal(status: u16, error: &Problem) -> Refusal {
         400 | 404 if error.text("type") == Some("idempotency_error") => Refusal::KeyReused,
         _ => Refusal::Rejected,
     }
+}
+
+/// In v2 a key that belongs to another request is a 409 (docs.stripe.com/api/v2/core/event_destinations/create). Unlike
+/// a conflict it says the same each time that it is sent.
+fn is_reused(answer: &Answer, error: &Problem) -> bool {
+    answer.status.as_u16() == 409
+        && error.code() == Some("idempotency_error")
+        && wait::stripe_should_retry(&answer.headers) != Some(true)
 }
 
 /// 4xx that Stripe does not execute. A 409 tells of another request under our key, which may execute yet.

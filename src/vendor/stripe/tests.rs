@@ -346,6 +346,20 @@ fn v2_takes_json_and_executes_what_failed_again() {
     let refused = |speaks_for| Verdict::Refused { refusal: Refusal::Rejected, speaks_for };
     assert_eq!(verdict(402, &v1), refused(SpeaksFor::EarlierToo));
     assert_eq!(verdict(402, &request), refused(SpeaksFor::ThisAttempt));
+    // Another request's key is a conflict to v1 and will be free again. In v2 it is the end.
+    let conflict = r#"{"error":{"type":"idempotency_error","code":"idempotency_error"}}"#;
+    let reused = |headers: &[(&'static str, &'static str)], request: &Request| {
+        let answer = answer(409, headers, conflict);
+        let attempt = Attempt::new(request, true, Ok(&answer), Timestamp::from_millis(0));
+        versioned.classify(&attempt.after(Effect::Unknown).in_window(true))
+    };
+    let again = Verdict::Retry { effect: Effect::Unknown, not_before: None };
+    let key_reused = Verdict::Refused { refusal: Refusal::KeyReused, speaks_for: SpeaksFor::ThisAttempt };
+    assert_eq!(reused(&own, &request), key_reused);
+    assert_eq!(reused(&own, &v1), refused(SpeaksFor::EarlierToo), "a replay");
+    assert_eq!(reused(&own[..1], &v1), again);
+    assert_eq!(reused(&[], &request), again, "nobody's own");
+    assert_eq!(reused(&[own[0], ("stripe-should-retry", "true")], &request), again);
     let done = answer(200, &own, r#"{"object":"v2.core.account","id":"acct_1"}"#);
     let attempt = Attempt::new(&request, true, Ok(&done), Timestamp::from_millis(0));
     assert_eq!(versioned.classify(&attempt), Verdict::Done { replayed: true });

@@ -86,6 +86,35 @@ async fn an_object_that_is_removed_meanwhile_takes_no_other_with_it() {
     }
 }
 
+#[tokio::test]
+async fn a_list_of_stripes_v2_goes_on_at_the_url_that_it_names() {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).in_process();
+    let vendor = Stripe::new("sk_test_1").base_url(fake.url()).api_version("2026-07-29.dahlia");
+    let stripe = Client::builder(vendor).transport(fake.transport()).clock(clock).build().expect("a client");
+    let list = || stripe.get("/v2/core/event_destinations").query(&[("limit", "3")]);
+    assert_eq!(read(&mut list().pages(), "/data").await.expect("an empty list"), (vec![], 1));
+    let mut made = Vec::new();
+    for number in 0..8 {
+        let body = json!({
+            "name": format!("receiver {number}"), "type": "webhook_endpoint", "event_payload": "thin",
+            "enabled_events": ["v1.charge.succeeded"], "webhook_endpoint": { "url": "https://shop.test/hook" },
+        });
+        let call = stripe.post("/v2/core/event_destinations").key(format!("receiver-{number}")).json(&body);
+        made.insert(0, call.send().await.expect("made").json::<Value>().expect("JSON")["id"].to_string());
+    }
+    let mut pages = list().pages();
+    let mut seen = ids(&pages.next().await.expect("a page").expect("a page"), "/data");
+    fake.plan().next(Fault::DropAfterApply).next(Fault::TruncatedBody);
+    // The one that the next page goes on from.
+    let gone = stripe.delete("/v2/core/event_destinations/{id}").path("id", seen[2].trim_matches('"'));
+    gone.key("gone").send().await.expect("removed");
+    fake.plan().next(Fault::Reset);
+    let (rest, count) = read(&mut pages, "/data").await.expect("the rest");
+    seen.extend(rest);
+    assert_eq!((seen, count, fake.plan().pending()), (made, 2, 0));
+}
+
 fn store(quota: Option<u32>) -> (Client, steadfast::testkit::fakes::InProcess) {
     let clock = TestClock::auto();
     let fake = BigCommerceFake::builder().test_clock(&clock);

@@ -1,4 +1,4 @@
-//! What Stripe's resources are made of: the fixture file `stripe_contract.json`, read once.
+//! What Stripe's resources are made of: the fixture files `stripe_contract.json` and `stripe_v2_contract.json`, read once.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -80,6 +80,22 @@ static RESOURCES: LazyLock<HashMap<String, Resource>> = LazyLock::new(|| {
         .collect()
 });
 
+/// What a call of v2's takes in its body.
+pub(super) fn v2_body(call: &str) -> &'static [Field] {
+    V2_BODIES.get(call).map_or(&[], Vec::as_slice)
+}
+
+static V2_BODIES: LazyLock<HashMap<String, Vec<Field>>> = LazyLock::new(|| {
+    let file: Map<String, Value> =
+        serde_json::from_str(include_str!("../../fixtures/stripe_v2_contract.json"))
+            .expect("the crate's fixture files are JSON");
+    let bodies = file.into_iter().filter_map(|(call, fields)| match fields {
+        Value::Object(fields) => Some((call, fields_of(&fields))),
+        _ => None,
+    });
+    bodies.collect()
+});
+
 /// A resource as the file has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +145,7 @@ impl From<Written> for Resource {
 
 fn fields_of(written: &Map<String, Value>) -> Vec<Field> {
     let field = |(name, kind): (&String, &Value)| {
-        let required = kind.as_str().is_some_and(|kind| kind.starts_with('!'));
+        let required = kind.as_str().or_else(|| kind[0].as_str()).is_some_and(|kind| kind.starts_with('!'));
         Field { name: name.clone(), required, kind: kind_of(kind) }
     };
     written.iter().map(field).collect()

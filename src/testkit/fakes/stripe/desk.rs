@@ -122,7 +122,7 @@ pub(super) fn merge(resource: &Resource, object: &mut Value, params: &Map<String
 }
 
 /// Metadata is merged field by field (<https://docs.stripe.com/api/metadata>).
-fn merge_metadata(held: &mut Value, sent: &Value) {
+pub(super) fn merge_metadata(held: &mut Value, sent: &Value) {
     let Value::Object(sent) = sent else {
         *held = json!({});
         return;

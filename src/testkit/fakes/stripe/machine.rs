@@ -18,8 +18,9 @@ use super::cards::Charging;
 use super::desk::{Desk, Made};
 use super::objects::Objects;
 use super::params::Params;
-use super::records::{Lookup, Record, Records};
+use super::records::{Answer, Lookup, Record, Records};
 use super::refusal::Refusal;
+use super::v2::Asked;
 use super::{ConflictType, StripeAnswer, actions, expand, reads, webhooks};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
@@ -37,7 +38,8 @@ pub(super) struct Machine {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) records: Records,
+    pub(super) records: Records<Answer>,
+    pub(super) v2_records: Records<String>,
     pub(super) objects: Objects,
     pub(super) methods: HashMap<String, Charging>,
     pub(super) scripted: VecDeque<StripeAnswer>,
@@ -70,13 +72,17 @@ impl Machine {
     fn route(&self, state: &mut State, request: &Request, request_id: &str) -> Reply {
         let key = header(&request.headers, "idempotency-key").filter(|key| !key.is_empty());
         let is_post = request.method == Method::POST;
-        if is_post {
+        let path = request.url.path();
+        let in_v2 = path.strip_prefix("/v2/");
+        if is_post || (in_v2.is_some() && request.method == Method::DELETE) {
             self.ledger.note_request(key);
         }
         let Some(account) = account(request) else {
             return self.fixtures.reply("unauthorized");
         };
-        let path = request.url.path();
+        if let Some(rest) = in_v2 {
+            return self.v2(state, &Asked { request, account: &account, key, rest });
+        }
         let Some(rest) = path.strip_prefix("/v1/").filter(|rest| !rest.is_empty()) else {
             return Refusal::unknown_url(request.method.as_str(), path).reply();
         };
@@ -154,15 +160,16 @@ impl Machine {
         }
         let reply = match write
             .key
-            .map(|key| (key, state.records.find(write.account, key, write.path, &write.params, now)))
+            .map(|key| (key, state.records.find(write.account, key, write.path, &write.params.text(), now)))
         {
             Some((key, Lookup::Busy)) => return self.key_in_use(Some(key)),
             Some((key, Lookup::OtherEndpoint(first))) => return self.other_endpoint(key, &first, write.path),
             Some((key, Lookup::OtherParams)) => {
                 return self.fixtures.reply("param_mismatch").fill("<key>", key);
             }
-            Some((_, Lookup::Replay(reply, first))) => {
-                reply.header("Idempotent-Replayed", "true").header("Original-Request", first)
+            Some((_, Lookup::Kept(first))) => {
+                let reply = first.reply.header("Idempotent-Replayed", "true");
+                reply.header("Original-Request", first.request_id)
             }
             Some((_, Lookup::New)) | None => match self.first(state, write, rest) {
                 Outcome::NotStored(reply) => return reply,
@@ -208,7 +215,7 @@ impl Machine {
     }
 
     /// What a fault makes of a request before it can execute.
-    fn refuse(&self, fault: Fault) -> Option<Reply> {
+    pub(super) fn refuse(&self, fault: Fault) -> Option<Reply> {
         match fault {
             Fault::Error500Before => Some(self.server_error()),
             Fault::Html => Some(self.fixtures.reply("gateway_html")),
@@ -227,13 +234,13 @@ impl Machine {
     }
 
     /// A 500 of which nothing is stored: the words of a stored one, without its advice.
-    fn server_error(&self) -> Reply {
+    pub(super) fn server_error(&self) -> Reply {
         let mut reply = self.fixtures.reply("stored_500");
         reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("stripe-should-retry"));
         reply
     }
 
-    fn key_in_use(&self, key: Option<&str>) -> Reply {
+    pub(super) fn key_in_use(&self, key: Option<&str>) -> Reply {
         let reply =
             self.fixtures.reply("concurrent_key_in_use").fill("770434815658t5litna", key.unwrap_or_default());
         match self.conflict_type {
@@ -250,7 +257,7 @@ impl Machine {
     }
 
     /// Stripe documents the limit, not the words: these are composed.
-    fn key_too_long(&self) -> Reply {
+    pub(super) fn key_too_long(&self) -> Reply {
         let message = format!("Idempotency keys may be at most {KEY_LEN_MAX} characters long.");
         Reply::json(400, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
     }
@@ -296,12 +303,17 @@ fn echo(reply: Reply, request: &Request, request_id: &str) -> Reply {
         // A gateway's: it knows none of them.
         return reply;
     }
-    let version = header(&request.headers, "stripe-version").unwrap_or(VERSION);
-    let mut reply = reply.header("Request-Id", request_id).header("Stripe-Version", version);
+    let is_v2 = request.url.path().starts_with("/v2/");
+    let mut reply = reply.header("Request-Id", request_id);
+    // v2 has no version but that of the request.
+    if let Some(version) = header(&request.headers, "stripe-version").or((!is_v2).then_some(VERSION)) {
+        reply = reply.header("Stripe-Version", version);
+    }
     if let Some(key) = header(&request.headers, "idempotency-key") {
         reply = reply.header("Idempotency-Key", key);
         let named = reply.headers.iter().any(|(name, _)| name == "Original-Request");
-        if request.method == Method::POST && !named {
+        // Seen in v1 alone.
+        if request.method == Method::POST && !is_v2 && !named {
             reply = reply.header("Original-Request", request_id);
         }
     }
@@ -309,7 +321,7 @@ fn echo(reply: Reply, request: &Request, request_id: &str) -> Reply {
 }
 
 /// Documented at <https://docs.stripe.com/api/idempotent_requests>.
-const KEY_LEN_MAX: usize = 255;
+pub(super) const KEY_LEN_MAX: usize = 255;
 
 /// The version of the newest real answer among the fixtures.
 const VERSION: &str = "2026-07-29.dahlia";

@@ -178,6 +178,18 @@ impl Objects {
         Ok(Reply::json(200, &Page { data, has_more, object: "list", url: list.path }))
     }
 
+    /// The objects of an account between two places in their list, with the place of each, oldest first.
+    pub(super) fn between(
+        &self,
+        account: &str,
+        resource: &str,
+        above: u64,
+        below: u64,
+    ) -> impl DoubleEndedIterator<Item = (u64, Value)> {
+        let found = self.tables.of(account, resource).map(|table| table.between(above, below));
+        found.into_iter().flatten().map(|(place, object)| (place, parsed(&object.text)))
+    }
+
     #[cfg(test)]
     pub(super) fn take_shown(&self) -> u64 {
         self.tables.take_shown()
@@ -328,8 +340,8 @@ pub(super) fn inner_list(data: &[Value], path: &str) -> Value {
 }
 
 /// Both from <https://docs.stripe.com/api/pagination>.
-const LIMIT_DEFAULT: usize = 10;
-const LIMIT_MAX: usize = 100;
+pub(super) const LIMIT_DEFAULT: usize = 10;
+pub(super) const LIMIT_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -5,64 +5,75 @@ use std::time::Duration;
 
 use super::super::fixture::Reply;
 use super::machine::Write;
-use super::params::Params;
 use crate::clock::Timestamp;
 
-/// What was answered under each key, per account and mode.
-#[derive(Debug, Default)]
-pub(super) struct Records(HashMap<(String, String), Record>);
+/// What is kept under each key, per account and mode: an [`Answer`] in v1, the id of what was made or changed in v2.
+#[derive(Debug)]
+pub(super) struct Records<K>(HashMap<(String, String), Record<K>>);
 
 #[derive(Debug)]
-pub(super) struct Record {
-    path: String,
-    params: String,
-    reply: Reply,
-    request_id: String,
-    first_used: Timestamp,
-    busy_until: Timestamp,
+pub(super) struct Record<K> {
+    pub(super) endpoint: String,
+    pub(super) params: String,
+    pub(super) kept: K,
+    pub(super) busy_until: Timestamp,
+    /// From when on the key is new again.
+    pub(super) free_from: Timestamp,
 }
 
-pub(super) enum Lookup {
+/// An answer of v1's, and the id of the request that it was first given to.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) reply: Reply,
+    pub(super) request_id: String,
+}
+
+pub(super) enum Lookup<K> {
     New,
     Busy,
     OtherEndpoint(String),
     OtherParams,
-    /// The stored answer and the id of the request that it was first given to.
-    Replay(Reply, String),
+    Kept(K),
 }
 
-impl Records {
+impl<K: Clone> Records<K> {
     pub(super) fn find(
         &self,
         account: &str,
         key: &str,
-        path: &str,
-        params: &Params,
+        endpoint: &str,
+        params: &str,
         now: Timestamp,
-    ) -> Lookup {
+    ) -> Lookup<K> {
         let Some(record) = self.0.get(&(account.to_owned(), key.to_owned())) else {
             return Lookup::New;
         };
-        if now.since(record.first_used) >= TTL {
+        if now >= record.free_from {
             Lookup::New
         } else if now < record.busy_until {
             Lookup::Busy
-        } else if record.path != path {
-            Lookup::OtherEndpoint(record.path.clone())
-        } else if record.params != params.text() {
+        } else if record.endpoint != endpoint {
+            Lookup::OtherEndpoint(record.endpoint.clone())
+        } else if record.params != params {
             Lookup::OtherParams
         } else {
-            Lookup::Replay(record.reply.clone(), record.request_id.clone())
+            Lookup::Kept(record.kept.clone())
         }
     }
 
-    pub(super) fn insert(&mut self, account: &str, key: &str, record: Record) {
+    pub(super) fn insert(&mut self, account: &str, key: &str, record: Record<K>) {
         self.0.insert((account.to_owned(), key.to_owned()), record);
     }
 }
 
-impl Record {
-    pub(super) fn new(write: &Write<'_>, reply: &Reply, now: Timestamp, busy_until: Timestamp) -> Record {
+impl<K> Default for Records<K> {
+    fn default() -> Records<K> {
+        Records(HashMap::new())
+    }
+}
+
+impl Record<Answer> {
+    pub(super) fn new(write: &Write<'_>, reply: &Reply, now: Timestamp, busy_until: Timestamp) -> Self {
         let mut reply = reply.clone();
         // A plain 200 carries the header on its first answer only; a replayed 500 keeps it, which is how an
         // SDK learns that it will never change (the fixtures `create_ok_replayed` and `stored_500`).
@@ -70,12 +81,11 @@ impl Record {
             reply.headers.retain(|(name, _)| name != "Stripe-Should-Retry");
         }
         Record {
-            path: write.path.to_owned(),
+            endpoint: write.path.to_owned(),
             params: write.params.text(),
-            reply,
-            request_id: write.request_id.to_owned(),
-            first_used: now,
+            kept: Answer { reply, request_id: write.request_id.to_owned() },
             busy_until,
+            free_from: now.plus(TTL),
         }
     }
 }
