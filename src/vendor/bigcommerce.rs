@@ -125,7 +125,8 @@ impl BigCommerce {
     /// The places, counted from 0, of the items of a batch that its answer does not show as done. `sent` is the array that
     /// was sent, such as the customers of `PUT /v3/customers`. Empty if all are shown, or if the answer is no success.
     ///
-    /// An item is done if a row of the answer's `data` has its `id`, or else agrees with it. Which item an error belongs to
+    /// An item is done if a row of the answer's `data` has its `id`, or else agrees with it. In a partial success (207) a row
+    /// with its `id` must agree too: a product may be saved without its stock or its URL. Which item an error belongs to
     /// differs from endpoint to endpoint, so that errors are not asked. An item that is not shown may be done all the
     /// same: look before you send it again, under a new key.
     pub fn unconfirmed_items(sent: &Value, answer: &Answer) -> Vec<usize> {
@@ -136,10 +137,11 @@ impl BigCommerce {
             row @ Value::Object(_) => vec![row],
             _ => Vec::new(),
         };
+        let is_partial = answer.status.as_u16() == 207;
         let mut is_missing = |item: &Value| match rows.iter().position(|row| same::is_row_of(item, row)) {
             Some(at) => {
-                rows.swap_remove(at);
-                false
+                let row = rows.swap_remove(at);
+                is_partial && !same::agrees(item, &row)
             }
             None => true,
         };
@@ -220,8 +222,9 @@ impl Vendor for BigCommerce {
         {
             return Verdict::Unknown;
         }
-        if status == 422 && resource == Resource::Customers && is_of_many(attempt.request) {
-            // Whether the others of the array are made is not documented.
+        let removes = attempt.request.method == Method::DELETE;
+        if matches!(status, 404 | 409 | 422) && !removes && is_of_many(attempt.request) {
+            // A no to one of the array's items. Whether the others are applied is not documented.
             return Verdict::Unknown;
         }
         let duplicate = match status {

@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 
 /// `2014-02-20T07:25:02.8782715-05:00` or `…Z`. One without an offset is US Eastern, as all dates of Postmark's are:
 /// daylight time is the earlier reading.
-pub(super) fn rfc3339(text: &str) -> Option<Timestamp> {
+pub(crate) fn rfc3339(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.split_once('T')?;
     let mut parts = date.splitn(3, '-').map(digits);
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -22,7 +22,7 @@ pub(super) fn rfc3339(text: &str) -> Option<Timestamp> {
 }
 
 /// `Tue, 20 Nov 2012 00:00:00 +0000`, as BigCommerce's V2 writes it (RFC 2822).
-pub(super) fn rfc2822(text: &str) -> Option<Timestamp> {
+pub(crate) fn rfc2822(text: &str) -> Option<Timestamp> {
     let words = text.split_once(", ").map_or(text, |(_, rest)| rest);
     let mut words = words.split_ascii_whitespace();
     let day = digits(words.next()?)?;

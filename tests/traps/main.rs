@@ -6,6 +6,7 @@
 //! and adapter keep together; [`faults`] has every fault against every vendor.
 
 mod bigcommerce;
+mod bigcommerce_batches;
 mod bigcommerce_resources;
 #[path = "../hosts/commands.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]

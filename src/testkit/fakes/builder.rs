@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bigcommerce::Batches;
 use super::serve::Setup;
 use super::{ConflictType, SecondFilter};
 use crate::clock::Clock;
@@ -53,6 +54,7 @@ pub(super) struct Settings {
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
+    pub(super) batches: Batches,
     pub(super) quota: Option<u32>,
     pub(super) orders: BTreeSet<u64>,
     pub(super) carts: BTreeSet<String>,

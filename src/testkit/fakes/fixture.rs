@@ -167,6 +167,8 @@ mod tests {
                     include_str!("bigcommerce/machine.rs"),
                     include_str!("bigcommerce/answers.rs"),
                     include_str!("bigcommerce/changes.rs"),
+                    include_str!("bigcommerce/customers.rs"),
+                    include_str!("bigcommerce/parts.rs"),
                     include_str!("bigcommerce/refunds.rs"),
                     include_str!("bigcommerce/writes.rs")
                 ),

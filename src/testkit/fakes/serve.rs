@@ -107,11 +107,6 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// A query parameter's decoded value.
-pub(super) fn query(request: &Request, name: &str) -> Option<String> {
-    request.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
-}
-
 /// Whether a lookup shows what was made then, if lookups lag so far behind. `Timestamp::plus` would tell it too, by a long
 /// division. A search asks it of everything.
 pub(super) fn shows(made: Timestamp, now: Timestamp, lag: Duration) -> bool {

@@ -173,7 +173,8 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
         (2, 1, 1),
         one(2, 6),
         one(2, 2),
-        one(1, 3),
+        // A read, and a change and a removal that look whether it is there.
+        one(1, 5),
     ];
     assert_eq!(costs, [all, all]);
 }

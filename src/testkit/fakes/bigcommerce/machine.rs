@@ -13,8 +13,10 @@ use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
-use super::items::{Held, Items, id_text};
+use super::items::{Asks, Held, Items, id_text, question};
+use super::parts::Batches;
 use super::quota::Quota;
+use super::routes::Route;
 use super::{BigCommerceAnswer, answers, keys};
 use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
@@ -28,6 +30,7 @@ pub(super) struct Machine {
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
+    pub(super) batches: Batches,
     pub(super) held: Held,
     pub(super) state: Mutex<State>,
 }
@@ -114,10 +117,7 @@ impl Machine {
             true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
             true => self.not_json_of("jsobject"),
             false if writes => self.write(state, &call),
-            false if call.route == ["v2", "time"] => {
-                Reply::json(200, &json!({ "time": now.as_millis() / 1000 }))
-            }
-            false if call.route == ["v2", "store"] => Reply::json(200, &store_of(&call)),
+            false if matches!(call.route, ["v2", "time" | "store"]) => one_of_its_kind(&call),
             false => state.items.get(&call, self.apply_after),
         };
         match (scripted, fault) {
@@ -187,9 +187,16 @@ impl Machine {
     }
 }
 
-/// Its name and its currency, as far as a client asks before it works.
-fn store_of(call: &Call<'_>) -> Value {
-    json!({ "id": call.store, "name": "Fake", "domain": "fake.example.com", "currency": "USD", "status": "live" })
+/// The time, or the store: its name and its currency, as far as a client asks before it works.
+fn one_of_its_kind(call: &Call<'_>) -> Reply {
+    if let Err(refused) = question(call, &Route::OTHER, Asks::Nothing) {
+        return refused;
+    }
+    if call.route == ["v2", "time"] {
+        return Reply::json(200, &json!({ "time": call.now.as_millis() / 1000 }));
+    }
+    let store = json!({ "id": call.store, "name": "Fake", "domain": "fake.example.com", "currency": "USD", "status": "live" });
+    Reply::json(200, &store)
 }
 
 fn authorised(call: &Call<'_>) -> bool {
@@ -210,4 +217,5 @@ pub(super) fn problem_v2(status: u16, message: &str) -> Reply {
     Reply::json(status, &json!([{ "status": status, "message": message }]))
 }
 
-const PROBLEM_TYPE: &str = "https://developer.bigcommerce.com/api-docs/getting-started/api-status-codes";
+pub(super) const PROBLEM_TYPE: &str =
+    "https://developer.bigcommerce.com/api-docs/getting-started/api-status-codes";

@@ -1,141 +1,223 @@
-//! Which resources a store has, and what a new one is made of. What is not here is a 404: nothing is made up.
+//! Which resources a store has, what may be done with each, and by which parameters its list is asked for.
+//!
+//! The facts are those of BigCommerce's public specification (github.com/bigcommerce/docs, `reference/`, of 2026-04; the
+//! catalog of V2 by `archive/store-operations/v2-catalog-products/`). What is not here is refused: nothing is made up.
 
-use serde_json::{Map, Value, json};
+/// A collection of a store.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// `{}` is any id.
+    path: &'static str,
+    /// What may be done with the collection as a whole: `L`ist it, `P`ost one, `U`pdate several, `D`elete several.
+    methods: &'static str,
+    /// The parameters of the list that are implemented.
+    pub(super) filters: &'static [&'static str],
+    /// Those that are BigCommerce's, and that the fake does not implement.
+    pub(super) foreign: &'static str,
+    /// What the list may be sorted by.
+    pub(super) sorts: &'static str,
+}
 
-/// Whether a store has a collection of this name; `{}` is any id.
-pub(super) fn is_collection(route: &[&str]) -> bool {
-    COLLECTIONS.iter().any(|known| {
-        let parts: Vec<&str> = known.split('/').collect();
+impl Route {
+    /// What is no collection, and takes no parameter.
+    pub(super) const OTHER: Route = Route::new("", "", &[]);
+
+    const fn new(path: &'static str, methods: &'static str, filters: &'static [&'static str]) -> Route {
+        Route { path, methods, filters, foreign: "", sorts: "" }
+    }
+
+    const fn foreign(mut self, foreign: &'static str) -> Route {
+        self.foreign = foreign;
+        self
+    }
+
+    const fn sorts(mut self, sorts: &'static str) -> Route {
+        self.sorts = sorts;
+        self
+    }
+
+    pub(super) fn takes(&self, method: char) -> bool {
+        self.methods.contains(method)
+    }
+
+    /// Whether the list is implemented to take this parameter.
+    pub(super) fn has_filter(&self, name: &str) -> bool {
+        self.filters.iter().any(|names| is_in(names, name))
+    }
+
+    /// Whether BigCommerce parts the list into pages.
+    pub(super) fn has_pages(&self) -> bool {
+        self.filters.contains(&PAGES)
+    }
+
+    /// The parameters of `DELETE` on the collection, those that the fake implements and those that it does not.
+    pub(super) fn filters_of_delete(&self) -> (&'static str, &'static str) {
+        match self.path {
+            "v3/catalog/products" => (
+                "name sku price weight brand_id is_visible is_featured id:in inventory_level total_sold type",
+                "condition date_modified date_last_imported categories keyword",
+            ),
+            "v3/catalog/brands" => ("name page_title", ""),
+            "v3/catalog/categories" => (
+                "id id:in id:not_in id:min id:max id:greater id:less name name:like parent_id parent_id:in \
+                 parent_id:min parent_id:max parent_id:greater parent_id:less page_title page_title:like is_visible",
+                "keyword",
+            ),
+            "v3/customers" | "v3/customers/addresses" | "v2/coupons" => ("id:in", ""),
+            "v3/pricelists" => ("id:in name", ""),
+            "v2/orders" => ("", "limit"),
+            _ => ("", ""),
+        }
+    }
+}
+
+/// Whether a list of words has this one.
+pub(super) fn is_in(words: &str, word: &str) -> bool {
+    words.split_ascii_whitespace().any(|known| known == word)
+}
+
+/// The collection of this name.
+pub(super) fn route_of(route: &[&str]) -> Option<&'static Route> {
+    ROUTES.iter().find(|known| {
+        let parts: Vec<&str> = known.path.split('/').collect();
         parts.len() == route.len()
             && parts.iter().zip(route).all(|(known, part)| known == part || *known == "{}")
     })
 }
 
-/// Whether it is one of a collection.
-pub(super) fn is_item(route: &[&str]) -> bool {
+/// The collection that it is one of.
+pub(super) fn parent_of(route: &[&str]) -> Option<&'static Route> {
+    let (id, parent) = route.split_last()?;
     // Customers of V3 are read, changed and removed through the collection alone.
-    route.split_last().is_some_and(|(id, parent)| {
-        parent != ["v3", "customers"] && !id.is_empty() && *id != "count" && is_collection(parent)
-    })
+    let is_one = !id.is_empty() && *id != "count" && !matches!(parent, ["v3", "customers"]);
+    route_of(parent).filter(|_| is_one)
 }
 
-/// What is there before a request sets anything, as far as the reference says that it is always there.
-pub(super) fn fields_of(collection: &str, now: &str) -> Map<String, Value> {
-    let fields = match collection {
-        "v2/orders" => json!({
-            "base_shipping_cost": "0.0000", "billing_address": {}, "cart_id": null, "channel_id": 1, "currency_code": "USD",
-            "currency_id": 1, "customer_id": 0, "customer_message": "", "date_modified": now, "date_shipped": "",
-            "default_currency_code": "USD", "discount_amount": "0.0000", "email": null, "external_id": null,
-            "external_order_id": null, "external_source": null, "ip_address": "", "is_deleted": false, "items_shipped": 0,
-            "items_total": 0, "order_source": "external", "payment_method": "Manual", "payment_status": "",
-            "refunded_amount": "0.0000", "staff_notes": "", "status": "Pending", "status_id": 1, "subtotal_ex_tax": "0.0000",
-            "subtotal_inc_tax": "0.0000", "total_ex_tax": "0.0000", "total_inc_tax": "0.0000", "total_tax": "0.0000",
-        }),
-        "v2/coupons" => json!({
-            "amount": "0.0000", "applies_to": {}, "date_created": now, "enabled": true, "expires": "", "max_uses": 0,
-            "max_uses_per_customer": 0, "min_purchase": "0.0000", "num_uses": 0, "restricted_to": {}, "shipping_methods": null,
-            "type": "per_item_discount",
-        }),
-        "v2/products" => json!({
-            "availability": "available", "date_created": now, "description": "", "inventory_level": 0, "is_visible": false,
-            "price": "0.0000", "sku": "", "type": "physical", "weight": "0.0000",
-        }),
-        "v2/customers" => json!({
-            "company": "", "customer_group_id": 0, "date_created": now, "date_modified": now, "first_name": "",
-            "last_name": "", "notes": "", "phone": "", "store_credit": "0.0000",
-        }),
-        "v3/catalog/products" => json!({
-            "availability": "available", "base_variant_id": null, "brand_id": 0, "calculated_price": 0, "categories": [],
-            "cost_price": 0, "date_created": now, "date_modified": now, "description": "", "inventory_level": 0,
-            "inventory_tracking": "none", "is_featured": false, "is_visible": false, "retail_price": 0, "sale_price": 0,
-            "sku": "", "sort_order": 0, "total_sold": 0, "view_count": 0,
-        }),
-        "v3/catalog/brands" => json!({
-            "custom_url": null, "image_url": "", "meta_description": "", "meta_keywords": [], "page_title": "",
-            "search_keywords": "",
-        }),
-        "v3/catalog/categories" => json!({
-            "description": "", "image_url": "", "is_visible": true, "meta_description": "", "meta_keywords": [],
-            "page_title": "", "parent_id": 0, "sort_order": 0, "views": 0,
-        }),
-        "v3/customers" => json!({
-            "company": "", "customer_group_id": 0, "date_created": now, "date_modified": now, "first_name": "",
-            "last_name": "", "notes": "", "phone": "", "registration_ip_address": "", "tax_exempt_category": "",
-        }),
-        "v3/pricelists" => json!({ "active": true, "date_created": now, "date_modified": now }),
-        "v2/hooks" | "v3/hooks" => {
-            json!({ "client_id": "fake", "headers": {}, "is_active": true, "created_at": 0, "updated_at": 0 })
-        }
-        _ => json!({}),
-    };
-    fields.as_object().cloned().unwrap_or_default()
-}
+const PAGES: &str = "page limit";
+const ID: &str = "id id:in id:not_in id:min id:max id:greater id:less";
+const DATES_V2: &str = "min_date_created max_date_created min_date_modified max_date_modified";
+const DATES_V3: &str = "date_created:min date_created:max date_modified:min date_modified:max";
+const FIELDS: &str = "include_fields exclude_fields";
 
-/// The filters of a V2 list: it refuses others (the fixture `v2_error`), while V3 ignores them.
-pub(super) fn filters_of(collection: &str) -> &'static [&'static str] {
-    match collection {
-        "v2/orders" => &[
-            "min_id",
-            "max_id",
-            "min_total",
-            "max_total",
-            "customer_id",
-            "email",
-            "status_id",
-            "cart_id",
-            "payment_method",
-            "min_date_created",
-            "max_date_created",
-            "min_date_modified",
-            "max_date_modified",
-            "channel_id",
-            "external_order_id",
-            "is_deleted",
+const ROUTES: &[Route] = &[
+    Route::new(
+        "v2/orders",
+        "LPD",
+        &[
+            "min_id max_id min_total max_total customer_id status_id cart_id payment_method channel_id external_order_id",
+            DATES_V2,
+            PAGES,
         ],
-        "v2/coupons" => &["id", "code", "name", "type", "min_id", "max_id", "exclude_type"],
-        "v2/products" => &["min_id", "max_id", "name", "sku", "is_visible", "min_price", "max_price"],
-        "v2/customers" => {
-            &["min_id", "max_id", "email", "first_name", "last_name", "company", "phone", "customer_group_id"]
-        }
-        "v2/hooks" => &["is_active", "scope", "destination"],
-        _ => &[],
-    }
-}
-
-const COLLECTIONS: [&str; 35] = [
-    "v2/orders",
-    "v2/orders/{}/products",
-    "v2/orders/{}/shipments",
-    "v2/orders/{}/shipping_addresses",
-    "v2/orders/{}/coupons",
-    "v2/orders/{}/messages",
-    "v2/coupons",
-    "v2/products",
-    "v2/customers",
-    "v2/customers/{}/addresses",
-    "v2/customer_groups",
-    "v2/brands",
-    "v2/categories",
-    "v2/gift_certificates",
-    "v2/hooks",
-    "v2/pages",
-    "v2/redirects",
-    "v3/catalog/products",
-    "v3/catalog/products/{}/variants",
-    "v3/catalog/products/{}/images",
-    "v3/catalog/products/{}/custom-fields",
-    "v3/catalog/brands",
-    "v3/catalog/categories",
-    "v3/customers",
-    "v3/customers/addresses",
-    "v3/pricelists",
-    "v3/carts",
-    "v3/carts/{}/items",
-    "v3/checkouts/{}/orders",
-    "v3/hooks",
-    "v3/channels",
-    "v3/orders/{}/payment_actions/refunds",
-    "v3/orders/{}/transactions",
-    "v3/inventory/adjustments/relative",
-    "v3/inventory/adjustments/absolute",
+    )
+    // In the specification of 2021 an order's list had `is_deleted` too.
+    .foreign("email include consignment_structure is_deleted")
+    .sorts("id customer_id date_created date_modified status_id channel_id"),
+    Route::new("v2/orders/{}/products", "L", &[PAGES]),
+    Route::new("v2/orders/{}/shipments", "LPD", &[PAGES]),
+    Route::new("v2/orders/{}/shipping_addresses", "L", &[PAGES]),
+    Route::new("v2/orders/{}/coupons", "L", &[PAGES]),
+    Route::new(
+        "v2/orders/{}/messages",
+        "L",
+        &["min_id max_id customer_id min_date_created max_date_created is_flagged status", PAGES],
+    ),
+    Route::new("v2/coupons", "LPD", &["id code name type exclude_type min_id max_id", PAGES]),
+    Route::new(
+        "v2/products",
+        "LPD",
+        &[
+            "min_id max_id name sku is_visible availability min_price max_price min_inventory_level max_inventory_level",
+            DATES_V2,
+            PAGES,
+        ],
+    )
+    .foreign(
+        "keyword_filter description condition brand_id min_date_last_imported max_date_last_imported min_number_sold \
+         max_number_sold is_featured include_sku category product_tax_code",
+    ),
+    Route::new(
+        "v2/customers",
+        "LPD",
+        &[
+            "min_id max_id email first_name last_name company phone customer_group_id",
+            DATES_V2,
+            PAGES,
+        ],
+    )
+    .foreign("store_credit tax_exempt_category"),
+    Route::new("v2/customers/{}/addresses", "LPD", &[PAGES]),
+    Route::new("v2/customer_groups", "LPD", &["name", PAGES]).foreign(
+        "name:like is_default is_group_for_guests date_created date_created:min date_created:max date_modified \
+         date_modified:min date_modified:max",
+    ),
+    Route::new("v2/brands", "LPD", &["name min_id max_id", PAGES]),
+    Route::new("v2/categories", "LPD", &["name min_id max_id", PAGES]).foreign("parent_id is_visible"),
+    Route::new(
+        "v2/gift_certificates",
+        "LPD",
+        &["min_id max_id code to_name to_email from_name from_email direction", PAGES],
+    )
+    .foreign("order_id")
+    .sorts("id"),
+    Route::new("v2/hooks", "LP", &["is_active scope destination", PAGES]),
+    Route::new("v2/pages", "LP", &[PAGES]),
+    Route::new("v2/redirects", "LPD", &[PAGES]),
+    Route::new(
+        "v3/catalog/products",
+        "LPUD",
+        &[
+            ID,
+            "name sku sku:in price weight brand_id date_modified:min date_modified:max is_visible is_featured total_sold type",
+            "inventory_level inventory_level:in inventory_level:not_in inventory_level:min inventory_level:max",
+            "inventory_level:greater inventory_level:less availability direction",
+            PAGES,
+        ],
+    )
+    .foreign(
+        "channel_id:in include include_fields exclude_fields categories categories:in mpn upc condition date_modified \
+         date_last_imported date_last_imported:not date_last_imported:max date_last_imported:min is_free_shipping \
+         inventory_low out_of_stock keyword keyword_context",
+    )
+    .sorts("id name sku price date_modified inventory_level is_visible total_sold"),
+    Route::new("v3/catalog/products/{}/variants", "LP", &[PAGES]).foreign(FIELDS),
+    Route::new("v3/catalog/products/{}/images", "LP", &[PAGES]).foreign(FIELDS),
+    Route::new("v3/catalog/products/{}/custom-fields", "LP", &[PAGES]).foreign(FIELDS),
+    Route::new("v3/catalog/brands", "LPD", &[ID, "name name:like page_title direction", PAGES])
+        .foreign(FIELDS)
+        .sorts("name"),
+    Route::new(
+        "v3/catalog/categories",
+        "LPD",
+        &[
+            ID,
+            "name name:like page_title page_title:like is_visible",
+            "parent_id parent_id:in parent_id:min parent_id:max parent_id:greater parent_id:less",
+            PAGES,
+        ],
+    )
+    .foreign("keyword include_fields exclude_fields")
+    .sorts("name id parent_id sort_order"),
+    Route::new(
+        "v3/customers",
+        "LPUD",
+        &["id:in company:in customer_group_id:in email:in name:in phone:in", DATES_V3, PAGES],
+    )
+    .foreign("name:like registration_ip_address:in date_created date_modified include before after")
+    .sorts("date_created date_modified last_name"),
+    Route::new("v3/customers/addresses", "LPUD", &["id:in customer_id:in company:in name:in", PAGES])
+        .foreign("include"),
+    Route::new("v3/pricelists", "LPD", &["id:in name name:like", DATES_V3, PAGES])
+        .foreign("date_created date_modified before after"),
+    Route::new("v3/carts", "P", &[]).foreign("include"),
+    Route::new("v3/carts/{}/items", "P", &[]).foreign("include"),
+    Route::new("v3/checkouts/{}/orders", "P", &[]),
+    Route::new("v3/hooks", "LP", &["is_active scope destination", PAGES]),
+    Route::new("v3/channels", "LP", &["type:in platform:in", PAGES]).foreign(
+        "include available status:in date_created date_created:min date_created:max date_modified date_modified:min \
+         date_modified:max",
+    ),
+    Route::new("v3/orders/{}/payment_actions/refunds", "LP", &[]).foreign("transaction_id"),
+    Route::new("v3/orders/{}/transactions", "L", &[]),
+    Route::new("v3/inventory/adjustments/relative", "P", &[]),
+    Route::new("v3/inventory/adjustments/absolute", "U", &[]),
 ];

@@ -4,15 +4,20 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
-use super::items::{V3, amount, id_text, not_found};
+use super::fields::fields_of;
+use super::items::{Asks, V3, amount, id_text, not_allowed, not_found, question};
 use super::machine::{Call, Machine, State, problem_v2};
-use super::routes::{fields_of, is_collection};
+use super::parts::saved;
+use super::routes::{Route, parent_of, route_of};
 use super::{hooks, keys};
 
 impl Machine {
     pub(super) fn write(&self, state: &mut State, call: &Call<'_>) -> Reply {
         if call.request.method != Method::POST {
             return self.change(state, call);
+        }
+        if let Some(refused) = self.is_no_post(call) {
+            return refused;
         }
         match call.route {
             ["v2", "orders"] => self.order(state, call, None),
@@ -21,33 +26,63 @@ impl Machine {
                 None => not_found(call),
             },
             ["v3", "catalog", "products"] => self.product(state, call),
-            ["v3", "catalog", kind @ ("brands" | "categories")] => self.named(state, call, kind),
-            ["v3", "pricelists"] => self.named(state, call, "price list"),
+            ["v3", "catalog", "brands" | "categories"] | ["v3", "pricelists"] => self.named(state, call),
             ["v2", "coupons"] => self.coupon(state, call),
             ["v3", "customers"] => self.customers(state, call),
             ["v3", "orders", order, "payment_actions", "refunds"] => self.refund(state, call, order),
             ["v3", "payments", "access_tokens"] => access_token(state, call),
             ["payments"] => self.payment(state, call),
             ["v2", "customers"] => self.customer_v2(state, call),
-            ["v2", "products"]
-                if state.items.holds(call.store, "v2/products", "name", &call.body["name"]) =>
-            {
-                problem_v2(409, "The product name is a duplicate.")
+            ["v3", "customers", "addresses"] => self.addresses(state, call),
+            ["v2", "products"] if self.conflict(state, call, "v2/products", None, &call.body).is_some() => {
+                self.taken("v2/products", "name")
             }
             ["v3", "carts"] if !any(call, &["line_items", "custom_items", "gift_certificates"]) => {
                 self.without("line_items", "line items")
             }
-            ["v3", "inventory", "adjustments", _] if !any(call, &["items"]) => self.without("items", "items"),
+            ["v3", "inventory", "adjustments", "relative"] => self.adjust(state, call),
             ["v2", "orders", _, "shipments"] if call.body["order_address_id"].as_u64().is_none() => {
                 without_v2("order_address_id")
             }
             ["v2", "orders", _, "shipments"] if !any(call, &["items"]) => without_v2("items"),
-            route if is_collection(route) => {
+            route if route_of(route).is_some() => {
                 let made = self.make(state, call, &call.collection(), call.body.clone());
                 if call.is_v2() { Reply::json(201, &made) } else { created(201, &made) }
             }
             _ => not_found(call),
         }
+    }
+
+    /// The refusal of a POST that is none of the path's: the method, a parameter, or a body that is no object.
+    fn is_no_post(&self, call: &Call<'_>) -> Option<Reply> {
+        let route = route_of(call.route);
+        if route.is_some_and(|route| !route.takes('P')) || route.is_none() && parent_of(call.route).is_some()
+        {
+            let is_found = !matches!(call.route, ["v3", "payments", "access_tokens"]);
+            return is_found.then(|| not_allowed(call));
+        }
+        if let Err(refused) = question(call, route.unwrap_or(&Route::OTHER), Asks::Nothing) {
+            return Some(refused);
+        }
+        let is_array = matches!(call.route, ["v3", "customers"] | ["v3", "customers", "addresses"]);
+        (!is_array && !call.body.is_object()).then(|| self.not_an_object(call))
+    }
+
+    /// The refusal of a body that is JSON, and no object.
+    pub(super) fn not_an_object(&self, call: &Call<'_>) -> Reply {
+        match call.is_v2() {
+            true => problem_v2(400, "The JSON data provided is invalid."),
+            false => self.not_json_of("jsobject"),
+        }
+    }
+
+    /// A change of stock: its answer is the id of a transaction, by the specification.
+    pub(super) fn adjust(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        if !any(call, &["items"]) {
+            return self.without("items", "items");
+        }
+        let made = self.make(state, call, &call.collection(), call.body.clone());
+        Reply::json(200, &json!({ "transaction_id": id_text(&made["id"]), "data": {}, "meta": {} }))
     }
 
     /// Each POST is another order, whatever it carries (no uniqueness is documented, and of checkouts that "you
@@ -108,63 +143,31 @@ impl Machine {
                 return Reply::json(422, &missing);
             }
         }
-        let holds =
-            |field: &str| state.items.holds(call.store, "v3/catalog/products", field, &call.body[field]);
-        if holds("name") {
-            return self.fixtures.reply("product_duplicate");
+        let collection = call.collection();
+        if let Some(refused) = self.conflict(state, call, &collection, None, &call.body) {
+            return refused;
         }
-        if holds("sku") {
-            return self
-                .fixtures
-                .reply("product_duplicate")
-                .fill("name is a duplicate", "sku is a duplicate");
-        }
-        created(200, &self.make(state, call, &call.collection(), call.body.clone()))
+        let (fields, unsaved) = saved(&state.items, call.store, &collection, None, &call.body);
+        let made = self.make(state, call, &collection, fields);
+        if unsaved.is_empty() { created(200, &made) } else { self.in_part(&made, &unsaved) }
     }
 
-    fn named(&self, state: &mut State, call: &Call<'_>, kind: &str) -> Reply {
-        let name = &call.body["name"];
-        if name.as_str().is_none_or(str::is_empty) {
+    fn named(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        if call.body["name"].as_str().is_none_or(str::is_empty) {
             return self.without("name", "a name");
         }
-        if state.items.holds(call.store, &call.collection(), "name", name) {
-            let kind = kind
-                .strip_suffix("ies")
-                .map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
-            return self.fixtures.reply("product_duplicate").fill("product name", &format!("{kind} name"));
+        let collection = call.collection();
+        if let Some(refused) = self.conflict(state, call, &collection, None, &call.body) {
+            return refused;
         }
-        created(200, &self.make(state, call, &call.collection(), call.body.clone()))
+        created(200, &self.make(state, call, &collection, call.body.clone()))
     }
 
     fn coupon(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        if state.items.holds(call.store, "v2/coupons", "code", &call.body["code"]) {
-            return problem_v2(409, "The coupon code is a duplicate.");
+        if let Some(refused) = self.conflict(state, call, "v2/coupons", None, &call.body) {
+            return refused;
         }
         Reply::json(201, &self.make(state, call, "v2/coupons", call.body.clone()))
-    }
-
-    /// All or nothing, of which the documents say neither.
-    fn customers(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let Some(customers) = call.body.as_array() else {
-            return self.not_json_of("jsarray");
-        };
-        if customers.len() > CUSTOMERS_MAX {
-            return self.fixtures.reply("payload_too_large");
-        }
-        let repeated =
-            |at: usize, email: &Value| customers[..at].iter().any(|other| other["email"] == *email);
-        let duplicate = customers.iter().enumerate().any(|(at, customer)| {
-            let email = &customer["email"];
-            state.items.holds(call.store, "v3/customers", "email", email) || repeated(at, email)
-        });
-        if duplicate {
-            return self.fixtures.reply("customer_duplicate");
-        }
-        let mut made = Vec::new();
-        for (part, (customer, key)) in customers.iter().zip(keys::of(call)).enumerate() {
-            made.push(self.make_part(state, call, "v3/customers", customer.clone(), key, part));
-        }
-        Reply::json(200, &json!({ "data": made, "meta": {} }))
     }
 
     /// A payment, and its transaction on the order that the token was given for.
@@ -182,21 +185,8 @@ impl Machine {
         Reply::json(201, &answer)
     }
 
-    fn customer_v2(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let email = &call.body["email"];
-        let names = ["first_name", "last_name", "email"];
-        if let Some(name) = names.iter().find(|name| call.body[**name].as_str().is_none_or(str::is_empty)) {
-            return without_v2(name);
-        }
-        let taken = ["v2/customers", "v3/customers"];
-        if taken.iter().any(|collection| state.items.holds(call.store, collection, "email", email)) {
-            return self.fixtures.reply("v2_error_details");
-        }
-        Reply::json(201, &self.make(state, call, "v2/customers", call.body.clone()))
-    }
-
     /// V3's no to a write without what it needs.
-    fn without(&self, field: &str, what: &str) -> Reply {
+    pub(super) fn without(&self, field: &str, what: &str) -> Reply {
         let mut missing = self.fixtures.reply("v3_validation").value();
         missing["errors"] = json!({ field: format!("Please provide {what}.") });
         Reply::json(422, &missing)
@@ -207,7 +197,7 @@ impl Machine {
         self.make_part(state, call, collection, value, key, 0)
     }
 
-    fn make_part(
+    pub(super) fn make_part(
         &self,
         state: &mut State,
         call: &Call<'_>,
@@ -236,7 +226,7 @@ pub(super) fn created(status: u16, made: &Value) -> Reply {
 }
 
 /// V2's no to a write without what it needs.
-fn without_v2(name: &str) -> Reply {
+pub(super) fn without_v2(name: &str) -> Reply {
     problem_v2(400, &format!("The required field '{name}' was not supplied."))
 }
 
@@ -278,6 +268,3 @@ fn access_token(state: &mut State, call: &Call<'_>) -> Reply {
     let token = format!("{order}.{}", state.items.next_id());
     Reply::json(201, &json!({ "data": { "id": token }, "meta": {} }))
 }
-
-/// The documented limit of one request.
-const CUSTOMERS_MAX: usize = 10;

@@ -3,38 +3,35 @@
 
 use serde_json::Value;
 
-use super::{Item, LOOKED_UP_BY, Table, Term, term, without};
+use super::filters::{Filter, Wants};
+use super::{Item, LOOKED_UP_BY, Table, Term, term};
 
 /// Oldest first, all that may pass the filters.
 pub(super) fn candidates<'a>(
     table: &'a Table<Item>,
-    filters: &[(String, String)],
+    filters: &[Filter],
 ) -> Box<dyn Iterator<Item = &'a Item> + 'a> {
-    let terms = filters.iter().find_map(|(name, wanted)| {
-        let (field, is_list) = name.strip_suffix(":in").map_or((name.as_str(), false), |field| (field, true));
-        let any_of = |wanted: &str| term(field, &Value::from(wanted));
-        LOOKED_UP_BY.contains(&field).then(|| match is_list {
-            true => wanted.split(',').filter_map(any_of).collect::<Vec<Term>>(),
-            // Those without the field pass too.
-            false => any_of(wanted).into_iter().chain([without(field)]).collect(),
-        })
+    let terms = filters.iter().find_map(|filter| match &filter.wants {
+        Wants::Any(wanted) if LOOKED_UP_BY.contains(&filter.field.as_str()) => {
+            Some(wanted.iter().filter_map(|one| term(&filter.field, &Value::from(one.as_str()))))
+        }
+        _ => None,
     });
     match terms {
-        Some(terms) => Box::new(table.with(&terms).map(|(_, item)| item)),
+        Some(terms) => Box::new(table.with(&terms.collect::<Vec<Term>>()).map(|(_, item)| item)),
         None => Box::new(between_ids(table, filters)),
     }
 }
 
 /// Oldest first, all whose ids are within the bounds of these filters. Items are made in the order of their ids.
-fn between_ids<'a>(
-    table: &'a Table<Item>,
-    filters: &[(String, String)],
-) -> impl Iterator<Item = &'a Item> + use<'a> {
-    let bounds = |wanted: &'static str| {
-        let named = filters.iter().filter(move |(name, _)| name == wanted);
-        named.filter_map(|(_, bound)| bound.parse::<u64>().ok())
-    };
-    let above = bounds("min_id").max().map_or(0, |min| table.before(|item| item.id >= min));
-    let last = bounds("max_id").min().map_or(u64::MAX - 1, |max| table.before(|item| item.id > max));
+fn between_ids<'a>(table: &'a Table<Item>, filters: &[Filter]) -> impl Iterator<Item = &'a Item> + use<'a> {
+    let (mut above, mut last) = (0, u64::MAX - 1);
+    for filter in filters.iter().filter(|filter| filter.field == "id") {
+        match filter.wants {
+            Wants::Min { .. } => above = above.max(table.before(|item| filter.passes_light(item))),
+            Wants::Max { .. } => last = last.min(table.before(|item| !filter.passes_light(item))),
+            _ => {}
+        }
+    }
     table.between(above, last + 1).map(|(_, item)| item)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::routes::fields_of;
+use super::super::fields::fields_of;
 use super::Items;
 use crate::clock::Timestamp;
 

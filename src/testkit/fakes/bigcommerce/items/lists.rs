@@ -1,0 +1,102 @@
+//! Answers to reads: a list, a count, or one resource by its id.
+
+use std::time::Duration;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::super::super::fixture::{Reply, parsed};
+use super::super::machine::Call;
+use super::super::routes::{Route, parent_of, route_of};
+use super::candidates::candidates;
+use super::question::{Asks, Question, question};
+use super::{Item, Items, Table, V3, not_allowed, not_found, with_id};
+use crate::clock::Timestamp;
+
+impl Items {
+    /// Answers a lookup: a list, or one by its id.
+    pub(in super::super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
+        let counted = call.route.split_last().filter(|(last, _)| **last == "count" && call.is_v2());
+        let reply = if let Some(route) = counted.and_then(|(_, parent)| route_of(parent)) {
+            self.count_of(call, route, lag)
+        } else if let Some(route) = route_of(call.route) {
+            self.list(call, route, lag)
+        } else if let Some(route) = parent_of(call.route) {
+            question(call, route, Asks::Nothing).map(|_| self.one_of(call, lag))
+        } else {
+            Ok(not_found(call))
+        };
+        reply.unwrap_or_else(|refused| refused)
+    }
+
+    fn count_of(&self, call: &Call<'_>, route: &Route, lag: Duration) -> Result<Reply, Reply> {
+        let question = question(call, route, Asks::Count)?;
+        let collection = call.route[..call.route.len() - 1].join("/");
+        let count = passing(self.tables.of(call.store, &collection), &question, call.now, lag).count();
+        Ok(Reply::json(200, &json!({ "count": count })))
+    }
+
+    fn one_of(&self, call: &Call<'_>, lag: Duration) -> Reply {
+        let collection = call.collection();
+        let Some((parent, id)) = collection.rsplit_once('/') else { return not_found(call) };
+        let table = self.tables.of(call.store, parent);
+        let mut found = table.into_iter().flat_map(|table| with_id(table, id));
+        match found.find(|(_, item)| item.shows(call.now, lag)) {
+            Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
+            Some((_, item)) => Reply::json(200, &V3 { data: &item.text, meta: json!({}) }),
+            None => not_found(call),
+        }
+    }
+
+    fn list(&self, call: &Call<'_>, route: &Route, lag: Duration) -> Result<Reply, Reply> {
+        if !route.takes('L') {
+            return Ok(not_allowed(call));
+        }
+        let question = question(call, route, Asks::List)?;
+        let passing = passing(self.tables.of(call.store, &call.collection()), &question, call.now, lag);
+        let sorted: Box<dyn Iterator<Item = &Item>> = match &question.sort {
+            Some(sort) => Box::new(sort.sort(passing.collect()).into_iter()),
+            None => Box::new(passing),
+        };
+        let texts = sorted.map(|item| &*item.text);
+        let before = (question.page - 1).saturating_mul(question.limit);
+        if call.is_v2() {
+            let shown: Vec<&RawValue> = texts.skip(before).take(question.limit).collect();
+            return Ok(if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &shown) });
+        }
+        let found: Vec<&RawValue> = texts.collect();
+        if !route.has_pages() {
+            return Ok(Reply::json(200, &V3 { data: found, meta: json!({}) }));
+        }
+        let shown: Vec<&RawValue> = found.iter().skip(before).take(question.limit).copied().collect();
+        let pagination = json!({
+            "total": found.len(), "count": shown.len(), "per_page": question.limit, "current_page": question.page,
+            "total_pages": found.len().div_ceil(question.limit),
+        });
+        Ok(Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) }))
+    }
+
+    /// The ids of those that a removal of several names, or the refusal of its parameters.
+    pub(in super::super) fn ids(
+        &self,
+        call: &Call<'_>,
+        route: &Route,
+        lag: Duration,
+    ) -> Result<Vec<String>, Reply> {
+        let question = question(call, route, Asks::Removal)?;
+        let passing = passing(self.tables.of(call.store, &call.collection()), &question, call.now, lag);
+        Ok(passing.map(|item| parsed(&item.text)["id"].to_string()).collect())
+    }
+}
+
+/// Oldest first, all that a request's lookup shows. It is as long as its asker reads it: a page is not worth a walk over
+/// everything.
+fn passing<'a>(
+    table: Option<&'a Table<Item>>,
+    question: &'a Question,
+    now: Timestamp,
+    lag: Duration,
+) -> impl Iterator<Item = &'a Item> {
+    let all = table.into_iter().flat_map(|table| candidates(table, &question.filters));
+    all.filter(move |item| item.shows(now, lag) && item.matches(&question.filters))
+}
