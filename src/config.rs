@@ -17,6 +17,7 @@ mod adapter;
 mod document;
 mod explain;
 mod file;
+mod headers;
 mod mistakes;
 mod path;
 mod placed;

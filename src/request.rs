@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use http::header::{self, HeaderName};
 use http::{HeaderMap, Method};
 use url::Url;
 
@@ -55,8 +56,25 @@ impl fmt::Debug for Request {
             .field("method", &self.method)
             .field("host", &self.url.host_str())
             .field("path", &self.url.path())
-            .field("headers", &self.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>())
+            .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body_bytes", &self.body.len())
             .finish()
     }
 }
+
+/// Whether a header says where a request goes or ends, which neither a call nor a vendor's table may say.
+pub(crate) fn is_of_the_connection(name: &HeaderName) -> bool {
+    NOT_A_CALLS.contains(name)
+}
+
+/// `Host` may lead a shared proxy to another host than the base URL's, with the adapter's secret. The others say where a
+/// request ends on a connection that later requests share (RFC 9112, sections 3.2, 6 and 9.6).
+const NOT_A_CALLS: [HeaderName; 7] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+];

@@ -1,4 +1,4 @@
-//! The keyed vendors that are known: each is one line of the vendors file, and three are in `examples/vendors.toml`.
+//! The keyed vendors that are known: each is one line of the vendors file, and Plaid's account a second one.
 
 use std::time::Duration;
 
@@ -21,11 +21,6 @@ struct Case {
     auth: (&'static str, &'static str),
 }
 
-const BEARER: &str = "auth = { header = 'Authorization', prefix = 'Bearer ' }";
-
-/// What the table of a vendor says whose preset does not know its base URL, or how its secret is sent.
-const NOT_IN_THE_EXAMPLE: [&str; 4] = ["checkout", "gocardless", "increase", "plaid"];
-
 const CASES: [Case; 7] = [
     Case {
         name: "square",
@@ -33,15 +28,15 @@ const CASES: [Case; 7] = [
         key_header: None,
         key_len_max: 45,
         window_hours: None,
-        auth: ("authorization", "Bearer secret of SQUARE_ACCESS_TOKEN"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "paypal",
-        path: "/v2/checkout/orders",
+        path: "/v2/checkout/orders/5O1/capture",
         key_header: Some("paypal-request-id"),
         key_len_max: 108,
         window_hours: Some(6),
-        auth: ("authorization", "Bearer secret of PAYPAL_ACCESS_TOKEN"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "resend",
@@ -49,7 +44,7 @@ const CASES: [Case; 7] = [
         key_header: Some("idempotency-key"),
         key_len_max: 256,
         window_hours: Some(24),
-        auth: ("authorization", "Bearer secret of RESEND_API_KEY"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "checkout",
@@ -57,7 +52,7 @@ const CASES: [Case; 7] = [
         key_header: Some("cko-idempotency-key"),
         key_len_max: 255,
         window_hours: Some(24),
-        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "gocardless",
@@ -65,7 +60,7 @@ const CASES: [Case; 7] = [
         key_header: Some("idempotency-key"),
         key_len_max: 255,
         window_hours: None,
-        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "increase",
@@ -73,7 +68,7 @@ const CASES: [Case; 7] = [
         key_header: Some("idempotency-key"),
         key_len_max: 200,
         window_hours: None,
-        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+        auth: ("authorization", "Bearer a-secret"),
     },
     Case {
         name: "plaid",
@@ -81,20 +76,23 @@ const CASES: [Case; 7] = [
         key_header: None,
         key_len_max: 50,
         window_hours: None,
-        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+        auth: ("plaid-secret", "a-secret"),
     },
 ];
 
 fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
-    let vendors = if NOT_IN_THE_EXAMPLE.contains(&name) {
-        let said = format!("base_url = 'https://{name}.test'\nsecret_env = 'VENDOR_SECRET'\n{BEARER}");
-        Vendors::parse(&format!("[vendors.{name}]\n{said}"), "vendors.toml").expect(name)
-    } else {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml");
-        Vendors::from_file(path).expect("the example")
-    };
-    let vendors = vendors.with_store(Memory::new());
-    let vendors = vendors.with_secrets(|variable| Some(format!("secret of {variable}")));
+    client_of(&one_line(name), name, network, clock)
+}
+
+/// A table of the vendors file that says no more than it must.
+fn one_line(name: &str) -> String {
+    let account = if name == "plaid" { "\nheaders.PLAID-CLIENT-ID = 'acct-5f1a'" } else { "" };
+    format!("[vendors.{name}]\nsecret_env = 'SECRET'{account}\n")
+}
+
+fn client_of(text: &str, name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
+    let vendors = Vendors::parse(text, "vendors.toml").expect(text).with_store(Memory::new());
+    let vendors = vendors.with_secrets(|_| Some("a-secret".to_owned()));
     let mut ladder = Policy::background().backoff;
     ladder.jitter = Jitter::None;
     vendors
@@ -223,7 +221,6 @@ async fn a_key_in_progress_is_asked_again_with_the_same_key() {
 async fn a_key_used_for_another_request_is_terminal() {
     for (name, status, body) in [
         ("square", 400, json!({"errors": [{"code": "IDEMPOTENCY_KEY_REUSED"}]})),
-        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]})),
         ("resend", 409, json!({"name": "invalid_idempotent_request"})),
     ] {
         let case = CASES.iter().find(|case| case.name == name).expect("a case");
@@ -237,16 +234,18 @@ async fn a_key_used_for_another_request_is_terminal() {
 
 #[tokio::test]
 async fn what_the_key_has_made_before_is_unknown_and_sent_no_more() {
-    for (name, body) in [
+    for (name, status, body) in [
         (
             "gocardless",
+            409,
             json!({"error": {"errors": [{"reason": "idempotent_creation_conflict",
                 "links": {"conflicting_resource_id": "PM1"}}]}}),
         ),
-        ("increase", json!({"type": "idempotency_key_already_used_error", "resource_id": "ach_1"})),
+        ("increase", 409, json!({"type": "idempotency_key_already_used_error", "resource_id": "ach_1"})),
+        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]})),
     ] {
         let case = CASES.iter().find(|case| case.name == name).expect("a case");
-        let network = ScriptedTransport::new().json(409, body).status(200);
+        let network = ScriptedTransport::new().json(status, body).status(200);
         let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
         assert_eq!((error.code(), network.requests().len()), ("UNKNOWN.effect", 1), "{name}");
         assert!(
@@ -287,11 +286,10 @@ fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
     assert!(windowed.contains("86400s") && windowed.contains("squareupsandbox"), "{windowed}");
 
     let refusal = |text: &str| Vendors::parse(text, "vendors.toml").expect_err(text).to_string();
-    for name in NOT_IN_THE_EXAMPLE {
-        let bare = refusal(&format!("[vendors.x]\nadapter = '{name}'"));
-        for missing in ["`base_url` is missing", "`auth` is missing", "`secret_env` is missing"] {
-            assert!(bare.contains(missing), "{name}: {bare}");
-        }
+    for case in &CASES {
+        let bare = refusal(&format!("[vendors.x]\nadapter = '{}'", case.name));
+        assert!(bare.contains("`secret_env` is missing"), "{bare}");
+        assert!(!bare.contains("`base_url`") && !bare.contains("`auth`"), "{bare}");
     }
     let near = refusal("[vendors.x]\nadapter = 'sqare'");
     assert!(near.contains("square"), "{near}");
@@ -322,5 +320,100 @@ async fn a_get_carries_no_key_and_is_retried_freely() {
             assert!(case.key_header.is_none_or(|name| !request.headers.contains_key(name)));
             assert!(request.body.is_empty());
         }
+    }
+}
+
+/// The host of each, and the headers that it wants on each request, whatever the method.
+#[tokio::test]
+async fn each_is_called_where_it_is_in_production_with_the_headers_that_it_wants() {
+    for (name, base, header) in [
+        ("checkout", "https://api.checkout.com/", None),
+        ("gocardless", "https://api.gocardless.com/", Some(("gocardless-version", "2015-07-06"))),
+        ("increase", "https://api.increase.com/", None),
+        ("paypal", "https://api-m.paypal.com/", None),
+        ("plaid", "https://production.plaid.com/", Some(("plaid-client-id", "acct-5f1a"))),
+        ("resend", "https://api.resend.com/", None),
+        ("square", "https://connect.squareup.com/", None),
+    ] {
+        let case = CASES.iter().find(|case| case.name == name).expect("a case");
+        let network = ScriptedTransport::new().status(200).status(200);
+        let client = client(name, &network, &TestClock::auto());
+        pay(&client, case).send().await.expect(name);
+        client.get(case.path).send().await.expect(name);
+        for request in network.requests() {
+            assert!(request.url.as_str().starts_with(base), "{}", request.url);
+            let Some((header, value)) = header else { continue };
+            assert_eq!(request.headers[header], value, "{name} {}", request.method);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_header_of_the_table_or_of_a_call_counts_before_the_known_one() {
+    let network = ScriptedTransport::new().status(200).status(200);
+    let text = format!(
+        "{}headers = {{ gocardless-version = '2026-01-01', X-Team = 'shop' }}",
+        one_line("gocardless")
+    );
+    let client = client_of(&text, "gocardless", &network, &TestClock::auto());
+    let paid = |key: &str| client.post("/payments").key(key).json(&json!({"amount": 1000}));
+    paid("order-42").send().await.expect("paid");
+    paid("order-43").header("GoCardless-Version", "2027-01-01").send().await.expect("paid");
+    let sent = network.requests();
+    let versions = |at: usize| {
+        let all = sent[at].headers.get_all("gocardless-version").iter();
+        all.map(|version| version.to_str().expect("text")).collect::<Vec<_>>()
+    };
+    assert_eq!((versions(0), versions(1)), (vec!["2026-01-01"], vec!["2027-01-01"]));
+    assert!(sent.iter().all(|request| request.headers["x-team"] == "shop"));
+
+    // Another one of the table leaves the known one as it is.
+    let network = ScriptedTransport::new().status(200);
+    let text = format!("{}headers = {{ X-Team = 'shop' }}", one_line("gocardless"));
+    let client = client_of(&text, "gocardless", &network, &TestClock::auto());
+    client.post("/payments").key("order-42").json(&json!({})).send().await.expect("paid");
+    assert_eq!(network.requests()[0].headers["gocardless-version"], "2015-07-06");
+}
+
+#[test]
+fn what_plaid_wants_of_its_account_is_asked_for_with_an_example() {
+    let refusal = |text: &str| Vendors::parse(text, "vendors.toml").expect_err(text).to_string();
+    let missing = "`headers.PLAID-CLIENT-ID` is missing from [vendors.plaid]";
+    let said = refusal("[vendors.plaid]\nsecret_env = 'S'");
+    assert!(said.contains(missing) && said.contains("`headers.PLAID-CLIENT-ID = \"…\"`"), "{said}");
+    // Beside a header of the table's own, and beside what else is missing.
+    let said = refusal("[vendors.plaid]\nheaders.Plaid-Version = '2020-09-14'\nwindw = '1h'");
+    for part in [missing, "`secret_env` is missing", "windw"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = refusal("[vendors.plaid]\nsecret_env = 'S'\nheaders.PLAID-CLIENT-ID = ''");
+    assert!(said.contains("`headers.PLAID-CLIENT-ID` in [vendors.plaid]: it is empty"), "{said}");
+    let said = refusal("[vendors.plaid]\nsecret_env = 'S'\nheaders = 5");
+    assert!(said.contains("must be a table, not 5"), "{said}");
+    Vendors::parse(&one_line("plaid").replace("PLAID-CLIENT-ID", "plaid-client-id"), "vendors.toml")
+        .expect("good");
+}
+
+#[test]
+fn a_header_that_is_no_fixed_one_is_refused() {
+    for (header, problem) in [
+        ("Authorization = 'Bearer x'", "carries a secret"),
+        ("X-Api-Key = 'x'", "carries a secret"),
+        ("Cookie = 'x'", "carries a secret"),
+        ("My-Secret-Header = 'x'", "carries a secret"),
+        ("Idempotency-Key = 'x'", "the key goes there"),
+        ("Content-Length = '5'", "the connection's own"),
+        ("Host = 'other.test'", "the connection's own"),
+        ("X-Team = ' '", "it is empty"),
+        ("X-Team = \"a\\nb\"", "a header cannot carry"),
+        ("'X Team' = 'a'", "not the name of a header"),
+        ("X-Team = 'a', x-team = 'b'", "twice"),
+    ] {
+        let text = format!(
+            "[vendors.v]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://v.test'\n\
+             auth = {{ header = 'My-Secret-Header' }}\nkey = {{ header = 'Idempotency-Key' }}\nheaders = {{ {header} }}\n"
+        );
+        let said = Vendors::parse(&text, "vendors.toml").expect_err(header).to_string();
+        assert!(said.contains(problem), "{header}: {said}");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Call;
 use crate::error::{Error, Input};
+use crate::request::is_of_the_connection;
 use crate::vendor::secret;
 
 impl Call {
@@ -30,7 +30,7 @@ impl Call {
             (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
                 self.note(secret::refused(&name));
             }
-            (Ok(name), Ok(_)) if NOT_A_CALLS.contains(&name) => {
+            (Ok(name), Ok(_)) if is_of_the_connection(&name) => {
                 let problem =
                     format!("{name} is the transport's own: it says to whom and how the request goes");
                 self.note(Error::invalid(Input::Header, problem));
@@ -75,19 +75,6 @@ impl Call {
         self
     }
 }
-
-/// Headers that a call must not give. `Host` may lead a shared proxy to another host than the base URL's, with the
-/// adapter's secret. The others say where a request ends on a connection that later requests share (RFC 9112,
-/// sections 3.2, 6 and 9.6).
-const NOT_A_CALLS: [HeaderName; 7] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::CONNECTION,
-    header::UPGRADE,
-    header::TE,
-    header::TRAILER,
-];
 
 /// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
 const HEADERS_MAX: usize = 1_000;

@@ -117,8 +117,8 @@ fn covers(span: &std::ops::Range<usize>, offset: usize) -> bool {
     (span.start..span.end.max(span.start + 1)).contains(&offset)
 }
 
-/// Puts a value where a key of the table at `path`, or of one in it, is missing, as if it stood at the offset. Says whether
-/// it could: not inside of a list.
+/// Puts a value where a key of the table at `path`, or of one in it, is missing, as if it stood at the offset, and the tables
+/// on the way. Says whether it could: not inside of a list.
 pub(super) fn put(
     table: &mut DeTable<'_>,
     path: &Path,
@@ -129,13 +129,14 @@ pub(super) fn put(
     let Some(names) = missing.below(path) else { return false };
     let Some((name, tables)) = names.split_last() else { return false };
     let mut table = table;
+    let span = offset..offset;
     for name in tables {
-        match table.get_mut(name.as_str()).map(Spanned::get_mut) {
-            Some(DeValue::Table(inner)) => table = inner,
+        let none = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+        match table.entry(Spanned::new(span.clone(), name.clone().into())).or_insert_with(none).get_mut() {
+            DeValue::Table(inner) => table = inner,
             _ => return false,
         }
     }
-    let span = offset..offset;
     table.insert(Spanned::new(span.clone(), name.clone().into()), Spanned::new(span, value));
     true
 }

@@ -20,7 +20,7 @@ use super::placed::placed;
 use super::policy::{Preset, over};
 use super::routes::{self, RouteEntry};
 use super::source::Source;
-use super::{reader, secrets, suggest};
+use super::{headers, reader, secrets, suggest};
 use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
@@ -138,9 +138,9 @@ impl Entry {
         };
         let adapter = read_adapter(kind, whole, Spanned::new(span, options), path)?;
         if let (Adapter::Keyed(config), Some(_)) = (&adapter, kind.preset())
-            && config.auth.is_none()
+            && let Some(name) = headers::unsaid(config, whole)
         {
-            return Err(Mistake::absence(key, path.then("auth"), no_auth(path)));
+            return Err(Mistake::absence(key, path.then(headers::KEY).then(name), headers::none(name, path)));
         }
         let Common { allow_plain_http, former_base_urls, redact, retention, .. } = common;
         let retention = retention.into_iter().map(|(route, Written(keep))| (route, keep)).collect();
@@ -241,15 +241,24 @@ fn read_adapter(
         Kind::Adyen => Adapter::Adyen(reader::read(whole, part, path, hints)?),
         keyed => {
             let span = part.span();
-            let mut default = |key: Cow<'static, str>, value: DeValue<'static>| {
-                let key = Spanned::new(span.clone(), key);
-                part.get_mut().entry(key).or_insert(Spanned::new(span.clone(), value));
-            };
+            let default =
+                |part: &mut Spanned<DeTable<'_>>, key: Cow<'static, str>, value: DeValue<'static>| {
+                    let key = Spanned::new(span.clone(), key);
+                    part.get_mut().entry(key).or_insert(Spanned::new(span.clone(), value));
+                };
             // Its name in scopes is its table's, unless it says otherwise.
-            default("name".into(), DeValue::String(path.vendor().unwrap_or_default().to_owned().into()));
+            default(
+                &mut part,
+                "name".into(),
+                DeValue::String(path.vendor().unwrap_or_default().to_owned().into()),
+            );
             let known = keyed.preset().and_then(|text| DeTable::parse(text).ok());
             for (key, value) in known.map(Spanned::into_inner).into_iter().flatten() {
-                default(key.into_inner(), value.into_inner());
+                let key = key.into_inner();
+                match (value.into_inner(), headers::of(&mut part, &key)) {
+                    (DeValue::Table(known), Some(said)) => headers::add(said, known),
+                    (value, _) => default(&mut part, key, value),
+                }
             }
             Adapter::Keyed(Box::new(reader::read(whole, part, path, hints)?))
         }
@@ -260,13 +269,8 @@ fn read_adapter(
 /// not have, by which it can be told from what is written.
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
     let text = |text: &'static str| DeValue::String(text.into());
-    let at = |what| Spanned::new(offset..offset, what);
     let value = match missing.split() {
         Some((_, "base_url")) => text("https://vendor.invalid"),
-        Some((_, "auth")) => {
-            let header = (Spanned::new(offset..offset, "header".into()), at(text("Authorization")));
-            DeValue::Table([header].into_iter().collect())
-        }
         // A text that is a duration can also be a store hash or a name.
         _ => text("1s"),
     };
@@ -286,13 +290,6 @@ fn no_adapter(name: &str, path: &Path) -> String {
         return format!("{path} names no adapter; did you mean [vendors.{near}], or `adapter = \"{near}\"`?");
     }
     format!("{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`", Kind::OWN.join("`, `"))
-}
-
-fn no_auth(path: &Path) -> String {
-    format!(
-        "`auth` is missing from {path}; its preset does not know which header carries the secret: add it, such as \
-         `auth = {{ header = \"Authorization\", prefix = \"Bearer \" }}`"
-    )
 }
 
 fn no_secret_env(name: &str, path: &Path) -> String {

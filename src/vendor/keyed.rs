@@ -3,7 +3,8 @@
 //! What differs between such vendors is data. It says where the key goes and in which form, and for how long the
 //! vendor replays it. It also says how answers mark *replayed*, *still in progress* and *used for something else*. A
 //! vendor without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
-//! of idempotency.
+//! of idempotency. Nor does a route that does not take the key, where the configuration names those that do
+//! ([`KeyedConfig::keyed_routes`]).
 //!
 //! How to tell the vendor's own failures is data too ([`KeyedConfig::own`]). Without such a mark, a page for a
 //! browser counts as a proxy's and everything else as the vendor's. But only JSON is taken for the vendor's word on
@@ -13,7 +14,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::HeaderName;
+use http::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 use url::Url;
 
@@ -27,7 +28,9 @@ use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, V
 
 mod config;
 mod form;
+mod headers;
 mod presets;
+mod routes;
 
 pub use config::{Auth, KeyedConfig, Marker, OwnMark};
 pub(crate) use presets::PRESETS;
@@ -55,6 +58,7 @@ pub struct Keyed {
     config: KeyedConfig,
     base: BaseUrl,
     auth: Option<(HeaderName, Credential)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Keyed {
@@ -66,7 +70,7 @@ impl Keyed {
             let name = HeaderName::from_bytes(auth.header.as_bytes()).ok()?;
             Some((name, Credential::new(&auth.prefix, secret)))
         });
-        Keyed { base: BaseUrl::new(&config.base_url), auth, config }
+        Keyed { base: BaseUrl::new(&config.base_url), auth, headers: headers::of(&config), config }
     }
 
     /// The configuration it was built with.
@@ -84,12 +88,30 @@ impl Keyed {
         key.chars().filter(|&letter| letter != '-').take(self.config.key_len_max).collect()
     }
 
+    /// Whether the vendor is known to take the key on this request's route.
+    fn takes_key(&self, request: &Request) -> bool {
+        let path = self.base.route(&request.url);
+        let is_on = |route: &String| routes::is_on(route, &request.method, path);
+        self.config.keyed_routes.as_ref().is_none_or(|listed| listed.iter().any(is_on))
+    }
+
     /// Whether this request was stamped in a way that the vendor replays.
     fn replays(&self, request: &Request) -> bool {
-        if self.config.window.is_none() || request.method.is_safe() {
+        if self.config.window.is_none() || request.method.is_safe() || !self.takes_key(request) {
             return false;
         }
+        self.is_stamped(request)
+    }
+
+    fn is_stamped(&self, request: &Request) -> bool {
         self.config.key.as_ref().is_some_and(|place| place.is_in(request))
+    }
+
+    /// What the call itself says counts before it.
+    fn put_headers(&self, request: &mut Request) {
+        for (name, value) in &self.headers {
+            request.headers.entry(name).or_insert_with(|| value.clone());
+        }
     }
 
     /// What a failure speaks for; `None` if it is not the vendor's own.
@@ -142,13 +164,19 @@ impl Vendor for Keyed {
             Some(place @ KeyPlace::Header(_)) if self.config.quoted => {
                 place.put(&format!("\"{key}\""), request)?;
             }
+            Some(KeyPlace::Body(_)) if !self.takes_key(request) => {}
             Some(place) => place.put(&key, request)?,
             None => {}
         }
+        self.put_headers(request);
         Ok(key)
     }
 
     fn authorize(&self, request: &mut Request) {
+        // A stamped request has them, or was recorded without them and must stay so.
+        if !self.headers.is_empty() && !self.is_stamped(request) {
+            self.put_headers(request);
+        }
         if let Some((name, credential)) = &self.auth {
             credential.put(name.clone(), &mut request.headers);
         }

@@ -247,6 +247,7 @@ fn adyen_passes() {
 fn preset(name: &str) -> Keyed {
     let mut config = KeyedConfig::preset(name).expect(name);
     config.base_url = "https://vendor.test/v1".to_owned();
+    config.headers.entry("PLAID-CLIENT-ID".to_owned()).and_modify(|id| *id = "an-account".to_owned());
     Keyed::new(config, "kQzXwVbTmRpLsNdFgHjK8f2c")
 }
 
@@ -261,6 +262,14 @@ fn the_known_keyed_vendors_pass() {
     for name in ["checkout", "gocardless", "increase", "paypal", "plaid", "resend", "square"] {
         let adapter = preset(name);
         assert_eq!(conformance::vendor(&adapter).failure(refused()).breaches(), [], "{name}");
+        // On each route that takes the key, and on one beside it.
+        for route in adapter.config().keyed_routes.iter().flatten() {
+            let path = route.trim_start_matches("POST ").replace("{id}", "42");
+            for path in [path.clone(), format!("{path}/beside")] {
+                let run = conformance::vendor(&adapter).call(&path, JSON, r#"{"amount":10.00}"#);
+                assert_eq!(run.failure(refused()).breaches(), [], "{name} {path}");
+            }
+        }
     }
     let increase = preset("increase");
     passes(&conformance::vendor(&increase).failure(refused()).replayed(replayed()).breaches());
@@ -276,7 +285,7 @@ fn each_marker_of_a_known_keyed_vendor_has_its_verdict() {
     let reused = Verdict::Refused { refusal: Refusal::KeyReused, speaks_for: SpeaksFor::ThisAttempt };
     let again = Verdict::Retry { effect: Effect::Unknown, not_before: None };
     for (name, status, body, verdict) in [
-        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]}), reused),
+        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]}), Verdict::Unknown),
         ("square", 400, json!({"errors": [{"code": "IDEMPOTENCY_KEY_REUSED"}]}), reused),
         ("resend", 409, json!({"name": "invalid_idempotent_request"}), reused),
         ("resend", 409, json!({"name": "concurrent_idempotent_requests"}), again),

@@ -9,7 +9,7 @@ use steadfast::clock::Clock as _;
 use steadfast::store::Store;
 use steadfast::testkit::FixedRandom;
 use steadfast::transport::Http;
-use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
+use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
 use crate::adyen;
@@ -167,7 +167,7 @@ fn config_of(url: &str) -> KeyedConfig {
     let mut config = KeyedConfig::preset("increase").expect("a preset");
     config.base_url = url.to_owned();
     config.window = Some(Duration::from_secs(24 * 3600));
-    config.auth = Some(Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() });
+
     config
 }
 

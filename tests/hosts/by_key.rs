@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use steadfast::clock::Timestamp;
 use steadfast::testkit::{Fault, WaitForm};
 use steadfast::transport::{Answer, Request};
-use steadfast::vendor::KeyPlace;
+use steadfast::vendor::{KeyPlace, KeyedConfig};
 
 /// What a vendor does about keys.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,26 @@ const PLAIN: Rules = Rules {
     in_use: None,
     has_mark: false,
 };
+
+/// The preset, with what it leaves to whoever names it.
+pub fn config_of(preset: &str) -> KeyedConfig {
+    let mut config = KeyedConfig::preset(preset).expect("a preset");
+    for value in config.headers.values_mut().filter(|value| value.is_empty()) {
+        *value = "an-account".to_owned();
+    }
+    config
+}
+
+/// A route on which the vendor takes the key.
+pub fn keyed_route(preset: &str) -> &'static str {
+    match preset {
+        "checkout" => "/payments",
+        "paypal" => "/v2/checkout/orders",
+        "plaid" => "/transfer/refund/create",
+        "resend" => "/emails",
+        _ => "/v1/things",
+    }
+}
 
 /// The presets, by name.
 pub const VENDORS: [(&str, Rules); 7] = [

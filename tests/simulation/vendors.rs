@@ -13,11 +13,11 @@ use steadfast::testkit::fakes::{
 };
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
-use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
+use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
 use crate::adyen;
-use crate::by_key::{ByKey, Made, Rules, STRIPE_V2};
+use crate::by_key::{self, ByKey, Made, Rules, STRIPE_V2};
 use crate::guards::VendorWithout;
 use crate::keyed;
 use crate::network::{Network, SETTLE_TIME};
@@ -110,7 +110,7 @@ impl Kind {
             Kind::V2 => client.post("/v2/core/things").json(&json!({ "value": number })),
             Kind::Payment => client.post("/v71/payments").json(&adyen::payment(number)),
             Kind::Unpaid => client.post("/v71/payments").json(&adyen::without_amount(number)),
-            Kind::Preset(_) => client.post("/v1/things").json(&json!({ "value": number })),
+            Kind::Preset(name) => client.post(by_key::keyed_route(name)).json(&json!({ "value": number })),
         };
         call.key(key(number))
     }
@@ -348,13 +348,8 @@ fn effect(made: &Made) -> Effect {
 
 /// The preset, with what it leaves to whoever names it, and a window that ends before the vendor's does.
 fn config_of(preset: &str) -> KeyedConfig {
-    let mut config = KeyedConfig::preset(preset).expect("a preset");
+    let mut config = by_key::config_of(preset);
     config.window = config.window.map(|window| window - WALLS_OFF);
-    if config.base_url.is_empty() {
-        config.base_url = format!("https://{preset}.test");
-    }
-    let auth = || Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() };
-    config.auth.get_or_insert_with(auth);
     config
 }
 

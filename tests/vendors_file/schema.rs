@@ -18,7 +18,7 @@ const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.te
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
 /// What has no default: left out, something else decides, or it must be given.
-const WITHOUT_DEFAULT: [&str; 40] = [
+const WITHOUT_DEFAULT: [&str; 41] = [
     "adapter",
     "secret_env",
     "policy",
@@ -32,6 +32,7 @@ const WITHOUT_DEFAULT: [&str; 40] = [
     "auth",
     "key",
     "window",
+    "keyed_routes",
     "replay",
     "own",
     "status",

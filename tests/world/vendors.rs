@@ -11,12 +11,12 @@ use steadfast::policy::RateConfig;
 use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
-use steadfast::vendor::{Adyen, Auth, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
+use steadfast::vendor::{Adyen, BigCommerce, Keyed, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, OnUnknown, Policy};
 
 use crate::adyen;
 use crate::allowed::{DAY, WINDOW};
-use crate::by_key::{ByKey, Rules, STRIPE_V2};
+use crate::by_key::{ByKey, Rules, STRIPE_V2, config_of, keyed_route};
 use crate::card::Card;
 use crate::facts::OPERATION;
 use crate::keyed::{BARE, KEYED};
@@ -115,7 +115,9 @@ impl Name {
     /// For how long a key is sent again after an unknown outcome: what the vendor documents. `None`: it is not.
     pub fn window(self) -> Option<Duration> {
         match self {
-            Name::Stripe | Name::StripeOther | Name::Keyed | Name::Preset("checkout") => Some(WINDOW),
+            Name::Stripe | Name::StripeOther | Name::Keyed => Some(WINDOW),
+            Name::Preset("checkout" | "resend") => Some(WINDOW),
+            Name::Preset("paypal") => Some(WINDOW / 4),
             Name::StripeV2 => Some(DAY * 30),
             Name::Adyen | Name::AdyenLive => Some(DAY * 7),
             Name::BigCommerce | Name::Postmark | Name::Bare | Name::Preset(_) => None,
@@ -193,7 +195,8 @@ impl Kind {
             Kind::Email => client.post("/email").json(&json!({
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
             })),
-            Kind::Keyed | Kind::Bare | Kind::Preset(_) => plain(Method::POST, "/v1/things"),
+            Kind::Preset(name) => plain(Method::POST, keyed_route(name)),
+            Kind::Keyed | Kind::Bare => plain(Method::POST, "/v1/things"),
             Kind::Patch => plain(Method::PATCH, &format!("/v1/things/{number}")),
             Kind::Put | Kind::PutAfter => plain(Method::PUT, "/v1/things/shared"),
             Kind::Delete => client.delete(&format!("/v1/things/{number}")),
@@ -369,28 +372,18 @@ const VERSIONS: [&str; 2] = ["2024-06-20", "2025-03-31.basil"];
 
 const ADYEN_LIVE: &str = "https://world-checkout-live.adyenpayments.com/checkout";
 
-/// The preset, with what it leaves to whoever names it.
-fn config_of(preset: &str) -> KeyedConfig {
-    let mut config = KeyedConfig::preset(preset).expect("a preset");
-    if config.base_url.is_empty() {
-        config.base_url = format!("https://{preset}.test");
-    }
-    let auth = || Auth { header: "Authorization".to_owned(), prefix: "Bearer ".to_owned() };
-    config.auth.get_or_insert_with(auth);
-    config
-}
-
 fn secret(name: Name, is_new: bool) -> String {
     let prefix = if name.is_stripe() { "sk_test_" } else { "" };
     format!("{prefix}{}", SECRETS[usize::from(is_new)])
 }
 
 /// Where a vendor expects its secret.
-pub const fn secret_header(name: Name) -> &'static str {
+pub fn secret_header(name: Name) -> &'static str {
     match name {
         Name::BigCommerce => "x-auth-token",
         Name::Postmark => "x-postmark-server-token",
         Name::Adyen | Name::AdyenLive => "x-api-key",
+        Name::Preset("plaid") => "plaid-secret",
         _ => "authorization",
     }
 }

@@ -25,9 +25,8 @@ impl Conformance<'_> {
     /// use steadfast::transport::Answer;
     /// use steadfast::vendor::{Keyed, KeyedConfig};
     ///
-    /// let mut config = KeyedConfig::preset("increase").expect("a preset");
-    /// config.base_url = "https://vendor.test".to_owned();
-    /// let increase = Keyed::new(config, "");
+    /// let config = KeyedConfig::preset("increase").expect("a preset");
+    /// let increase = Keyed::new(config, "a-secret");
     /// let mark = (HeaderName::from_static("idempotent-replayed"), HeaderValue::from_static("true"));
     /// let replayed = Answer::new(StatusCode::OK, HeaderMap::from_iter([mark]), r#"{"id":"transfer_1"}"#);
     /// assert_eq!(conformance::vendor(&increase).replayed(replayed).breaches(), []);

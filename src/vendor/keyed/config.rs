@@ -1,5 +1,6 @@
 //! A keyed vendor as data. Unknown fields are refused: a misspelt `window` would silently be no window.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::answer::Answer;
 use crate::error::{Error, Field, Input, field};
 use crate::vendor::KeyPlace;
 use crate::vendor::base::shown;
-use crate::vendor::keyed::form;
+use crate::vendor::keyed::{form, headers, routes};
 
 /// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
 /// was put into its base URL by mistake.
@@ -43,6 +44,10 @@ pub struct KeyedConfig {
     /// The header that carries the secret. Default: none is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
+    /// Headers of each request, such as the version of the API, by their names. They hold no secret: an operation is
+    /// recorded with them. A call's own header of one of these names counts before it. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// Where the key goes. Default: nowhere, and every POST is sent at most once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyPlace>,
@@ -58,6 +63,14 @@ pub struct KeyedConfig {
     /// an unknown outcome is never sent again.
     #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
+    /// The routes on which the vendor takes the key: a method and a whole path below the base URL, such as
+    /// `POST /payments/{id}/captures`, where `{id}` is any one segment. Default: all.
+    ///
+    /// On every other route there is no [`window`](KeyedConfig::window), and an unknown outcome is never sent again. A key
+    /// that goes into a header is in it there too, for a vendor that takes it without saying so. One that goes into the body
+    /// is left out, for a vendor that refuses a member it does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keyed_routes: Option<Vec<String>>,
     /// Whether the vendor keeps every failure under the key, those of validation included. Default: not known to.
     ///
     /// Then a no to a resend speaks for the attempt before it: a request that is still under way finds that no. Else that
@@ -95,10 +108,12 @@ impl fmt::Debug for KeyedConfig {
             .field("base_url", &base_url)
             .field("account", &self.account)
             .field("auth", &self.auth)
+            .field("headers", &self.headers)
             .field("key", &self.key)
             .field("quoted", &self.quoted)
             .field("key_len_max", &self.key_len_max)
             .field("window", &self.window)
+            .field("keyed_routes", &self.keyed_routes)
             .field("stores_failures", &self.stores_failures)
             .field("replay", &self.replay)
             .field("own", &self.own)
@@ -166,10 +181,12 @@ impl KeyedConfig {
             base_url: base_url.into(),
             account: default_account(),
             auth: None,
+            headers: BTreeMap::new(),
             key: None,
             quoted: false,
             key_len_max: default_key_len_max(),
             window: None,
+            keyed_routes: None,
             stores_failures: false,
             replay: None,
             own: None,
@@ -193,6 +210,7 @@ impl KeyedConfig {
         if let Some(auth) = &self.auth {
             check_header_name(field!(auth.header), &auth.header)?;
         }
+        headers::check(self)?;
         match &self.key {
             Some(KeyPlace::Header(name)) => check_header_name(field!(key.header), name)?,
             Some(KeyPlace::Body(field)) if field.is_empty() => {
@@ -215,6 +233,7 @@ impl KeyedConfig {
         if self.window == Some(Duration::ZERO) {
             return refuse(field!(window), "zero; leave it out for a vendor that never replays");
         }
+        self.check_routes()?;
         let lists = [
             (field!(in_progress), &self.in_progress),
             (field!(reused), &self.reused),
@@ -230,6 +249,25 @@ impl KeyedConfig {
             marker.check(&field!(replay))?;
         }
         self.own.as_ref().map_or(Ok(()), OwnMark::check)
+    }
+
+    fn check_routes(&self) -> Result<(), Error> {
+        let Some(listed) = &self.keyed_routes else { return Ok(()) };
+        if self.key.is_none() {
+            let problem = "without `key` there is nothing for them to take";
+            return Err(invalid(field!(keyed_routes), problem).beside(field!(key)));
+        }
+        if listed.is_empty() {
+            let problem =
+                "it is empty; leave it out where every route takes the key, and `key` where none does";
+            return Err(invalid(field!(keyed_routes), problem));
+        }
+        for (index, route) in listed.iter().enumerate() {
+            if let Some(problem) = routes::problem(route) {
+                return Err(invalid(field!(keyed_routes[index]), problem));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -327,14 +365,14 @@ fn anywhere(value: &serde_json::Value, is_it: &impl Fn(&serde_json::Value, Optio
     }
 }
 
-fn check_header_name(field: Field, name: &str) -> Result<(), Error> {
+pub(super) fn check_header_name(field: Field, name: &str) -> Result<(), Error> {
     match HeaderName::from_bytes(name.as_bytes()) {
         Ok(_) => Ok(()),
         Err(_) => Err(invalid(field, &format!("{name:?} is not the name of a header"))),
     }
 }
 
-fn invalid(field: Field, problem: &str) -> Error {
+pub(super) fn invalid(field: Field, problem: &str) -> Error {
     Error::invalid(Input::Other("vendor"), problem).at(field)
 }
 

@@ -1,8 +1,10 @@
 //! Vendors that are nothing but data, and are known: `adapter = "square"` in the vendors file.
 //!
-//! A preset holds what the vendor documents of its keys. What it does not document is not in here. Without a window an
-//! unknown outcome is never sent again. Where neither base URL nor the form of the secret is known for certain, the table
-//! that names the preset says them. What a table says counts before its preset.
+//! A preset holds what the vendor documents of its keys, and where it is in production. What it does not document is not in
+//! here. Without a window an unknown outcome is never sent again. Where the vendor names the routes that take the key, the
+//! window is theirs alone. What a table says counts before its preset.
+//!
+//! A header with an empty value is one that the table must say, because it differs from account to account.
 
 use super::config::KeyedConfig;
 
@@ -17,50 +19,114 @@ pub(crate) const PRESETS: [(&str, &str); 7] = [
     ("square", SQUARE),
 ];
 
-/// Checkout.com, "Idempotency": 24 hours are safe, and only a 2xx is stored.
+/// checkout.com/docs, "Idempotency", for the routes. 24 hours is the shortest time that its versions state, and only a 2xx is
+/// stored. `/transfers` is at a host of its own. Address and token are those of checkout-sdk-python, where an account's own
+/// prefix before the host is optional; checkout.com/docs, "API endpoints", recommends it.
 const CHECKOUT: &str = r#"
+    base_url = "https://api.checkout.com"
+    auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Cko-Idempotency-Key" }
     window = "24h"
+    keyed_routes = [
+        "POST /payment-contexts",
+        "POST /payments",
+        "POST /payments/{id}/authorizations",
+        "POST /payments/{id}/cancellations",
+        "POST /payments/{id}/captures",
+        "POST /payments/{id}/refunds",
+        "POST /payments/{id}/voids",
+        "POST /transfers",
+    ]
 "#;
 
-/// GoCardless, "Idempotency keys": a second request is told of the first one's object by a 409. No window is stated.
+/// GoCardless, "Idempotency keys": a second request is told of the first one's object by a 409. No window is stated. Address,
+/// token and version are those of gocardless-pro-python; a request without the version is refused.
 const GOCARDLESS: &str = r#"
+    base_url = "https://api.gocardless.com"
+    auth = { header = "Authorization", prefix = "Bearer " }
+    headers = { GoCardless-Version = "2015-07-06" }
     key = { header = "Idempotency-Key" }
     duplicate = [{ status = 409, says = "idempotent_creation_conflict" }]
 "#;
 
-/// Increase, "Idempotency keys": up to 200 characters. A replay is marked, and a conflict names the object that the key
-/// has made. No window is stated.
+/// increase.com/documentation/idempotency-keys: up to 200 characters, for all POSTs. A replay is marked, and a conflict names
+/// the object that the key has made. No window is stated. Address and token are those of increase-python.
 const INCREASE: &str = r#"
+    base_url = "https://api.increase.com"
+    auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Idempotency-Key" }
     key_len_max = 200
     replay = { header = { name = "Idempotent-Replayed", value = "true" } }
     duplicate = [{ status = 409, has = "resource_id" }]
 "#;
 
-/// developer.paypal.com, "Idempotency": 108 characters; 6 hours are the shortest that any of its APIs keeps a key. No
-/// window here: not every route takes the key, and one that ignores it would execute a repeat.
+/// developer.paypal.com, "Idempotency": 108 characters. The routes are those of paypal-rest-api-specifications that have the
+/// header `PayPal-Request-Id` and keep a key for 6 hours or more. That is 6 hours for orders, 72 hours for billing and the
+/// catalogue, 30 days for `/v1/payments`, 45 days for `/v2/payments`. Left out is what keeps it for 3 hours: `/v3/vault/payment-tokens`,
+/// `/v3/vault/setup-tokens` and `/v1/payment-experience/web-profiles`. `DUPLICATE_REQUEST_ID` is not known to come for another
+/// body alone: the key may have made something in a life that is no longer on record.
 const PAYPAL: &str = r#"
     base_url = "https://api-m.paypal.com"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "PayPal-Request-Id" }
     key_len_max = 108
-    reused = [{ says = "DUPLICATE_REQUEST_ID" }]
+    window = "6h"
+    keyed_routes = [
+        "POST /v1/billing/plans",
+        "POST /v1/billing/subscriptions",
+        "POST /v1/billing/subscriptions/{id}/capture",
+        "POST /v1/catalogs/products",
+        "POST /v1/checkout/orders/{id}/pay",
+        "POST /v1/payments/authorization/{id}/void",
+        "POST /v1/payments/capture/{id}/refund",
+        "POST /v1/payments/orders/{id}/do-void",
+        "POST /v1/payments/payment/{id}/execute",
+        "POST /v1/payments/payouts",
+        "POST /v1/payments/sale/{id}/refund",
+        "POST /v2/checkout/orders",
+        "POST /v2/checkout/orders/{id}/authorize",
+        "POST /v2/checkout/orders/{id}/capture",
+        "POST /v2/payments/authorizations/{id}/capture",
+        "POST /v2/payments/authorizations/{id}/reauthorize",
+        "POST /v2/payments/captures/{id}/refund",
+    ]
+    duplicate = [{ says = "DUPLICATE_REQUEST_ID" }]
 "#;
 
-/// Plaid: a field of the body, up to 50 characters; a second request gets the same object. No window is stated.
+/// Plaid: a field of the body, up to 50 characters; a second request gets the same object. Most routes state no window, so
+/// none is here. Address, headers and the routes whose request has the field are those of plaid-python. The others, reads
+/// among them, are POSTs too.
 const PLAID: &str = r#"
+    base_url = "https://production.plaid.com"
+    auth = { header = "PLAID-SECRET" }
+    headers = { PLAID-CLIENT-ID = "" }
     key = { body = "idempotency_key" }
     key_len_max = 50
+    keyed_routes = [
+        "POST /bank_transfer/create",
+        "POST /payment_initiation/consent/payment/execute",
+        "POST /payment_initiation/payment/reverse",
+        "POST /processor/bank_transfer/create",
+        "POST /transfer/authorization/create",
+        "POST /transfer/create",
+        "POST /transfer/ledger/deposit",
+        "POST /transfer/ledger/distribute",
+        "POST /transfer/ledger/withdraw",
+        "POST /transfer/recurring/create",
+        "POST /transfer/refund/create",
+        "POST /transfer/return/recover",
+        "POST /wallet/transaction/execute",
+    ]
 "#;
 
-/// resend.com/docs, "Idempotency keys": 256 characters, 24 hours. No window here, as of PayPal: mail takes the key, and
-/// other routes are not known to.
+/// resend.com/docs, "Idempotency keys": 256 characters, 24 hours, on these two routes.
 const RESEND: &str = r#"
     base_url = "https://api.resend.com"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Idempotency-Key" }
     key_len_max = 256
+    window = "24h"
+    keyed_routes = ["POST /emails", "POST /emails/batch"]
     reused = [{ status = 409, says = "invalid_idempotent_request" }]
     in_progress = [{ status = 409, says = "concurrent_idempotent_requests" }]
 "#;
@@ -79,11 +145,11 @@ impl KeyedConfig {
     /// What is known of a vendor, by its name in small letters: `checkout`, `gocardless`, `increase`, `paypal`, `plaid`,
     /// `resend` or `square`. `None` for any other.
     ///
-    /// It holds where the key goes, how long it may be, and what marks its answers. The time for which the vendor replays
-    /// it is there only where it holds for every route, at Checkout.com. Else set [`window`](KeyedConfig::window).
+    /// It holds where the vendor is in production, how the secret is sent, where the key goes, how long it may be, and what
+    /// marks its answers. Checkout.com, PayPal and Resend state for how long they replay it and on which routes. The others
+    /// state no time: set [`window`](KeyedConfig::window) if your agreement with them does.
     ///
-    /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it. Of
-    /// Checkout.com, GoCardless, Increase and Plaid neither is known here.
+    /// Of Plaid, set the value of `PLAID-CLIENT-ID` in [`headers`](KeyedConfig::headers).
     ///
     /// ```
     /// use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
@@ -93,14 +159,12 @@ impl KeyedConfig {
     ///
     /// let mut plaid = KeyedConfig::preset("plaid").expect("a preset");
     /// plaid.base_url = "https://sandbox.plaid.com".into();
-    /// Keyed::new(plaid, "").check()?;
+    /// plaid.headers.insert("PLAID-CLIENT-ID".into(), "5f1a".into());
+    /// Keyed::new(plaid, "a-secret").check()?;
     /// # Ok::<(), steadfast::Error>(())
     /// ```
     pub fn preset(name: &str) -> Option<KeyedConfig> {
         let (name, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
-        let text = format!("{text}\nname = \"{name}\"");
-        let mut table: toml::Table = text.parse().ok()?;
-        table.entry("base_url").or_insert_with(|| "".into());
-        table.try_into().ok()
+        toml::from_str(&format!("{text}\nname = \"{name}\"")).ok()
     }
 }
