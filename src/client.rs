@@ -460,14 +460,18 @@ impl ClientBuilder {
 
 /// Nothing is sent to it, so that its scheme is free.
 fn former(url: &str) -> Result<Url, Error> {
+    let at = |error: Error| error.at(field!(former_base_urls));
     let parsed = Url::parse(url).ok().filter(|url| url.has_host());
-    parsed.ok_or_else(|| {
+    let url = parsed.ok_or_else(|| {
         let problem = "write each as https://host, with the path below which calls were";
-        Error::invalid(Input::BaseUrl, problem).at(field!(former_base_urls))
-    })
+        at(Error::invalid(Input::BaseUrl, problem))
+    })?;
+    check_parts(&url).map_err(at)?;
+    Ok(url)
 }
 
-fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
+/// Nothing but where a vendor is: what else a URL may hold can be secret.
+fn check_parts(url: &Url) -> Result<(), Error> {
     let refuse = |problem: &str| Err(Error::invalid(Input::BaseUrl, problem));
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("it must not contain credentials; give the secret to the adapter");
@@ -475,6 +479,12 @@ fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
     if url.query().is_some() || url.fragment().is_some() {
         return refuse("it must not have a query or a fragment");
     }
+    Ok(())
+}
+
+fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
+    let refuse = |problem: &str| Err(Error::invalid(Input::BaseUrl, problem));
+    check_parts(url)?;
     match url.scheme() {
         "https" => Ok(()),
         "http" if plain_http_allowed || is_loopback(url) => Ok(()),

@@ -93,6 +93,8 @@ impl Enqueued {
     /// A call of `enqueue_in` that no dispatcher has admitted yet is admitted first, which takes a dispatcher's role on
     /// Postgres. With less, the error is the store's and of kind
     /// [`Denied`](crate::store::StoreErrorKind::Denied): the call is **not** cancelled, and can be once it is admitted.
+    /// So it is where no dispatcher may admit it yet, as behind a rejected call of its sequence: the error is the
+    /// store's, after two seconds.
     ///
     /// # Cancellation safety
     ///
@@ -117,6 +119,7 @@ impl Enqueued {
                 Err(DeadLetterError::Absent(_)) if is_in_outbox && engine.clock.now() < until => {
                     engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
                 }
+                Err(DeadLetterError::Absent(_)) if is_in_outbox => return Err(not_admitted()),
                 Err(error) => return Err(error),
             }
         }
@@ -131,13 +134,24 @@ impl Enqueued {
 }
 
 fn may_not_admit() -> DeadLetterError {
-    DeadLetterError::Store {
-        doing: "cancel a call that is in the outbox yet",
-        source: StoreError::new(
+    in_the_outbox(
+        StoreError::new(
             "the role may not admit it, as a dispatcher's may; cancel it again once a dispatcher has admitted it",
         )
         .of_kind(StoreErrorKind::Denied),
-    }
+    )
+}
+
+/// It may be sent later: who is told that it is absent would send it under another key.
+fn not_admitted() -> DeadLetterError {
+    in_the_outbox(StoreError::new(
+        "no dispatcher has admitted it: it or a call before it in its sequence was rejected, or it cannot be read \
+         (`steadfast outbox` lists both); it is not cancelled",
+    ))
+}
+
+fn in_the_outbox(source: StoreError) -> DeadLetterError {
+    DeadLetterError::Store { doing: "cancel a call that is in the outbox yet", source }
 }
 
 /// Longer than a dispatcher that lives takes to record a row.

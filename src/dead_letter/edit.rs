@@ -39,7 +39,8 @@ impl DeadLetters {
     #[doc = include_str!("../docs/setup/end.md")]
     /// ```
     ///
-    /// If an edit was cut short, the same edit again completes it. In a [sequence](crate::Sequence) the new one takes
+    /// If an edit was cut short, the same edit again completes it. If another operation has taken the new key in
+    /// between, the dead letter is open again, for an edit under a third key. In a [sequence](crate::Sequence) the new one takes
     /// the old one's place, unless the next one was taken in between: then it is sent after that.
     ///
     /// # Errors
@@ -70,7 +71,11 @@ impl DeadLetters {
                 Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
                 // The same edit at the same time.
                 Claimed::Busy { .. } | Claimed::Settled(_) => {}
-                Claimed::Mismatch { .. } => return Err(refuse(Forbidden::KeyTaken)),
+                // Another operation has taken the key since: nothing replaces the old one.
+                Claimed::Mismatch { .. } => {
+                    self.not_replaced(&old, &new, how).await?;
+                    return Err(refuse(Forbidden::KeyTaken));
+                }
                 // It was replaced by this very key a moment ago; only its record's end is in the way.
                 Claimed::InTheWay { .. } => return Err(refuse(Forbidden::Absent)),
             }
@@ -145,7 +150,12 @@ impl DeadLetters {
                 return match held {
                     None => Ok(false),
                     Some(held) if held.fingerprint == claim.fingerprint => Ok(true),
-                    Some(_) => refuse(Forbidden::KeyTaken),
+                    Some(_) if how.dry_run => refuse(Forbidden::KeyTaken),
+                    // An earlier try of the edit may have been cut short before its claim.
+                    Some(_) => {
+                        self.not_replaced(old, &claim.id, how).await?;
+                        refuse(Forbidden::KeyTaken)
+                    }
                 };
             }
             (Phase::Dead, _) | (Phase::Resolved, Some(Resolution::NotApplied)) => {}
@@ -168,6 +178,25 @@ impl DeadLetters {
         let resolution = Resolution::Replaced { key: claim.id.key.clone() };
         self.act(&old.id, Action::Resolve(resolution), how, fence).await?;
         Ok(false)
+    }
+
+    /// Opens the old operation again if the one under the new key is another that took the key since, and not the
+    /// replacement that another edit recorded.
+    async fn not_replaced(
+        &self,
+        old: &Record,
+        new: &OperationId,
+        how: &Change,
+    ) -> Result<(), DeadLetterError> {
+        let held = self.get(new).await?;
+        if held.is_none_or(|held| held.predecessor.as_ref() == Some(&old.id.key)) {
+            return Ok(());
+        }
+        match self.act(&old.id, Action::NotReplaced { key: new.key.clone() }, how, Some(old.fence)).await {
+            // The same edit at the same time has done so.
+            Ok(_) | Err(DeadLetterError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn make_due(&self, record: &Record) -> Result<(), DeadLetterError> {

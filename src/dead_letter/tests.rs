@@ -7,12 +7,12 @@ use super::*;
 use crate::answer::Answer;
 use crate::error::{Effect, Reason};
 use crate::operation::Key;
-use crate::operation::record::Forbidden;
 use crate::operation::record::resend::slack;
+use crate::operation::record::{Claim, Claimed, Forbidden};
 use crate::policy::{Backoff, Policy};
-use crate::store::Memory;
 #[cfg(feature = "sqlite")]
 use crate::store::Sqlite;
+use crate::store::{Memory, StoreError};
 use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use crate::transport::SendErrorKind;
 use crate::vendor::{Postmark, Stripe, Vendor};
@@ -411,6 +411,63 @@ async fn an_edit_that_was_cut_short_is_completed_by_the_same_edit() {
         assert_eq!((was.phase, new.phase), (Phase::Resolved, Phase::Scheduled));
     })
     .await;
+}
+
+/// The service uses the new key for something else, after the first write of an edit and before its second.
+#[tokio::test]
+async fn an_edit_whose_key_is_taken_in_between_leaves_the_letter_open() {
+    on_each_store(async |bench| {
+        let letters = bench.letters();
+        let cut_short = bench.never_sent("order-1").await;
+        let replaced = Action::Resolve(Resolution::Replaced { key: Key::new("taken").expect("a key") });
+        let signed = Change::by("ada").because("the amount was wrong");
+        letters.act(&cut_short, replaced, &signed, None).await.expect("works");
+        bench.pay(&bench.stripe, "taken").enqueue().await.expect("recorded");
+        let counted =
+            edit_by(&letters, &cut_short, ("taken", "amount=9"), &Change::by("ada").dry_run()).await;
+        assert_eq!(refusal(counted), Forbidden::KeyTaken);
+        assert_eq!(bench.phase(&cut_short).await, Phase::Resolved, "a dry run changes nothing");
+        assert_eq!(refusal(edit(&letters, &cut_short, ("taken", "amount=9")).await), Forbidden::KeyTaken);
+
+        let at_once = bench.never_sent("order-2").await;
+        let by = parking_lot::Mutex::new(Some(bench.pay(&bench.stripe, "taken-2")));
+        let takes = Takes { store: Arc::clone(&bench.store), by };
+        let raced =
+            DeadLetters::new(Arc::new(takes)).with_clock(bench.clock.clone()).with_client(&bench.stripe);
+        assert_eq!(refusal(edit(&raced, &at_once, ("taken-2", "amount=9")).await), Forbidden::KeyTaken);
+
+        for (old, key) in [(&cut_short, "order-1c"), (&at_once, "order-2c")] {
+            assert_eq!(bench.phase(old).await, Phase::Dead, "{key}");
+            let [was, new] = edit(&letters, old, (key, "amount=9")).await.expect("another key is free");
+            assert_eq!((was.phase, new.phase), (Phase::Resolved, Phase::Scheduled));
+            // The replacement is on record: another body under its key opens nothing.
+            assert_eq!(refusal(edit(&letters, old, (key, "amount=8")).await), Forbidden::KeyTaken);
+            assert_eq!(bench.phase(old).await, Phase::Resolved, "{key}");
+        }
+    })
+    .await;
+}
+
+/// A store in which a call of the service takes its key just before the first claim of anybody else.
+#[derive(Debug)]
+struct Takes {
+    store: Arc<dyn Store>,
+    by: parking_lot::Mutex<Option<crate::Call>>,
+}
+
+#[async_trait::async_trait]
+impl crate::store::Wrapper for Takes {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let call = self.by.lock().take();
+        if let Some(call) = call {
+            call.enqueue().await.expect("recorded");
+        }
+        self.store.claim(claim).await
+    }
 }
 
 #[tokio::test]

@@ -116,7 +116,12 @@ impl Engine {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
-            let told = match self.standing(offered).await {
+            let standing = match self.standing(offered).await {
+                // Of an earlier life: the call in the outbox begins the next one.
+                Standing::Final { is_over: true, .. } if in_outbox => Standing::Absent,
+                standing => standing,
+            };
+            let told = match standing {
                 Standing::Final { outcome, .. } => {
                     let passed = self.clock.now().since(started);
                     return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);

@@ -63,6 +63,8 @@ impl Standing {
         match self {
             Standing::Absent => (Effect::None, Disposition::Ended),
             Standing::Free(refused) => (refused.effect(), Disposition::Ended),
+            // By our own clock, which may be ahead: then the effect of that life is this call's.
+            Standing::Final { is_over: true, .. } => (Effect::Unknown, Disposition::Ended),
             Standing::Open(open) => (open.effect, open.disposition()),
             Standing::CannotSay => (Effect::Unknown, Disposition::Continues { at: None }),
             Standing::Final { outcome, .. } => match &**outcome {
@@ -193,14 +195,16 @@ impl Engine {
     }
 
     /// What a call is told that was refused before its claim: what became of the operation if it has ended, else the
-    /// refusal with the effect as on record.
+    /// refusal with the effect as on record. The outcome of a life that is over is not this call's.
     pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
         let standing = self.standing(call.offered).await;
         let (effect, disposition) = standing.word();
         let effect = Guard::EffectFromRecord.or(effect, Effect::None);
         let refused = refused.of_effect(effect).going_on(disposition);
         match standing {
-            Standing::Final { outcome, .. } if Guard::ReplayBehindGates.holds() => Ok((*outcome)?),
+            Standing::Final { outcome, is_over: false, .. } if Guard::ReplayBehindGates.holds() => {
+                Ok((*outcome)?)
+            }
             // Earlier than that, the key would only be in progress.
             Standing::Open(open) => Err(self.unless_it_waits(refused.not_before(open.expected), &open, call)),
             _ => Err(refused.into()),

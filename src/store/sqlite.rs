@@ -293,7 +293,7 @@ impl Store for Sqlite {
         let readable = taken.into_iter().filter_map(|stored| {
             let id = stored.record.id.clone();
             let whole = stored.whole(&self.seals);
-            whole.inspect_err(|error| tracing::error!(%id, %error, "a record cannot be read")).ok()
+            whole.inspect_err(|error| tracing::error!(vendor = id.scope.vendor_path(), key = %id.key, %error, "a record cannot be read")).ok()
         });
         Ok(readable.collect())
     }

@@ -31,6 +31,18 @@ async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
     assert_eq!(rig.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
 }
 
+/// The record is there until a purge comes by. Its time is over, as far as this clock tells: its outcome is not this
+/// call's, which nobody has sent.
+#[tokio::test]
+async fn what_an_earlier_life_came_to_is_not_told_while_the_vendor_is_switched_off() {
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    rig.charge().send().await.expect("a reply");
+    rig.client.gates().engage_kill_switch();
+    rig.clock.advance(secs(8 * 24 * 3600));
+    let error = rig.charge().send().await.expect_err("switched off");
+    assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::Unknown));
+}
+
 #[tokio::test]
 async fn an_open_circuit_refuses_with_the_time_to_come_back() {
     let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));

@@ -135,6 +135,11 @@ async fn where_the_vendor_has_moved_it_goes_to_the_new_host() {
     let beside = builder(&store, OWN, &clock, &paid()).former_base_url("https://old.example/v1/pay");
     let beside = beside.build().expect("a client");
     assert_eq!(beside.recover(10).await.expect("the store works").dead, 1);
+    for with_more in ["https://user:s3cret@old.example/v1", "https://old.example/v1?token=s3cret"] {
+        let refused = builder(&store, OWN, &clock, &paid()).former_base_url(with_more).build();
+        let error = refused.expect_err("what is not where a vendor is may be secret");
+        assert!(error.is_validation() && !format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
     let refused = builder(&store, OWN, &clock, &paid()).former_base_url("old.example").build();
     assert_eq!(refused.expect_err("no URL").code(), "VALIDATION.base_url");
 }

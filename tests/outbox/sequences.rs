@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast::dead_letter::Change;
+use steadfast::dead_letter::{Change, DeadLetterError};
 use steadfast::operation::record::Resolution;
 use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
@@ -151,6 +151,30 @@ async fn a_rejected_row_holds_those_behind_it_until_it_is_dealt_with() {
         let sql = row("bad", 1, "{}", bad.0, bad.1);
         assert!(shop.connection().execute_batch(&sql).is_err(), "{bad:?}");
     }
+}
+
+/// No dispatcher may admit it, and it will be sent once the row before it is dealt with: who is told that it is absent
+/// would send it under another key.
+#[tokio::test]
+async fn what_is_held_back_behind_a_rejected_row_is_not_absent_for_its_caller() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    shop.sql(
+        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
+         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
+         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
+    );
+    let call = charge(&stripe, "order-2", 2, "a");
+    let behind = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    deliver(&stripe).await;
+    let told = behind.cancel("the order was withdrawn").await.expect_err("it is held back");
+    assert!(matches!(told, DeadLetterError::Store { .. }), "{told}");
+    let why = std::error::Error::source(&told).expect("a cause").to_string();
+    assert!(why.contains("it is not cancelled"), "{why}");
+    shop.sql("DELETE FROM steadfast_outbox WHERE key = 'order-1'");
+    deliver(&stripe).await;
+    assert_eq!(done(&network), amounts([2]));
 }
 
 /// Whoever enqueues without a transaction comes behind what was committed before, also if nobody has recorded that yet.

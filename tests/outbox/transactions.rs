@@ -188,6 +188,24 @@ async fn a_call_that_waits_in_the_outbox_is_cancelled() {
     assert!(matches!(again, DeadLetterError::Refused { .. }), "{again}");
 }
 
+/// The record of last month is still there: no purge has come by. It is not the outcome of what is in the outbox now.
+#[tokio::test]
+async fn the_outcome_of_an_earlier_life_is_not_that_of_the_row() {
+    let shop = Shop::open();
+    let first = shop.charge(42).blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    shop.deliver().await;
+    assert_eq!(first.wait(Duration::ZERO).await.expect("paid").status(), 200);
+    // In steps that a store in use sees, or it would doubt the time.
+    for _ in 0..32 {
+        shop.clock.advance(Duration::from_secs(24 * 3600));
+        let _ = shop.letters().stats().await;
+    }
+    let next = shop.charge(42).blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    let error = next.wait(Duration::ZERO).await.expect_err("it is in the outbox");
+    assert!(error.is_in_progress(), "{error}");
+    assert_eq!(shop.fake.ledger().count(), 1);
+}
+
 #[tokio::test]
 async fn a_mistake_is_told_at_once_and_nothing_is_written() {
     let shop = Shop::open();

@@ -47,6 +47,12 @@ pub enum Action {
     /// Takes a resolution back: the dead letter is open again. Not if its effect is now sought under another name
     /// ([`Resolution::is_final`]).
     Reopen,
+    /// Takes [`Resolution::Replaced`] back: the key of the replacement was taken by another operation before the
+    /// replacement was recorded. The dead letter is open again. Only an edit knows this, and does it.
+    NotReplaced {
+        /// That key.
+        key: Key,
+    },
     /// Makes a dead letter due at once. A letter that was resolved as not applied may be redriven too; any other
     /// resolution stands in the way.
     Redrive {
@@ -116,6 +122,7 @@ impl Action {
         match self {
             Action::Resolve(_) => "resolve",
             Action::Reopen => "reopen",
+            Action::NotReplaced { .. } => "not_replaced",
             Action::Redrive { .. } => "redrive",
             Action::Cancel => "cancel",
             Action::Adopt { .. } => "adopt",
@@ -134,6 +141,7 @@ impl fmt::Display for Action {
             Action::Resolve(resolution) => write!(f, ", {resolution}"),
             Action::Redrive { forced: true } => f.write_str(" by force"),
             Action::Adopt { to } => write!(f, " as {to}"),
+            Action::NotReplaced { key } => write!(f, " by {key}"),
             Action::Scrub { headers } => write!(f, ", {}", headers.join(", ")),
             Action::Redrive { forced: false }
             | Action::Reopen
@@ -271,6 +279,7 @@ impl Record {
         let record = match &act.action {
             Action::Resolve(resolution) => self.resolve(resolution, act)?,
             Action::Reopen => self.reopen(act.now)?,
+            Action::NotReplaced { key } => self.not_replaced(key, act.now)?,
             Action::Redrive { forced } => self.redrive(*forced, act.now)?,
             Action::Cancel => self.cancel(act)?,
             Action::Adopt { to } => self.left_behind(to, act)?,
@@ -312,6 +321,17 @@ impl Record {
         match self.resolution() {
             Some(said) if said.is_final() => Err(Forbidden::Resolved),
             Some(_) => Ok(Record { resolved: None, updated_at: now, ..self.clone() }),
+            None if self.phase() == Phase::Dead => Err(Forbidden::NotResolved),
+            None => Err(Forbidden::NotDead),
+        }
+    }
+
+    fn not_replaced(&self, by: &Key, now: Timestamp) -> Result<Record, Forbidden> {
+        match self.resolution() {
+            Some(Resolution::Replaced { key }) if key == by => {
+                Ok(Record { resolved: None, updated_at: now, ..self.clone() })
+            }
+            Some(_) => Err(Forbidden::Resolved),
             None if self.phase() == Phase::Dead => Err(Forbidden::NotResolved),
             None => Err(Forbidden::NotDead),
         }

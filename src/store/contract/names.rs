@@ -197,6 +197,16 @@ pub async fn check_adoption_by_one_clock(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await, []);
 }
 
+/// What has succeeded a minute ago is not over because the clock of the one who starts it over is ahead.
+pub async fn check_supersession_by_one_clock(store: &dyn Store) {
+    let (old, new) = (id("test/supersede//POST /x", "ahead"), id("test/supersede//POST /x", "ahead/2"));
+    take(store, claim_at(&old, NOW)).await;
+    write(store, &old, transition_at(1, NOW, succeed())).await.expect("the holder may write");
+    let told = store.claim(Claim { now: NOW.plus(KEEP), ..over(&new, &old) }).await.expect("the store works");
+    let Claimed::InTheWay { obstacle, effect } = told else { panic!("{told:?}") };
+    assert_eq!((obstacle, effect), (Obstacle::Succeeded, Effect::Applied));
+}
+
 /// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and
 /// gives way to proof.
 pub async fn check_cancellation(store: &dyn Store) {

@@ -21,21 +21,21 @@ pub async fn check_every_action_from_every_phase(store: &dyn Store) {
     use Forbidden::{Held, NoSecrets, NotDead, NotExpired, NotOpen, NotResolved, Resolved as Spoken};
     use Phase::{Dead, InProgress, Refused, Resolved, Scheduled, Succeeded};
     #[rustfmt::skip]
-    let table: [(&str, [Result<Phase, Forbidden>; 9]); 13] = [
-        //                resolve        reopen            redrive        forced         note             purge            cancel        adopt         scrub
-        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Err(Held)   , Err(Held), Err(NoSecrets)]),
-        ("left",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Ok(Resolved), Ok(Resolved), Err(NoSecrets)]),
-        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled),   Err(NotExpired), Ok(Resolved), Ok(Resolved), Err(NoSecrets)]),
-        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded),   Err(NotExpired), Err(NotOpen), Ok(Succeeded), Err(NoSecrets)]),
-        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused),     Err(NotExpired), Err(NotOpen), Ok(Refused), Err(NoSecrets)]),
-        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead),        Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("superseded",    [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("cancelled",     [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets)]),
-        ("adopted",       [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Err(Spoken), Err(NoSecrets)]),
+    let table: [(&str, [Result<Phase, Forbidden>; 10]); 13] = [
+        //                resolve        reopen            redrive        forced         note             purge            cancel        adopt         scrub            not replaced
+        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Err(Held)   , Err(Held), Err(NoSecrets), Err(NotDead)]),
+        ("left",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Ok(Resolved), Ok(Resolved), Err(NoSecrets), Err(NotDead)]),
+        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled),   Err(NotExpired), Ok(Resolved), Ok(Resolved), Err(NoSecrets), Err(NotDead)]),
+        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded),   Err(NotExpired), Err(NotOpen), Ok(Succeeded), Err(NoSecrets), Err(NotDead)]),
+        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused),     Err(NotExpired), Err(NotOpen), Ok(Refused), Err(NoSecrets), Err(NotDead)]),
+        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead),        Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(NotResolved)]),
+        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(Spoken)]),
+        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(Spoken)]),
+        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(Spoken)]),
+        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Ok(Dead)]),
+        ("superseded",    [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(Spoken)]),
+        ("cancelled",     [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved), Err(NoSecrets), Err(Spoken)]),
+        ("adopted",       [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Err(Spoken), Err(NoSecrets), Err(Spoken)]),
     ];
     for (start, expected) in table {
         for (action, expected) in actions().into_iter().zip(expected) {
@@ -229,7 +229,7 @@ pub(super) async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) ->
     write(store, id, transition).await.expect("the holder may write")
 }
 
-fn actions() -> [Action; 9] {
+fn actions() -> [Action; 10] {
     [
         Action::Resolve(Resolution::NotApplied),
         Action::Reopen,
@@ -241,6 +241,7 @@ fn actions() -> [Action; 9] {
         Action::Adopt { to: renamed() },
         // None of the table's requests has one; see the checks of scrubs.
         Action::Scrub { headers: vec!["authorization".into()] },
+        Action::NotReplaced { key: Key::new("other").expect("a key") },
     ]
 }
 

@@ -20,7 +20,8 @@ pub enum CopyError {
     /// begun: then give it up first.
     #[error(
         "{} in the source's outbox ({rejected} rejected), and an outbox is not copied; let a dispatcher admit them, \
-         mend or delete what was rejected (`steadfast outbox` lists it), and try again", lie(*.rows)
+         mend or delete what was rejected (`steadfast outbox` lists it), and try again; give up a copy that has begun \
+         before", lie(*.rows)
     )]
     Outbox {
         /// How many rows there are.

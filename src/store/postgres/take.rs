@@ -54,7 +54,9 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
         match whole {
             Ok(record) => records.push(record),
             // It is not to cost the others their turn: its lease runs out again.
-            Err(error) => tracing::error!(%id, %error, "a record cannot be read"),
+            Err(error) => {
+                tracing::error!(vendor = id.scope.vendor_path(), key = %id.key, %error, "a record cannot be read");
+            }
         }
     }
     Ok(records)

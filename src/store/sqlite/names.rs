@@ -23,15 +23,16 @@ pub(super) enum Superseded {
     Unreadable(StoreError),
 }
 
-/// `notes` have seen the claim's time, and say whether the key's own record has expired.
+/// `notes` have seen the claim's time, and say whether the key's own record and its predecessor's have expired.
 pub(super) fn supersede(
     connection: &Connection,
     record: &Record,
     predecessor: &Key,
     (notes, seals): (&Notes, &Seals),
 ) -> Result<Superseded, StoreError> {
-    let (now, id) = (record.claimed_at, &record.id);
-    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(notes.now(now)));
+    // Not the claim's clock alone, which may be days ahead.
+    let (now, id) = (notes.now(record.claimed_at), &record.id);
+    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
     if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
         return Ok(Superseded::Done);
     }
