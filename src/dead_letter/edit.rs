@@ -40,8 +40,9 @@ impl DeadLetters {
     /// ```
     ///
     /// If an edit was cut short, the same edit again completes it. If another operation has taken the new key in
-    /// between, the dead letter is open again, for an edit under a third key. In a [sequence](crate::Sequence) the new one takes
-    /// the old one's place, unless the next one was taken in between: then it is sent after that.
+    /// between, the dead letter is open again, for an edit under a third key. A resolution *not applied* is to be given
+    /// again then. In a [sequence](crate::Sequence) the new one takes the old one's place, unless the next one was taken in
+    /// between: then it is sent after that.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl DeadLetters {
         let refuse = |why| DeadLetterError::refused(id, why);
         let client = self.rules(&old).ok_or_else(|| refuse(Forbidden::NoRulesToStamp))?;
         let claim = self.successor(client, &old, key, body.into())?;
-        let new = claim.id.clone();
+        let (new, fingerprint) = (claim.id.clone(), claim.fingerprint);
         let is_recorded = self.replace(&old, &claim, how).await?;
         if how.dry_run {
             return Ok(new);
@@ -69,15 +70,15 @@ impl DeadLetters {
             let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
             match claimed {
                 Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
-                // The same edit at the same time.
-                Claimed::Busy { .. } | Claimed::Settled(_) => {}
-                // Another operation has taken the key since: nothing replaces the old one.
-                Claimed::Mismatch { .. } => {
-                    self.not_replaced(&old, &new, how).await?;
-                    return Err(refuse(Forbidden::KeyTaken));
-                }
+                // Of the same edit at the same time, or of another operation that has taken the key since.
+                Claimed::Busy { .. } | Claimed::Settled(_) | Claimed::Mismatch { .. } => {}
                 // It was replaced by this very key a moment ago; only its record's end is in the way.
                 Claimed::InTheWay { .. } => return Err(refuse(Forbidden::Absent)),
+            }
+            let held = self.get(&new).await?;
+            if held.is_some_and(|held| !is_edit(&held, &old) || held.fingerprint != fingerprint) {
+                self.not_replaced(&old, &new, how).await?;
+                return Err(refuse(Forbidden::KeyTaken));
             }
         }
         let link = Change::by(&how.by).because(link_text(&old, &how.why));
@@ -149,7 +150,7 @@ impl DeadLetters {
             (Phase::Resolved, Some(Resolution::Replaced { key })) if *key == claim.id.key => {
                 return match held {
                     None => Ok(false),
-                    Some(held) if held.fingerprint == claim.fingerprint => Ok(true),
+                    Some(held) if is_edit(&held, old) && held.fingerprint == claim.fingerprint => Ok(true),
                     Some(_) if how.dry_run => refuse(Forbidden::KeyTaken),
                     // An earlier try of the edit may have been cut short before its claim.
                     Some(_) => {
@@ -189,7 +190,7 @@ impl DeadLetters {
         how: &Change,
     ) -> Result<(), DeadLetterError> {
         let held = self.get(new).await?;
-        if held.is_none_or(|held| held.predecessor.as_ref() == Some(&old.id.key)) {
+        if held.is_none_or(|held| is_edit(&held, old)) {
             return Ok(());
         }
         match self.act(&old.id, Action::NotReplaced { key: new.key.clone() }, how, Some(old.fence)).await {
@@ -216,6 +217,12 @@ impl DeadLetters {
         // A decline means that somebody holds it already and sends it.
         moved.map(drop).map_err(DeadLetterError::store("make the edit due"))
     }
+}
+
+/// Whether it was recorded by an edit of the old operation. The service's own call replaces nothing, also if it is the same
+/// request: it was sent for its own reasons, and the old operation is as open as before.
+fn is_edit(held: &Record, old: &Record) -> bool {
+    held.predecessor.as_ref() == Some(&old.id.key)
 }
 
 /// The old request, less the headers that carry its wire key in any form.

@@ -436,7 +436,23 @@ async fn an_edit_whose_key_is_taken_in_between_leaves_the_letter_open() {
             DeadLetters::new(Arc::new(takes)).with_clock(bench.clock.clone()).with_client(&bench.stripe);
         assert_eq!(refusal(edit(&raced, &at_once, ("taken-2", "amount=9")).await), Forbidden::KeyTaken);
 
-        for (old, key) in [(&cut_short, "order-1c"), (&at_once, "order-2c")] {
+        // Also by the very request of the edit: the service has sent it for its own reasons.
+        let own = bench.never_sent("order-3").await;
+        let replaced = Action::Resolve(Resolution::Replaced { key: Key::new("taken-3").expect("a key") });
+        letters.act(&own, replaced, &signed, None).await.expect("works");
+        bench
+            .stripe
+            .post("/v1/quotes")
+            .key("taken-3")
+            .form(&[("amount", "9")])
+            .enqueue()
+            .await
+            .expect("recorded");
+        for body in ["amount=9", "amount=8"] {
+            assert_eq!(refusal(edit(&letters, &own, ("taken-3", body)).await), Forbidden::KeyTaken, "{body}");
+        }
+
+        for (old, key) in [(&cut_short, "order-1c"), (&at_once, "order-2c"), (&own, "order-3c")] {
             assert_eq!(bench.phase(old).await, Phase::Dead, "{key}");
             let [was, new] = edit(&letters, old, (key, "amount=9")).await.expect("another key is free");
             assert_eq!((was.phase, new.phase), (Phase::Resolved, Phase::Scheduled));
