@@ -63,7 +63,8 @@ pub use heartbeats::check_heartbeats;
 pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
-    check_starting_over, check_starting_over_again, check_supersession_by_one_clock,
+    check_starting_over, check_starting_over_again, check_supersession_after_a_pause,
+    check_supersession_by_one_clock,
 };
 pub use operators::{
     check_actions_are_guarded, check_every_action_from_every_phase, check_redrive, check_redrives_at_once,
@@ -98,6 +99,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_doubted_times(&*fresh().await).await;
     check_adoption_by_one_clock(&*fresh().await).await;
     check_supersession_by_one_clock(&*fresh().await).await;
+    check_supersession_after_a_pause(&*fresh().await).await;
 }
 
 /// Runs what of the suite is for a store too that has a server's clock. Such a store doubts no clock: there is one,

@@ -17,15 +17,18 @@ use crate::operation::Key;
 /// What a claim under `successor` makes of the predecessor that it names: the record and the entry to write, or `None`
 /// where there is nothing to close. A store writes both in the transaction of the claim.
 ///
+/// `now` is the claim's time, from which the closed record is kept anew. `believed` is the store's word on it
+/// ([`Notes::now`](super::Notes::now)), and says whether the predecessor has expired: one clock alone may be days ahead.
+///
 /// # Errors
 ///
 /// What is in the way of a first claim, which is told [`Claimed::InTheWay`](super::Claimed::InTheWay). A claim that meets a record of its own key is told of that.
 pub fn supersede(
     predecessor: Option<&Record>,
     successor: &Key,
-    now: Timestamp,
+    (now, believed): (Timestamp, Timestamp),
 ) -> Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)> {
-    let Some(old) = predecessor.filter(|record| !record.has_expired(now)) else {
+    let Some(old) = predecessor.filter(|record| !record.has_expired(believed)) else {
         return Err((Obstacle::Absent, Effect::None));
     };
     if old.id.key == *successor {

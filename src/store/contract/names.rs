@@ -207,6 +207,19 @@ pub async fn check_supersession_by_one_clock(store: &dyn Store) {
     assert_eq!((obstacle, effect), (Obstacle::Succeeded, Effect::Applied));
 }
 
+/// What was started over is remembered for as long as the operation that took its place. That holds in a store that was
+/// idle for a month too, although it doubts the time of the claim at first.
+pub async fn check_supersession_after_a_pause(store: &dyn Store) {
+    let (old, new) = (id("test/supersede//POST /x", "paused"), id("test/supersede//POST /x", "paused/2"));
+    dead(store, &old, Effect::None).await;
+    let later = NOW.plus(KEEP * 4);
+    assert!(matches!(claim(store, Claim { now: later, ..over(&new, &old) }).await, Claimed::Fresh(_)));
+    let closed = store.get(&old).await.expect("the store works").expect("it is on record");
+    assert_eq!(closed.updated_at, later);
+    let told = claim(store, claim_at(&old, later.plus(DOUBTED_FOR * 2))).await;
+    assert!(matches!(told, Claimed::Settled(_)), "a second effect: {told:?}");
+}
+
 /// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and
 /// gives way to proof.
 pub async fn check_cancellation(store: &dyn Store) {

@@ -17,8 +17,7 @@ impl Inner {
     pub(super) fn supersede(&self, claim: &Claim) -> Option<Superseded> {
         let old = OperationId::new(claim.id.scope.clone(), claim.predecessor.clone()?);
         let old = self.rows.get(&old).map(|row| &row.record);
-        // Not by the claim's clock alone, which may be days ahead.
-        Some(record::supersede(old, &claim.id.key, self.notes.now(claim.now)))
+        Some(record::supersede(old, &claim.id.key, (claim.now, self.notes.now(claim.now))))
     }
 
     /// Writes that down; or gives what a first claim is told whose predecessor is in the way.

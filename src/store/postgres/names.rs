@@ -26,7 +26,7 @@ pub(super) async fn supersede(
     if held.is_some_and(|held| held.record.fingerprint != first.fingerprint) {
         return Ok(None);
     }
-    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, now) {
+    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, (now, now)) {
         Ok(Some((closed, entry))) => {
             if let Some(old) = old {
                 old.check(&within.shared.seals)?;

@@ -30,14 +30,14 @@ pub(super) fn supersede(
     predecessor: &Key,
     (notes, seals): (&Notes, &Seals),
 ) -> Result<Superseded, StoreError> {
-    // Not the claim's clock alone, which may be days ahead.
-    let (now, id) = (notes.now(record.claimed_at), &record.id);
-    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
+    let (now, id) = (record.claimed_at, &record.id);
+    let believed = notes.now(now);
+    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(believed));
     if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
         return Ok(Superseded::Done);
     }
     let old = row::load(connection, &OperationId::new(id.scope.clone(), predecessor.clone()))?;
-    match record::supersede(old.as_ref().map(|old| &old.record), &id.key, now) {
+    match record::supersede(old.as_ref().map(|old| &old.record), &id.key, (now, believed)) {
         Ok(Some((closed, entry))) => {
             if let Some(old) = old {
                 if let Err(error) = old.check(seals) {
