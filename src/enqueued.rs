@@ -111,17 +111,25 @@ impl Enqueued {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
                 while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
             }
-            match letters.cancel(self.id(), &how).await {
-                Ok(_) => break,
-                // It is not absent: it is in the outbox, and will be sent.
-                Err(DeadLetterError::Absent(_)) if admission.may_not() => return Err(may_not_admit()),
-                // Another dispatcher may be at its row.
-                Err(DeadLetterError::Absent(_)) if is_in_outbox && engine.clock.now() < until => {
-                    engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
-                }
-                Err(DeadLetterError::Absent(_)) if is_in_outbox => return Err(not_admitted()),
-                Err(error) => return Err(error),
+            let Err(error) = letters.cancel(self.id(), &how).await else { break };
+            let is_recorded = match error {
+                DeadLetterError::Absent(_) => false,
+                // It may be the end of an earlier life of the key.
+                DeadLetterError::Refused { .. } => !engine.has_only_an_earlier_life(self.id()).await,
+                _ => true,
+            };
+            if is_recorded || !is_in_outbox {
+                return Err(error);
             }
+            // It is not absent: it is in the outbox, and will be sent.
+            if admission.may_not() {
+                return Err(may_not_admit());
+            }
+            // Another dispatcher may be at its row.
+            if engine.clock.now() >= until {
+                return Err(not_admitted());
+            }
+            engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
         }
         engine.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
@@ -145,8 +153,8 @@ fn may_not_admit() -> DeadLetterError {
 /// It may be sent later: who is told that it is absent would send it under another key.
 fn not_admitted() -> DeadLetterError {
     in_the_outbox(StoreError::new(
-        "no dispatcher has admitted it: it or a call before it in its sequence was rejected, or it cannot be read \
-         (`steadfast outbox` lists both); it is not cancelled",
+        "it is not on record, and not cancelled: it or a call before it in its sequence was rejected or cannot be read \
+         (`steadfast outbox` lists both), or its record was removed after its retention",
     ))
 }
 

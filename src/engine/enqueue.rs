@@ -116,12 +116,9 @@ impl Engine {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
-            let standing = match self.standing(offered).await {
-                // Of an earlier life: the call in the outbox begins the next one.
-                Standing::Final { is_over: true, .. } if in_outbox => Standing::Absent,
-                standing => standing,
-            };
-            let told = match standing {
+            let told = match self.standing(offered).await {
+                // The end of an earlier life, whose next one is in the outbox; or of this call's own, long ago.
+                Standing::Final { is_over: true, .. } if in_outbox => in_the_outbox(),
                 Standing::Final { outcome, .. } => {
                     let passed = self.clock.now().since(started);
                     return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
@@ -131,8 +128,7 @@ impl Engine {
                     in_outbox = false;
                     in_progress(&open)
                 }
-                // No dispatcher has recorded it yet, as far as its name tells.
-                Standing::Absent if in_outbox => Error::new(Kind::InProgress, self.effect_of_absent()),
+                Standing::Absent if in_outbox => in_the_outbox(),
                 // Its time on record is over, or somebody removed it.
                 Standing::Absent => {
                     return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));
@@ -151,6 +147,12 @@ impl Engine {
             }
         }
     }
+}
+
+/// No dispatcher has recorded it yet, as far as its name tells. It may have taken effect: its record may have been removed
+/// since.
+fn in_the_outbox() -> Error {
+    Error::new(Kind::InProgress, Effect::Unknown)
 }
 
 const FIND: &str = "find the operation";

@@ -63,7 +63,7 @@ impl Standing {
         match self {
             Standing::Absent => (Effect::None, Disposition::Ended),
             Standing::Free(refused) => (refused.effect(), Disposition::Ended),
-            // By our own clock, which may be ahead: then the effect of that life is this call's.
+            // A call of the earlier life may ask too: the effect of that life is its own.
             Standing::Final { is_over: true, .. } => (Effect::Unknown, Disposition::Ended),
             Standing::Open(open) => (open.effect, open.disposition()),
             Standing::CannotSay => (Effect::Unknown, Disposition::Continues { at: None }),
@@ -86,16 +86,14 @@ impl Engine {
             Some(Ok(None)) => return Standing::Absent,
             Some(Err(_)) | None => return Standing::CannotSay,
         };
-        // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
-        let (now, fence) = (self.wall(), record.fence);
-        let is_over = record.has_expired(now);
         if Guard::ReplayOfSameRequest.holds()
             && !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
-            return Standing::Final { outcome: Box::new(Err(reused)), fence, is_over };
+            let is_over = self.is_over(&record, until).await;
+            return Standing::Final { outcome: Box::new(Err(reused)), fence: record.fence, is_over };
         }
         self.standing_of(record, until).await
     }
@@ -103,7 +101,7 @@ impl Engine {
     /// The same of a record that was read, whatever request it is of.
     async fn standing_of(&self, record: Record, until: Instant) -> Standing {
         let (now, fence) = (self.wall(), record.fence);
-        let is_over = record.has_expired(now);
+        let is_over = self.is_over(&record, until).await;
         let (id, is_free) = (record.id.clone(), record.is_free(now));
         match record.state {
             // Its holder may be sending, or have died while it did.

@@ -11,13 +11,36 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 use url::Url;
 
+use super::on_record::STORE_GRACE;
 use super::prefixes::{self, Prefixes};
+use super::{Engine, limit};
+use crate::clock::Instant;
 use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
+use crate::operation::record::Record;
 use crate::operation::{Key, OperationId, Scope};
 use crate::policy::{Backoff, Policy, RETENTION, Timeouts};
 use crate::request::Request;
 use crate::vendor::Vendor;
+
+impl Engine {
+    /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the store's
+    /// time, as at the claim: our own clock may be days ahead. Of a store that does not answer it is taken for over.
+    pub(super) async fn is_over(&self, record: &Record, until: Instant) -> bool {
+        let Some(at) = record.expires_at() else { return false };
+        let read = limit::within(&*self.clock, until, self.store.believed(self.wall())).await;
+        read.and_then(Result::ok).is_none_or(|believed| at <= believed)
+    }
+
+    /// Whether what is on record under this name is of a life of the key that is over.
+    pub(crate) async fn has_only_an_earlier_life(&self, id: &OperationId) -> bool {
+        let until = self.clock.now().plus(STORE_GRACE);
+        match limit::within(&*self.clock, until, self.store.get(id)).await {
+            Some(Ok(Some(record))) => self.is_over(&record, until).await,
+            _ => false,
+        }
+    }
+}
 
 /// The retention of routes.
 #[derive(Clone, Debug)]
@@ -84,7 +107,7 @@ impl Retention {
         };
         // The default is what nobody wrote: it is raised, call by call.
         if policy.retention != RETENTION
-            && let Some(problem) = floor("/").problem(policy.retention)
+            && let Some(problem) = floor(&vendor.keyed_path()).problem(policy.retention)
         {
             return Err(Error::invalid(Input::Policy, problem).at(field!(record.keep)));
         }
