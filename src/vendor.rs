@@ -204,6 +204,14 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// A path below the base URL to which a POST takes the key, such as `/payments`, where the vendor takes it on some routes
+    /// alone. Services that share a store compare their adapters' windows there
+    /// ([`Client::register`](crate::Client::register)). Asked when a client is built or registers. Default: `/`, which is right
+    /// where every POST takes the key, or none does.
+    fn keyed_path(&self) -> Cow<'_, str> {
+        Cow::Borrowed("/")
+    }
+
     /// Whether the vendor itself wrote this answer. The default of [`classify`](Vendor::classify) asks. A failure that a
     /// proxy wrote proves nothing: the vendor may have executed the request before. So may it where a proxy stands in
     /// for a success.

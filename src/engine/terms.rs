@@ -103,7 +103,7 @@ fn refused(problem: &str) -> Error {
 }
 
 fn terms_of(vendor: &dyn Vendor) -> Terms {
-    let window = window_of(vendor, "/").map(|window| format_duration(window).to_string());
+    let window = window_of(vendor, &vendor.keyed_path()).map(|window| format_duration(window).to_string());
     [
         ("base_url", Some(vendor.base_url().to_string())),
         ("key", key_place(vendor)),
@@ -116,9 +116,12 @@ fn terms_of(vendor: &dyn Vendor) -> Terms {
 
 /// Where the vendor is shown the key; `None` if it depends on the call.
 fn key_place(vendor: &dyn Vendor) -> Option<String> {
-    let key = Key::new("terms").ok()?;
-    let scope = Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, "/");
-    let mut request = Request::new(Method::POST, vendor.base_url().clone());
+    let (key, path) = (Key::new("terms").ok()?, vendor.keyed_path());
+    let scope =
+        Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, &path);
+    let mut url = vendor.base_url().clone();
+    url.set_path(&[url.path().trim_end_matches('/'), &path].concat());
+    let mut request = Request::new(Method::POST, url);
     request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     request.body = "{}".into();
     let shown = vendor.stamp(OperationId::new(scope, key).wire_key(), &mut request).ok()?;
@@ -156,8 +159,10 @@ fn difference(account: &str, own: &Terms, there: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::vendor::{BigCommerce, Postmark, Stripe};
+    use crate::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 
     fn shown(vendor: &dyn Vendor) -> String {
         let terms = terms_of(vendor);
@@ -176,6 +181,23 @@ mod tests {
             (shown(&Postmark::new("token")), shown(&BigCommerce::new("abc", "token")));
         assert!(postmark.starts_with("base_url https://api.postmarkapp.com/"), "{postmark}");
         assert!(bigcommerce.contains("replay_window none"), "{bigcommerce}");
+    }
+
+    /// Two services of which one resends for longer than the vendor remembers must not share records.
+    #[test]
+    fn the_window_is_that_of_the_routes_which_take_the_key() {
+        let adyen = shown(&Adyen::new("secret"));
+        assert!(adyen.ends_with("key header idempotency-key, replay_window 7days"), "{adyen}");
+        let paypal = |window: Option<u64>| {
+            let mut config = KeyedConfig::preset("paypal").expect("a preset");
+            config.window = window.map(Duration::from_secs).or(config.window);
+            shown(&Keyed::new(config, "secret"))
+        };
+        assert!(paypal(None).ends_with("key header paypal-request-id, replay_window 6h"), "{}", paypal(None));
+        assert!(paypal(Some(72 * 3600)).ends_with("replay_window 3days"));
+        let mut plaid = KeyedConfig::preset("plaid").expect("a preset");
+        plaid.headers.insert("PLAID-CLIENT-ID".to_owned(), "an-account".to_owned());
+        assert!(shown(&Keyed::new(plaid, "secret")).contains("key body"));
     }
 
     #[test]

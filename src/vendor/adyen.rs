@@ -228,6 +228,10 @@ impl Vendor for Adyen {
         self.replays(request).then_some(self.replay_window)
     }
 
+    fn keyed_path(&self) -> Cow<'_, str> {
+        Cow::Borrowed("/payments")
+    }
+
     /// By the form of Adyen's errors.
     fn is_own(&self, answer: &Answer) -> bool {
         rules::is_own(answer)

@@ -172,6 +172,11 @@ impl Vendor for Keyed {
         Ok(key)
     }
 
+    fn keyed_path(&self) -> Cow<'_, str> {
+        let mut listed = self.config.keyed_routes.iter().flatten();
+        listed.find_map(|route| routes::path_of_post(route)).map_or(Cow::Borrowed("/"), Cow::Owned)
+    }
+
     fn authorize(&self, request: &mut Request) {
         // A stamped request has them, or was recorded without them and must stay so.
         if !self.headers.is_empty() && !self.is_stamped(request) {

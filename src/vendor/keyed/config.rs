@@ -108,7 +108,7 @@ impl fmt::Debug for KeyedConfig {
             .field("base_url", &base_url)
             .field("account", &self.account)
             .field("auth", &self.auth)
-            .field("headers", &self.headers)
+            .field("headers", &self.headers.keys())
             .field("key", &self.key)
             .field("quoted", &self.quoted)
             .field("key_len_max", &self.key_len_max)

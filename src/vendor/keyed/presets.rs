@@ -19,8 +19,8 @@ pub(crate) const PRESETS: [(&str, &str); 7] = [
     ("square", SQUARE),
 ];
 
-/// checkout.com/docs, "Idempotency", for the routes. 24 hours is the shortest time that its versions state, and only a 2xx is
-/// stored. `/transfers` is at a host of its own. Address and token are those of checkout-sdk-python, where an account's own
+/// checkout.com/docs, "Idempotency", for the routes. 24 hours is the shortest time that it has stated for production (until
+/// 2024 it stated two minutes for the sandbox), and only a 2xx is stored. `/transfers` is at a host of its own. Address and token are those of checkout-sdk-python, where an account's own
 /// prefix before the host is optional; checkout.com/docs, "API endpoints", recommends it.
 const CHECKOUT: &str = r#"
     base_url = "https://api.checkout.com"

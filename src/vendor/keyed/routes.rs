@@ -18,6 +18,13 @@ pub(super) fn is_on(route: &str, method: &Method, path: &str) -> bool {
         && segments.next().is_none()
 }
 
+/// A path on the route, if it is one of POSTs. Its parameters are any segment.
+pub(super) fn path_of_post(route: &str) -> Option<String> {
+    let path = route.strip_prefix("POST ")?;
+    let segments = path.split('/').map(|segment| if is_parameter(segment) { "any" } else { segment });
+    Some(segments.collect::<Vec<_>>().join("/"))
+}
+
 /// What is wrong with a route.
 pub(super) fn problem(route: &str) -> Option<&'static str> {
     let Some((method, path)) = route.split_once(' ') else { return Some(FORM) };
@@ -65,6 +72,8 @@ mod tests {
             ("POST /", "/payments", false),
         ] {
             assert_eq!(is_on(route, &Method::POST, path), expected, "{path:?} on {route}");
+            let own = path_of_post(route);
+            assert!(own.is_none_or(|own| is_on(route, &Method::POST, &own)), "{route}");
         }
     }
 
