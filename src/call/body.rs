@@ -1,17 +1,17 @@
 //! The body of a call and its query: JSON, forms, bytes.
 //!
 //! A form is written as reqwest writes it while it is flat. What is nested in it has no form in that encoding. Vendors
-//! that take forms read brackets: `metadata[order]=42`, `items[0][price]=price_1` (docs.stripe.com/api). Such a form is
-//! written from its JSON, so that what JSON leaves out or calls null is left out here. A crate that writes brackets was
-//! looked at and is not used: serde_qs 1.1 writes `None` as a name without a value, and an empty list as an empty value.
-//! Stripe reads both as the order to unset the field.
+//! that take forms read brackets: `metadata[order]=42`, `items[0][price]=price_1` (docs.stripe.com/api). serde_qs writes
+//! them from the form's JSON, less what JSON leaves out, calls null or holds nothing. By itself serde_qs writes `None` as a
+//! name without a value, and an empty list as an empty value, which Stripe reads as the order to unset the field.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
-use url::form_urlencoded;
 
 use super::Call;
 use crate::error::{Error, Input};
@@ -98,11 +98,11 @@ fn bracketed<T: Serialize + ?Sized>(body: &T) -> Option<String> {
         Value::Array(pairs) => pairs.into_iter().map(pair).collect::<Option<_>>()?,
         _ => return None,
     };
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    for (mut name, value) in fields {
-        put(&mut form, &mut name, &value);
-    }
-    Some(form.finish())
+    let fields =
+        fields.into_iter().filter_map(|(name, value)| Some(BTreeMap::from([(name, filled(value)?)])));
+    // Each by itself: pairs may have one name twice.
+    let written = fields.map(|field| FORM.serialize_string(&field).ok()).collect::<Option<Vec<_>>>()?;
+    Some(written.join("&"))
 }
 
 fn pair(value: Value) -> Option<(String, Value)> {
@@ -111,23 +111,25 @@ fn pair(value: Value) -> Option<(String, Value)> {
     Some((name.as_str()?.to_owned(), value))
 }
 
-fn put(form: &mut form_urlencoded::Serializer<'_, String>, name: &mut String, value: &Value) {
-    let mut below = |part: &str, value: &Value| {
-        let len = name.len();
-        name.extend(["[", part, "]"]);
-        put(form, name, value);
-        name.truncate(len);
-    };
+/// The value without what is null or holds nothing; `None` if that is all of it.
+fn filled(value: Value) -> Option<Value> {
     match value {
-        Value::Null => {}
-        Value::Object(fields) => fields.iter().for_each(|(field, value)| below(field, value)),
+        Value::Null => None,
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| below(&index.to_string(), value));
+            let items: Vec<Value> = items.into_iter().filter_map(filled).collect();
+            (!items.is_empty()).then_some(Value::Array(items))
         }
-        Value::String(text) => drop(form.append_pair(name, text)),
-        plain @ (Value::Bool(_) | Value::Number(_)) => drop(form.append_pair(name, &plain.to_string())),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, filled(value)?)));
+            let fields: serde_json::Map<String, Value> = fields.collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        plain => Some(plain),
     }
 }
+
+/// `application/x-www-form-urlencoded` percent-encodes the brackets too.
+const FORM: serde_qs::Config = serde_qs::Config::new().use_form_encoding(true);
 
 /// What cannot be written as a form, and what could.
 fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
@@ -136,9 +138,8 @@ fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::json;
+    use url::form_urlencoded;
 
     use super::*;
 
@@ -193,8 +194,10 @@ mod tests {
 
     #[test]
     fn pairs_keep_their_order_and_may_hold_what_is_nested() {
-        let pairs = [("b", json!(1)), ("a", json!({"x": [true]})), ("b", json!("2"))];
-        assert_eq!(decoded(&pairs).expect("pairs"), ["b=1", "a[x][0]=true", "b=2"]);
+        let pairs = [("b", json!(1)), ("a", json!({"x": [true, null, {"y": []}, "+ é"]})), ("b", json!("2"))];
+        assert_eq!(decoded(&pairs).expect("pairs"), ["b=1", "a[x][0]=true", "a[x][1]=+ é", "b=2"]);
+        let by_hand = [("metadata[order]", json!("42")), ("items", json!([{"price": "price_1"}]))];
+        assert_eq!(decoded(&by_hand).expect("pairs"), ["metadata[order]=42", "items[0][price]=price_1"]);
     }
 
     #[test]
