@@ -44,7 +44,7 @@ pub(crate) mod whole;
 pub(crate) mod window;
 
 pub use backoff::{Backoff, Jitter};
-pub use breaker::{BreakerConfig, BreakerState, Mode, SlowCall};
+pub use breaker::{BreakerConfig, BreakerState, Mode};
 pub use budget::BudgetConfig;
 pub use gates::Gates;
 pub(crate) use gates::{Admission, Lent, Outcome, Refusal};

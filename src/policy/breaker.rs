@@ -23,7 +23,7 @@ mod permit;
 mod row;
 mod state;
 
-pub use config::{BreakerConfig, SlowCall};
+pub use config::BreakerConfig;
 pub use permit::Permit;
 pub use state::{BreakerState, Mode};
 

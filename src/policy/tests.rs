@@ -73,7 +73,7 @@ fn times_that_cannot_be_meant_are_refused_by_name() {
 
 #[test]
 fn a_breaker_that_cannot_be_meant_is_refused_by_name() {
-    let slow = |over, rate| breaker().slow_call(SlowCall::new(over, rate));
+    let slow = |over, rate| breaker().slow_call(over, rate);
     let cases = [
         (
             breaker().window(29 * SECOND),
@@ -191,7 +191,7 @@ fn a_call_may_not_override_with_nonsense_either() {
 fn an_empty_file_is_the_default_and_a_full_one_comes_back_as_it_was() {
     assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
     let full = Policy::interactive()
-        .breaker(breaker().slow_call(SlowCall::new(SECOND, 0.25)).consecutive_failures(None))
+        .breaker(breaker().slow_call(SECOND, 0.25).consecutive_failures(None))
         .rate(RateConfig::new(100, SECOND).burst(5))
         .concurrency(8);
     for policy in [Policy::default(), full, Policy::default().without_breaker().without_budget()] {

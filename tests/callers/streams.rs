@@ -16,7 +16,7 @@ use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use steadfast::clock::Clock;
-use steadfast::policy::{BreakerConfig, BreakerState, SlowCall, Timeouts};
+use steadfast::policy::{BreakerConfig, BreakerState, Timeouts};
 use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport};
@@ -361,8 +361,7 @@ async fn the_breaker_counts_a_broken_body_and_not_one_that_its_caller_dropped() 
 #[tokio::test]
 async fn a_long_download_is_no_slow_vendor() {
     let (vendor, clock) = (Vendor::default(), TestClock::new());
-    let breaker =
-        BreakerConfig::default().slow_call(SlowCall::new(Duration::from_secs(2), 0.5)).minimum_calls(1);
+    let breaker = BreakerConfig::default().slow_call(Duration::from_secs(2), 0.5).minimum_calls(1);
     let stripe = client(&vendor, &clock, policy().breaker(breaker));
     let sender = vendor.report();
     let mut report = open(&stripe).await;

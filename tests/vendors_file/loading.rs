@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use steadfast::operation::record::Filter;
-use steadfast::policy::{BreakerConfig, RateConfig, SlowCall, Timeouts};
+use steadfast::policy::{BreakerConfig, RateConfig, Timeouts};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::{Policy, Vendors};
 
@@ -40,10 +40,9 @@ fn a_part_is_switched_off_with_false_and_on_with_its_table() {
         policy("policy.rate = { calls = 7 }"),
         Policy::background().rate(RateConfig::new(7, Duration::from_secs(1)))
     );
-    let slow = SlowCall::new(Duration::from_secs(3), 0.25);
     assert_eq!(
         policy("policy.breaker = { slow_call = { over = '3s', rate = 0.25 } }"),
-        Policy::background().breaker(BreakerConfig::default().slow_call(slow))
+        Policy::background().breaker(BreakerConfig::default().slow_call(Duration::from_secs(3), 0.25))
     );
 }
 

@@ -34,11 +34,11 @@ use crate::policy::{check_ratio, check_window, invalid, switch};
 /// ```
 /// use std::time::Duration;
 /// use steadfast::Policy;
-/// use steadfast::policy::{BreakerConfig, SlowCall};
+/// use steadfast::policy::BreakerConfig;
 ///
 /// let breaker = BreakerConfig::default()
 ///     .consecutive_failures(10)
-///     .slow_call(SlowCall::new(Duration::from_secs(8), 0.8)); // 80 % took over 8 s
+///     .slow_call(Duration::from_secs(8), 0.8); // 80 % took over 8 s
 /// assert!(Policy::background().breaker(breaker).validate().is_ok());
 ///
 /// // A circuit that never opens is a mistake, and is refused as one.
@@ -60,7 +60,7 @@ pub struct BreakerConfig {
     pub failure_rate: Option<f64>,
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
     #[serde(with = "switch")]
-    pub slow_call: Option<SlowCall>,
+    pub(in crate::policy) slow_call: Option<SlowCall>,
     /// How many calls the window must hold before a rate is looked at. Default 20: at half that, one unlucky
     /// handful of failures is a rate of 0.5.
     pub minimum_calls: u32,
@@ -82,20 +82,12 @@ pub struct BreakerConfig {
 /// What counts as slow, and how much of it opens the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct SlowCall {
+pub(in crate::policy) struct SlowCall {
     /// A call that takes longer than this is slow, whatever its outcome.
     #[serde(with = "humantime_serde")]
     pub over: Duration,
     /// Opens when this share of the window's calls was slow, 0 to 1.
     pub rate: f64,
-}
-
-impl SlowCall {
-    /// Opens when the share `rate` of the window's calls took longer than `over`.
-    pub fn new(over: Duration, rate: f64) -> SlowCall {
-        SlowCall { over, rate }
-    }
 }
 
 impl BreakerConfig {
@@ -113,10 +105,42 @@ impl BreakerConfig {
         self
     }
 
-    /// Sets what is slow, or switches that condition off.
+    /// Opens the circuit when the share `rate` of the window's calls, 0 to 1, took longer than `over`. Default off: only
+    /// the service knows what is slow. In the vendors file: `slow_call`, with `over` and `rate`.
+    ///
+    /// A call that takes longer than `over` is slow, whatever its outcome. `over` must be below the attempt's timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::Policy;
+    /// use steadfast::policy::BreakerConfig;
+    ///
+    /// // Open when half of the calls take more than two seconds.
+    /// let breaker = BreakerConfig::default().slow_call(Duration::from_secs(2), 0.5);
+    /// assert!(Policy::background().breaker(breaker).validate().is_ok());
+    ///
+    /// // An attempt is cut off after 30 s: no call can take longer.
+    /// let never = BreakerConfig::default().slow_call(Duration::from_secs(60), 0.5);
+    /// assert!(Policy::background().breaker(never).validate().is_err());
+    /// ```
     #[must_use]
-    pub fn slow_call(mut self, slow_call: impl Into<Option<SlowCall>>) -> BreakerConfig {
-        self.slow_call = slow_call.into();
+    pub fn slow_call(mut self, over: Duration, rate: f64) -> BreakerConfig {
+        self.slow_call = Some(SlowCall { over, rate });
+        self
+    }
+
+    /// Switches the condition of [slow calls](BreakerConfig::slow_call) off.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::policy::BreakerConfig;
+    ///
+    /// let breaker = BreakerConfig::default().slow_call(Duration::from_secs(2), 0.5);
+    /// assert_eq!(breaker.without_slow_call(), BreakerConfig::default());
+    /// ```
+    #[must_use]
+    pub fn without_slow_call(mut self) -> BreakerConfig {
+        self.slow_call = None;
         self
     }
 

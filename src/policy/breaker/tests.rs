@@ -157,8 +157,8 @@ fn long_health_then_a_burst_trips_as_fast_as_a_cold_start() {
 
 #[test]
 fn slow_calls_open_it_whatever_their_outcome() {
-    let slow = SlowCall::new(Duration::from_secs(1), 0.5);
-    let breaker = breaker(rate_only().failure_rate(None).slow_call(slow).minimum_calls(4));
+    let slow = rate_only().failure_rate(None).slow_call(Duration::from_secs(1), 0.5);
+    let breaker = breaker(slow.minimum_calls(4));
     for latency in [1_000, 1_000, 1_001] {
         breaker.admit(at_ms(0)).unwrap().settle(Outcome::Success, Duration::from_millis(latency), at_ms(0));
     }
@@ -169,7 +169,7 @@ fn slow_calls_open_it_whatever_their_outcome() {
 
 #[test]
 fn a_slow_probe_opens_it_again() {
-    let breaker = opened(BreakerConfig::default().slow_call(SlowCall::new(Duration::from_secs(1), 0.5)));
+    let breaker = opened(BreakerConfig::default().slow_call(Duration::from_secs(1), 0.5));
     breaker.admit(at_ms(900)).unwrap().settle(Outcome::Success, Duration::from_secs(2), at_ms(900));
     assert_eq!(breaker.state(at_ms(900)), BreakerState::Open { until: at_ms(900 + 1_800) });
 }
@@ -354,12 +354,12 @@ fn no_time_and_no_figure_panics() {
         let config = BreakerConfig {
             consecutive_failures: Some(0),
             failure_rate: Some(f64::NAN),
-            slow_call: Some(SlowCall::new(Duration::ZERO, -1.0)),
             minimum_calls: 0,
             window: Duration::ZERO,
             open_base: Duration::MAX,
             open_cap: Duration::MAX,
             probes: 0,
+            ..BreakerConfig::default().slow_call(Duration::ZERO, -1.0)
         };
         let breaker = breaker(config);
         for later in [now, Instant::ORIGIN, Instant::from_nanos(u64::MAX)] {

@@ -148,8 +148,7 @@ fn a_panic_while_holding_an_admission_releases_everything() {
 
 #[test]
 fn latency_is_the_time_since_admission() {
-    let slow = crate::policy::SlowCall::new(SECOND, 0.5);
-    let breaker = BreakerConfig::default().slow_call(slow).minimum_calls(1);
+    let breaker = BreakerConfig::default().slow_call(SECOND, 0.5).minimum_calls(1);
     let gates = Gates::new(&Policy::background().breaker(breaker), Arc::new(Still), Arc::new(Zero));
     gates.admit(NOW).unwrap().settle(Outcome::Success, NOW.plus(SECOND));
     assert_eq!(gates.breaker().unwrap().state(NOW), BreakerState::Closed);
