@@ -18,8 +18,8 @@ use std::time::{Duration, Instant as WallInstant};
 
 use steadfast::Policy;
 use steadfast::clock::{Clock, SystemClock};
-use steadfast::policy::{BreakerConfig, BudgetConfig, Gates, RateConfig};
-use steadfast::testkit::internals::{Outcome, SystemRandom};
+use steadfast::policy::{BreakerConfig, BudgetConfig, RateConfig};
+use steadfast::testkit::internals::{Gates, Outcome, SystemRandom};
 
 const THREADS: usize = 2;
 const ROUNDS: usize = 15;

@@ -132,7 +132,7 @@ mod tests {
             .clock(clock.clone())
             .build()
             .expect("a client");
-        stripe.gates().hold(clock.now(), pause);
+        stripe.pause_for(pause);
         stripe.get("/v1/balance").send().await.expect_err("the vendor asked for a pause")
     }
 

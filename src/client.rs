@@ -24,6 +24,7 @@ use crate::transport::{Http, Transport, is_loopback};
 use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
+mod gates;
 #[cfg(feature = "tower")]
 mod tower;
 
@@ -154,11 +155,6 @@ impl Client {
             let doing = "register the terms of the account";
             Err(Error::new(Kind::Store { doing }, Effect::None).with_source(source).at_vendor(self.vendor()))
         })
-    }
-
-    /// The gates, for an operator to read and switch: kill switch, pause, breaker.
-    pub fn gates(&self) -> &Gates {
-        &self.engine.gates
     }
 
     /// The vendor's name.

@@ -82,7 +82,7 @@ pub mod observability {}
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
-/// [`gates`]: crate::Client::gates
+/// [client]: crate::Client
 /// [breaker]: crate::policy::BreakerConfig
 /// [dead letter]: crate::dead_letter
 /// [`redact`]: crate::Call::redact

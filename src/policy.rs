@@ -1,7 +1,8 @@
 //! How a vendor is called: when to wait, when to stop, when not to send at all.
 //!
 //! Each policy is one file: its configuration, its run-time state, the reasons for both, and its tests. [`Policy`]
-//! puts the configurations together and validates across them; [`Gates`] holds the run-time state of one client.
+//! puts the configurations together and validates across them. The run-time state of one client is read and switched
+//! through [`Client`](crate::Client), from [`Client::engage_kill_switch`](crate::Client::engage_kill_switch) on.
 //!
 //! The defaults come from one simulation: 1,000 client processes of 5 calls/s each against a vendor sized for
 //! 1.5 times that load, down for 60 s, medians of 5 seeds.
@@ -46,8 +47,7 @@ pub(crate) mod window;
 pub use backoff::{Backoff, Jitter};
 pub use breaker::{BreakerConfig, BreakerState, Mode};
 pub use budget::BudgetConfig;
-pub use gates::Gates;
-pub(crate) use gates::{Admission, Lent, Outcome, Refusal};
+pub(crate) use gates::{Admission, Gates, Lent, Outcome, Refusal};
 pub(crate) use in_flight::InFlight;
 pub(crate) use limits::RETENTION;
 pub use rate::RateConfig;

@@ -17,9 +17,8 @@ use std::task::{Context, Poll, Waker};
 use http::{HeaderValue, Method, header};
 use steadfast::Client;
 use steadfast::clock::{Clock, SystemClock};
-use steadfast::policy::Gates;
 use steadfast::store::Memory;
-use steadfast::testkit::internals::{Outcome, SystemRandom};
+use steadfast::testkit::internals::{Gates, Outcome, SystemRandom};
 use steadfast::transport::{Limits, Request, Transport};
 use url::Url;
 

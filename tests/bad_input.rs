@@ -351,7 +351,7 @@ async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
         let call = client.post("/broken").key("k").backoff(Backoff::none());
         let panicked = tokio::spawn(call.send()).await;
         assert!(panicked.is_err_and(|error| error.is_panic()), "{broken:?}");
-        assert_eq!(client.gates().under_way(), Some(0), "{broken:?}");
+        assert_eq!(client.attempts_under_way(), Some(0), "{broken:?}");
         // Before the claim there is nothing to record; after it the operation is in progress, not vanished.
         assert_eq!(store.len(), usize::from(broken != Stamp), "{broken:?}");
         let well = client.post("/well").key("k2").send().await.expect("the one permit is free");

@@ -31,7 +31,6 @@ const HELD: &[&str] = &[
     "policy::Backoff",
     "policy::BreakerConfig",
     "policy::BudgetConfig",
-    "policy::Gates",
     "policy::RateConfig",
     "policy::Timeouts",
     "request::Request",

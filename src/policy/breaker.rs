@@ -136,7 +136,7 @@ impl Breaker {
         match self.word.load(Ordering::Acquire) & STATE {
             CLOSED => BreakerState::Closed,
             OPEN => match Instant::from_nanos(self.open_until.load(Ordering::Relaxed)) {
-                until if now < until => BreakerState::Open { until },
+                until if now < until => BreakerState::Open { left: until.since(now) },
                 _ => BreakerState::HalfOpen,
             },
             _ => BreakerState::HalfOpen,

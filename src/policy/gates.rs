@@ -91,21 +91,8 @@ impl KillSwitch {
     }
 }
 
-/// The run-time state of one client's gates. Shared by all its calls.
-///
-/// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
-/// use steadfast::clock::Clock;
-/// use steadfast::policy::BreakerState;
-///
-/// // What an operator's page shows of a vendor.
-/// let gates = stripe.gates();
-/// assert!(!gates.kill_switch_is_engaged());
-/// assert_eq!(gates.paused_until(clock.now()), None);
-/// assert_eq!(gates.breaker_state(clock.now()), Some(BreakerState::Closed));
-/// assert_eq!(gates.under_way(), None, "the policy sets no limit");
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
+/// The run-time state of one client's gates. Shared by all its calls. Operators reach it through the client, in
+/// `client/gates.rs`.
 #[derive(Debug)]
 pub struct Gates {
     kill_switch: KillSwitch,
@@ -121,7 +108,6 @@ impl Gates {
     /// Open gates, as `policy` has them. The clock is read once, for the start of the rate limit; after that
     /// time enters by parameter, and must come from the same clock.
     #[allow(clippy::needless_pass_by_value, reason = "shared parts are handed over alike")]
-    #[doc(hidden)]
     pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
         Gates {
             kill_switch: KillSwitch::default(),
@@ -149,7 +135,6 @@ impl Gates {
     /// # Errors
     ///
     /// The first gate that refused. What earlier gates gave is given back.
-    #[doc(hidden)]
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_if(now, |rate, turns| turns.admit_live(rate, now))
@@ -161,7 +146,6 @@ impl Gates {
     /// # Errors
     ///
     /// As [`admit`](Gates::admit).
-    #[doc(hidden)]
     pub fn admit_recovered(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_if(now, |rate, turns| turns.admit_recovered(rate, now))
     }
@@ -269,19 +253,6 @@ impl Gates {
     }
 
     /// Stops all calls from now on. Attempts under way go on.
-    ///
-    /// ```
-    #[doc = include_str!("../docs/setup/stripe.md")]
-    /// use steadfast::Gate;
-    ///
-    /// stripe.gates().engage_kill_switch();
-    /// let error = stripe.get("/v1/charges").send().await.unwrap_err();
-    /// assert_eq!(error.gate(), Some(Gate::KillSwitch));
-    ///
-    /// stripe.gates().release_kill_switch();
-    /// assert!(stripe.get("/v1/charges").send().await.is_ok());
-    #[doc = include_str!("../docs/setup/end.md")]
-    /// ```
     pub fn engage_kill_switch(&self) {
         self.kill_switch.engage();
     }
@@ -307,21 +278,6 @@ impl Gates {
     }
 
     /// Ends the vendor's pause. For an operator who knows better than the vendor's header.
-    ///
-    /// ```
-    #[doc = include_str!("../docs/setup/stripe.md")]
-    /// # use steadfast::testkit::{Fault, WaitForm};
-    /// # fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(3600)));
-    /// use steadfast::clock::Clock;
-    ///
-    /// // Stripe asks for an hour, by mistake: every call to it would wait.
-    /// let _ = stripe.get("/v1/charges").send().await;
-    /// assert!(stripe.gates().paused_until(clock.now()).is_some());
-    ///
-    /// stripe.gates().clear_pause();
-    /// assert!(stripe.get("/v1/charges").send().await.is_ok());
-    #[doc = include_str!("../docs/setup/end.md")]
-    /// ```
     pub fn clear_pause(&self) {
         self.pause.clear();
     }
@@ -338,26 +294,6 @@ impl Gates {
 
     /// Sets who decides for the breaker. The state of the circuit is kept, and is what counts on the return to normal.
     /// Does nothing if the policy has no breaker.
-    ///
-    /// ```
-    /// use steadfast::Client;
-    /// use steadfast::clock::{Clock, SystemClock};
-    /// use steadfast::policy::{BreakerState, Mode};
-    /// use steadfast::vendor::Stripe;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), steadfast::Error> {
-    /// // Times are the client's clock's, so keep it.
-    /// let clock = SystemClock::new();
-    /// let stripe = Client::builder(Stripe::new("sk_test_123")).clock(clock.clone()).build()?;
-    ///
-    /// assert_eq!(stripe.gates().breaker_state(clock.now()), Some(BreakerState::Closed));
-    /// stripe.gates().set_breaker_mode(Mode::ForcedOpen);
-    /// let error = stripe.get("/v1/charges").send().await.unwrap_err();
-    /// assert!(error.is_circuit_open());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn set_breaker_mode(&self, mode: Mode) {
         if let Some(breaker) = &self.breaker {
             breaker.set_mode(mode);
@@ -370,13 +306,11 @@ impl Gates {
     }
 
     /// How fast recovery goes.
-    #[doc(hidden)]
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
     /// The retry budget, if the policy has one.
-    #[doc(hidden)]
     pub fn budget(&self) -> Option<&Budget> {
         self.budget.as_ref()
     }
@@ -456,7 +390,7 @@ impl Admission<'_> {
 fn is_probing(breaker: &Breaker, now: Instant) -> Result<bool, Refusal> {
     match (breaker.mode(), breaker.state(now)) {
         (Mode::ForcedOpen, _) => Err(Refusal::new(Gate::Breaker, None)),
-        (Mode::Normal, BreakerState::Open { until }) => Err(Refusal::new(Gate::Breaker, Some(until))),
+        (Mode::Normal, BreakerState::Open { left }) => Err(Refusal::new(Gate::Breaker, Some(now.plus(left)))),
         (Mode::Normal, BreakerState::HalfOpen) => Ok(true),
         _ => Ok(false),
     }

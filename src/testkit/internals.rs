@@ -3,12 +3,14 @@
 //!
 //! No part of the interface: it changes without notice. Service code has no use for it.
 
+use crate::client::Client;
+
 pub use crate::operation::record::resend::{
     Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
 };
 pub use crate::policy::breaker::{Breaker, Permit};
 pub use crate::policy::budget::Budget;
-pub use crate::policy::gates::{Admission, Outcome, Refusal};
+pub use crate::policy::gates::{Admission, Gates, Outcome, Refusal};
 pub use crate::policy::pause::Pause;
 pub use crate::policy::rate::Rate;
 pub use crate::policy::recovery::Recovery;
@@ -19,3 +21,8 @@ pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
 pub use crate::store::standing::{Stage, Standing};
 pub use crate::store::upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use crate::store::wakes::Wakes;
+
+/// The gates of a client. Their times are those of its clock.
+pub fn gates(client: &Client) -> &Gates {
+    &client.engine.gates
+}

@@ -15,7 +15,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use steadfast::clock::Clock;
 use steadfast::policy::{BreakerConfig, BreakerState, Timeouts};
 use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
@@ -214,7 +213,7 @@ async fn the_calls_own_deadline_counts_for_the_body_too() {
         }
     }
     // Its caller's own doing.
-    assert_eq!(stripe.gates().breaker_state(clock.now()), Some(BreakerState::Closed));
+    assert_eq!(stripe.breaker_state(), Some(BreakerState::Closed));
 }
 
 #[tokio::test]
@@ -244,7 +243,7 @@ async fn a_place_among_the_calls_under_way_is_held_until_the_body_has_ended() {
         let mut report = open(&stripe).await;
         sender.send(Ok("row\n")).expect("open");
         assert!(report.chunk().await.expect("a chunk").is_some());
-        assert_eq!(stripe.gates().under_way(), Some(1), "{end}");
+        assert_eq!(stripe.attempts_under_way(), Some(1), "{end}");
         let error = stripe.get("/v1/charges").send().await.expect_err("a full house");
         assert_eq!(error.gate(), Some(Gate::Concurrency));
         match end {
@@ -264,13 +263,13 @@ async fn a_place_among_the_calls_under_way_is_held_until_the_body_has_ended() {
             _ => {
                 drop(report);
                 assert!(sender.is_closed(), "the exchange is closed");
-                assert_eq!(stripe.gates().under_way(), Some(0), "{end}");
+                assert_eq!(stripe.attempts_under_way(), Some(0), "{end}");
                 continue;
             }
         }
-        assert_eq!(stripe.gates().under_way(), Some(0), "{end}");
+        assert_eq!(stripe.attempts_under_way(), Some(0), "{end}");
         drop(report);
-        assert_eq!(stripe.gates().under_way(), Some(0), "{end}: given back once");
+        assert_eq!(stripe.attempts_under_way(), Some(0), "{end}: given back once");
         assert!(stripe.get("/v1/charges").send().await.is_ok());
     }
     // A call that never had a head, and one whose head was no success.
@@ -278,14 +277,14 @@ async fn a_place_among_the_calls_under_way_is_held_until_the_body_has_ended() {
     assert!(stripe.get("/v1/report").stream().await.is_err());
     drop(vendor.answer(400, &[("request-id", "req_1")]));
     assert!(stripe.get("/v1/report").deadline(Duration::from_millis(1)).stream().await.is_err());
-    assert_eq!(stripe.gates().under_way(), Some(0));
+    assert_eq!(stripe.attempts_under_way(), Some(0));
 }
 
 #[tokio::test]
 async fn a_reply_that_nobody_reads_leaves_its_place_to_a_call_that_needs_it() {
     let (vendor, clock) = (Vendor::default(), TestClock::new());
     let stripe = client(&vendor, &clock, policy().concurrency(1));
-    let under_way = || stripe.gates().under_way().expect("a limit");
+    let under_way = || stripe.attempts_under_way().expect("a limit");
     let call = async || stripe.get("/v1/charges").send().await.map_err(|error| error.gate());
     let (sender, second) = (vendor.report(), vendor.report());
     let mut report = open(&stripe).await;
@@ -326,7 +325,7 @@ async fn the_breaker_counts_a_broken_body_and_not_one_that_its_caller_dropped() 
     let (vendor, clock) = (Vendor::default(), TestClock::new());
     let breaker = BreakerConfig::default().consecutive_failures(2).probes(1);
     let stripe = client(&vendor, &clock, policy().breaker(breaker));
-    let state = || stripe.gates().breaker_state(clock.now()).expect("a breaker");
+    let state = || stripe.breaker_state().expect("a breaker");
     let end = async |how: &str| {
         let sender = vendor.report();
         let mut report = open(&stripe).await;
@@ -368,7 +367,7 @@ async fn a_long_download_is_no_slow_vendor() {
     clock.advance(Duration::from_secs(20));
     drop(sender);
     assert!(report.chunk().await.expect("the end").is_none());
-    assert_eq!(stripe.gates().breaker_state(clock.now()), Some(BreakerState::Closed));
+    assert_eq!(stripe.breaker_state(), Some(BreakerState::Closed));
 }
 
 #[tokio::test]
@@ -379,10 +378,10 @@ async fn a_call_that_is_dropped_before_its_head_came_holds_nothing() {
     let stripe = stripe.policy(policy().concurrency(1)).build().expect("a client");
     let opening = tokio::spawn(stripe.get("/v1/report").stream());
     clock.until_sleeping(1).await;
-    assert_eq!(stripe.gates().under_way(), Some(1));
+    assert_eq!(stripe.attempts_under_way(), Some(1));
     opening.abort();
     assert!(opening.await.expect_err("aborted").is_cancelled());
-    assert_eq!(stripe.gates().under_way(), Some(0));
+    assert_eq!(stripe.attempts_under_way(), Some(0));
 }
 
 /// A vendor whose 200 may say, in its head, that it is none.
@@ -421,9 +420,9 @@ async fn a_success_that_the_adapter_calls_none_is_closed_and_tried_again() {
     let sender = vendor.report();
     let report = open(&client).await;
     assert!(later.is_closed() && !sender.is_closed());
-    assert_eq!((report.attempts(), client.gates().under_way()), (2, Some(1)));
+    assert_eq!((report.attempts(), client.attempts_under_way()), (2, Some(1)));
     drop(report);
-    assert_eq!(client.gates().under_way(), Some(0));
+    assert_eq!(client.attempts_under_way(), Some(0));
 }
 
 #[tokio::test]
@@ -485,7 +484,7 @@ async fn an_encoding_that_was_not_asked_for_is_an_error() {
     let error = stripe.get("/v1/report").stream().await.expect_err("packed");
     assert!(error.is_unreadable_reply(), "{error}");
     assert!(sender.is_closed());
-    assert_eq!(stripe.gates().under_way(), Some(0));
+    assert_eq!(stripe.attempts_under_way(), Some(0));
     for (asked, given) in [("gzip", "gzip"), ("", "identity")] {
         drop(vendor.answer(200, &[("content-encoding", given)]));
         let call = stripe.get("/v1/report");

@@ -153,7 +153,7 @@ impl Place {
         }
         file.execute_batch(&[row, "('prod', 'acme', 'shop', '/', 'k', '{}')"].concat()).expect("a row");
         let stripe = self.stripe(Duration::ZERO, &ScriptedTransport::new());
-        stripe.gates().engage_kill_switch();
+        stripe.engage_kill_switch();
         stripe.recover(1).await.expect("a store");
     }
 

@@ -86,5 +86,5 @@ async fn a_panic_in_a_callback_gives_back_every_permit() {
     let client = rig.client.clone();
     let panicked = tokio::spawn(async move { client.get("/x").send().await }).await;
     assert!(panicked.is_err_and(|error| error.is_panic()));
-    assert_eq!(rig.client.gates().under_way(), Some(0));
+    assert_eq!(rig.client.attempts_under_way(), Some(0));
 }

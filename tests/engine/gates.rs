@@ -1,7 +1,7 @@
 //! Our own refusals.
 
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{BreakerConfig, BreakerState, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Gate, Obtained, Policy};
@@ -14,11 +14,11 @@ use super::watched::Watched;
 #[tokio::test]
 async fn a_refusal_before_the_first_attempt_writes_nothing() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
-    rig.client.gates().engage_kill_switch();
+    rig.client.engage_kill_switch();
     let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::None));
     assert_eq!(rig.charges_sent(), 0);
-    rig.client.gates().release_kill_switch();
+    rig.client.release_kill_switch();
     let reply = rig.charge().send().await.expect("the key was never claimed");
     assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
 }
@@ -27,7 +27,7 @@ async fn a_refusal_before_the_first_attempt_writes_nothing() {
 async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     rig.charge().send().await.expect("a reply");
-    rig.client.gates().engage_kill_switch();
+    rig.client.engage_kill_switch();
     assert_eq!(rig.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
 }
 
@@ -37,7 +37,7 @@ async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
 async fn what_an_earlier_life_came_to_is_not_told_while_the_vendor_is_switched_off() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     rig.charge().send().await.expect("a reply");
-    rig.client.gates().engage_kill_switch();
+    rig.client.engage_kill_switch();
     rig.clock.advance(secs(8 * 24 * 3600));
     let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::Unknown));
@@ -49,19 +49,55 @@ async fn an_open_circuit_refuses_with_the_time_to_come_back() {
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
     let rig = Rig::with(Acme::new(), transport, policy);
     for _ in 0..5 {
-        let sent = rig.client.get("/x").backoff(steadfast::policy::Backoff::none()).send().await;
+        let sent = rig.client.get("/x").backoff(Backoff::none()).send().await;
         assert!(!sent.expect_err("nothing connects").is_circuit_open());
     }
-    let error = rig
-        .client
-        .get("/x")
-        .backoff(steadfast::policy::Backoff::none())
-        .send()
-        .await
-        .expect_err("five in a row");
+    let error = rig.client.get("/x").backoff(Backoff::none()).send().await.expect_err("five in a row");
     assert!(error.is_circuit_open());
     assert!(error.retry_at().is_some());
     assert_eq!(rig.network.requests().len(), 5);
+}
+
+/// A test's clock begins long before now, and an operator does not have it.
+#[tokio::test]
+async fn an_operator_reads_how_much_is_left_by_the_clients_clock() {
+    let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let rig = Rig::of(Acme::new()).policy(policy).network(transport).clock(&TestClock::new()).build();
+    assert_eq!((rig.client.pause_left(), rig.client.breaker_state()), (None, Some(BreakerState::Closed)));
+    rig.clock.advance(secs(1_000));
+    rig.client.pause_for(secs(90));
+    rig.clock.advance(secs(30));
+    assert_eq!(rig.client.pause_left(), Some(secs(60)));
+    rig.client.pause_for(secs(59));
+    assert_eq!(rig.client.pause_left(), Some(secs(60)), "it is never shortened");
+    rig.client.pause_for(secs(24 * 3600));
+    assert_eq!(rig.client.pause_left(), Some(secs(3600)), "no longer than the policy allows");
+    rig.client.end_pause();
+    assert_eq!(rig.client.pause_left(), None);
+
+    rig.client.get("/x").backoff(Backoff::none()).send().await.expect_err("it opens the circuit");
+    let Some(BreakerState::Open { left }) = rig.client.breaker_state() else { panic!("it is open") };
+    assert!(left > ms(100) && left <= secs(1), "{left:?}");
+    rig.clock.advance(ms(100));
+    assert_eq!(rig.client.breaker_state(), Some(BreakerState::Open { left: left - ms(100) }));
+    rig.clock.advance(left - ms(100));
+    assert_eq!(rig.client.breaker_state(), Some(BreakerState::HalfOpen));
+}
+
+#[tokio::test]
+async fn the_clones_of_a_client_share_what_an_operator_switches() {
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new(), plain().breaker(BreakerConfig::default()));
+    let clone = rig.client.clone();
+    rig.client.engage_kill_switch();
+    rig.client.set_breaker_mode(Mode::ForcedClosed);
+    rig.client.pause_for(secs(90));
+    assert!(clone.kill_switch_is_engaged());
+    assert_eq!((clone.breaker_mode(), clone.pause_left()), (Some(Mode::ForcedClosed), Some(secs(90))));
+    clone.release_kill_switch();
+    clone.end_pause();
+    assert!(!rig.client.kill_switch_is_engaged());
+    assert_eq!(rig.client.pause_left(), None);
 }
 
 /// The policy gives an attempt all of the call's time, of which the claim takes a part.
@@ -77,7 +113,7 @@ async fn a_vendor_that_hangs_has_failed_also_where_the_claim_took_of_its_time() 
         let error = rig.client.post("/charges").key("order-42").deadline(deadline).send().await;
         assert!(error.expect_err("no answer").is_timeout());
         assert_eq!((clock.now().since(Instant::ORIGIN), rig.network.requests().len()), (deadline, 1));
-        let circuit = rig.client.gates().breaker_state(clock.now()).expect("one");
+        let circuit = rig.client.breaker_state().expect("one");
         assert_eq!(circuit != BreakerState::Closed, has_failed, "{deadline:?}");
     }
 }
@@ -148,7 +184,7 @@ async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
 async fn nothing_waits_for_an_operator() {
     let policy = plain().admission_wait(secs(60));
     let rig = Rig::with(Acme::new(), ScriptedTransport::new().status(200), policy);
-    rig.client.gates().engage_kill_switch();
+    rig.client.engage_kill_switch();
     let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), rig.clock.slept().len()), (Some(Gate::KillSwitch), 0));
 }

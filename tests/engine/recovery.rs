@@ -91,7 +91,7 @@ async fn the_settle_time_counts_from_the_takeover_and_not_from_the_call_that_wai
     let policy = super::plain().admission_wait(secs(60));
     let found = ScriptedTransport::new().json(200, serde_json::json!([]));
     let heir = rig.beside(vendor).network(found.status(200)).policy(policy).build();
-    heir.client.gates().hold(rig.clock.now(), secs(40));
+    heir.client.pause_for(secs(40));
     let before = rig.clock.now();
     heir.charge().send().await.expect("absent, and sent");
     assert_eq!((heir.look_ups_sent(), heir.charges_sent()), (1, 1));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use steadfast::clock::Clock;
 use steadfast::policy::{BreakerConfig, BudgetConfig, Mode, RateConfig};
+use steadfast::testkit::internals::gates;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
@@ -13,12 +14,11 @@ use super::{Said, builder, charge, charged, network, policy};
 
 pub async fn all(said: &mut Said) {
     let client = on(&TestClock::auto(), network(), policy());
-    client.gates().engage_kill_switch();
+    client.engage_kill_switch();
     said.refused("the kill switch is engaged", charged(&client).await);
 
-    let clock = TestClock::auto();
-    let client = on(&clock, network(), policy());
-    client.gates().hold(clock.now(), Duration::from_secs(90));
+    let client = on(&TestClock::auto(), network(), policy());
+    client.pause_for(Duration::from_secs(90));
     said.refused("the vendor asked for a pause", charged(&client).await);
     said.refused("the same, for a GET", client.get("/v1/balance").send().await);
 
@@ -27,19 +27,19 @@ pub async fn all(said: &mut Said) {
     client.get("/v1/balance").send().await.expect_err("it opens the circuit");
     said.refused("the circuit is open", charged(&client).await);
     let client = on(&TestClock::auto(), network(), policy().breaker(first));
-    client.gates().set_breaker_mode(Mode::ForcedOpen);
+    client.set_breaker_mode(Mode::ForcedOpen);
     said.refused("an operator forced the circuit open", charged(&client).await);
 
     let clock = TestClock::auto();
     let client = on(&clock, network(), policy().concurrency(1));
-    let held = client.gates().admit(clock.now());
+    let held = gates(&client).admit(clock.now());
     said.refused("every place is taken", charged(&client).await);
     drop(held);
 
     let clock = TestClock::auto();
     let hourly = policy().rate(RateConfig::new(1, Duration::from_secs(3600)));
     let client = on(&clock, network(), hourly);
-    client.gates().admit(clock.now()).expect("room").begin(clock.now());
+    gates(&client).admit(clock.now()).expect("room").begin(clock.now());
     said.refused("the rate of the hour is used up", charged(&client).await);
 
     let none = policy().budget(BudgetConfig::new(0.0, 0, 0.0));

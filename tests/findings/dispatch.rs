@@ -257,14 +257,14 @@ fn a_closed_gate_postpones_and_spends_no_rung() {
         let (store, desk) = (seen(), Desk::new(&clock));
         let client = desk.client("acme", "a", &store, Policy::background());
         let dispatcher = client.keep_recovering(PERIOD);
-        client.gates().set_breaker_mode(Mode::ForcedOpen);
+        client.set_breaker_mode(Mode::ForcedOpen);
         for number in 0..20 {
             client.post("/x").key(format!("order-{number}")).enqueue().await.expect("recorded");
         }
         clock.latency(HOUR).await;
         assert_eq!(desk.sent("/x"), 0);
-        client.gates().set_breaker_mode(Mode::Normal);
-        client.gates().hold(clock.now(), secs(60));
+        client.set_breaker_mode(Mode::Normal);
+        client.pause_for(secs(60));
         clock.latency(secs(59)).await;
         assert_eq!((desk.sent("/x"), attempts(&*store).await), (0, vec![0; 20]));
         clock.latency(secs(30)).await;
@@ -281,7 +281,7 @@ fn what_was_taken_and_meets_a_pause_is_postponed_without_an_attempt() {
         let client = desk.client("acme", "a", &store, one_in_four_seconds());
         let _dispatcher = client.keep_recovering(PERIOD);
         taken_and_waiting(&desk, &client).await;
-        client.gates().hold(clock.now(), secs(60));
+        client.pause_for(secs(60));
         clock.latency(secs(10)).await;
         assert_eq!(attempts_of(&*store, "taken").await, (Phase::Scheduled, 0));
         clock.latency(secs(60)).await;
@@ -335,7 +335,7 @@ fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
         let client = desk.client("acme", "a", &store, one_in_four_seconds());
         let dispatcher = client.keep_recovering(HOUR);
         taken_and_waiting(&desk, &client).await;
-        client.gates().hold(clock.now(), secs(20));
+        client.pause_for(secs(20));
         let sent = desk.sent("/x");
         assert_eq!(dispatcher.stop(secs(30)).await, 0, "nothing is cut off");
         let other = desk.client("acme", "a", &store, Policy::background());

@@ -19,7 +19,7 @@ impl Rig {
     }
 
     fn circuit(&self) -> BreakerState {
-        self.client.gates().breaker_state(self.clock.now()).expect("the policy has one")
+        self.client.breaker_state().expect("the policy has one")
     }
 }
 
@@ -109,7 +109,7 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     // One failure is one too many; the send's own happens while nothing is counted.
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
     let rig = of(postmark(), policy);
-    rig.client.gates().set_breaker_mode(steadfast::policy::Mode::ForcedClosed);
+    rig.client.set_breaker_mode(steadfast::policy::Mode::ForcedClosed);
     rig.answers(|network| network.fail(SendErrorKind::Reset));
     let mail = || {
         let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
@@ -120,7 +120,7 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     rig.answers(|network| network.json(200, nothing).after(ms(40), &rig.clock));
     let first = mail().deadline(secs(1)).send().await.expect_err("the lookup is due later");
     assert!(first.retry_at().is_some(), "{first}");
-    rig.client.gates().set_breaker_mode(steadfast::policy::Mode::Normal);
+    rig.client.set_breaker_mode(steadfast::policy::Mode::Normal);
     rig.clock.advance(secs(10));
     mail().deadline(secs(10) + ms(5)).send().await.expect_err("the lookup is cut short");
     assert_eq!(rig.network.requests().len(), 2);
@@ -211,7 +211,7 @@ async fn a8_a_redirect_or_a_success_that_carries_it_holds_nobody_back() {
         let rig = of(postmark(), plain());
         rig.answers(|network| network.status(status).header("retry-after", "7").status(200));
         let _ = rig.get().send().await;
-        assert_eq!(rig.client.gates().paused_until(rig.clock.now()), None, "{status}");
+        assert_eq!(rig.client.pause_left(), None, "{status}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock, Instant};
-use steadfast::testkit::internals::slack;
+use steadfast::testkit::internals::{gates, slack};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe};
@@ -176,7 +176,7 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     rig.email().send().await.expect_err("Postmark cannot tell");
     let asked = asked.lock().clone();
     assert!(asked[1].since(asked[0]) >= secs(40), "{asked:?}");
-    let until = other.gates().paused_until(asked[0]);
+    let until = gates(&other).paused_until(asked[0]);
     assert!(until.is_some_and(|until| until >= asked[0].plus(secs(40))), "{until:?}");
 }
 

@@ -564,7 +564,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
     let reply = call("1000").send().await.expect("carried on with");
     assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
     // And so it is while a gate refuses.
-    client.gates().engage_kill_switch();
+    client.engage_kill_switch();
     call("1000").send().await.expect("from the record");
     let error = call("1001").send().await.expect_err("another request");
     assert!(error.is_key_reused(), "{error}");

@@ -11,6 +11,7 @@ use steadfast::operation::record::{Takeover, Unheld};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
+use steadfast::testkit::internals::gates;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Stripe, Vendor};
@@ -262,7 +263,7 @@ pub fn a_takeover_for_a_caller_draws_on_the_budget() -> bool {
     left.leave_it_behind();
     let policy = plain().budget(BudgetConfig::default());
     let heir = Bench::on(clock, store, vendor, policy, script().status(200));
-    let budget = heir.client.gates().budget().expect("a budget");
+    let budget = gates(&heir.client).budget().expect("a budget");
     while budget.spend(heir.clock.now()) {}
     heir.send().is_err() && heir.charges() == 0
 }
@@ -270,7 +271,7 @@ pub fn a_takeover_for_a_caller_draws_on_the_budget() -> bool {
 pub fn a_retry_without_budget_is_not_sent() -> bool {
     let policy = plain().budget(BudgetConfig::default());
     let bench = Bench::new(Acme::replaying(secs(86_400)), policy, script().status(503).status(200));
-    let budget = bench.client.gates().budget().expect("a budget");
+    let budget = gates(&bench.client).budget().expect("a budget");
     while budget.spend(bench.clock.now()) {}
     bench.send().is_err() && bench.charges() == 1
 }
@@ -305,7 +306,7 @@ pub fn a_put_is_not_redriven_over_what_was_written_since() -> bool {
 
 /// A vendor that is switched off.
 fn switched_off(bench: &Bench) -> &Bench {
-    bench.client.gates().engage_kill_switch();
+    bench.client.engage_kill_switch();
     bench
 }
 
@@ -400,7 +401,7 @@ fn opens(transport: ScriptedTransport, deadline: Duration) -> bool {
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
     let bench = Bench::on(clock, store, Acme::new(), policy, transport);
     let _ = wait(bench.client.get("/balance").deadline(deadline).send());
-    let circuit = bench.client.gates().breaker_state(bench.clock.now()).expect("a breaker");
+    let circuit = bench.client.breaker_state().expect("a breaker");
     circuit != BreakerState::Closed
 }
 
@@ -417,7 +418,7 @@ pub fn recovery_is_slower_at_a_vendor_that_fails() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     Bench::on(clock.clone(), store.clone(), vendor.clone(), plain(), script().hang()).leave_it_behind();
     let heir = Bench::on(clock, store, vendor, plain(), script().status(500).status(200));
-    let rate = || heir.client.gates().recovery().per_second(heir.clock.now());
+    let rate = || gates(&heir.client).recovery().per_second(heir.clock.now());
     let start = rate();
     let first = wait(async { heir.client.recover(1).await.expect("a store").taken });
     assert_eq!(first, 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use steadfast::Policy;
 use steadfast::clock::Instant;
-use steadfast::policy::{BreakerConfig, BreakerState, Gates, RateConfig};
-use steadfast::testkit::internals::Outcome;
+use steadfast::policy::{BreakerConfig, BreakerState, RateConfig};
+use steadfast::testkit::internals::{Gates, Outcome};
 use steadfast::testkit::{FixedRandom, TestClock};
 
 fn gates(policy: &Policy) -> Gates {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Store};
-use steadfast::testkit::internals::{Beat, Heartbeat};
+use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Client, Policy, dispatcher};
@@ -29,7 +29,7 @@ fn client(clock: &TestClock, store: &Arc<Memory>, transport: ScriptedTransport) 
 pub fn two_that_deliver_have_half_of_the_rate_each() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let client = client(&clock, &store, ScriptedTransport::new());
-    let rate = || client.gates().recovery().per_second(clock.now());
+    let rate = || gates(&client).recovery().per_second(clock.now());
     let alone = rate();
     let beat = Beat {
         account: "test/acme/main".to_owned(),

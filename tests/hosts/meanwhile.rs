@@ -147,8 +147,8 @@ pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) ->
     let then = move |wrote: Wrote| {
         let mut noted = noted.lock();
         if wrote == what && noted.is_none() {
-            let now = *noted.insert(time.now());
-            whom.lock().as_ref().expect("a client").gates().hold(now, ASKED);
+            *noted = Some(time.now());
+            whom.lock().as_ref().expect("a client").pause_for(ASKED);
         }
         std::future::ready(())
     };

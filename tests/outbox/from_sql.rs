@@ -58,7 +58,7 @@ async fn json_is_the_same_request_in_whichever_order_and_whether_text_or_bytes()
     let shop = Shop::open();
     shop.sql(&row(&[("key", "'a'"), ("body", "'{\"b\": 1.0, \"a\": [2]}'")]));
     shop.sql(&row(&[("key", "'b'"), ("body", "CAST('{\"a\":[2],\"b\":1}' AS BLOB)")]));
-    shop.stripe.gates().engage_kill_switch();
+    shop.stripe.engage_kill_switch();
     shop.deliver().await;
     assert_eq!(shop.rejected().await, []);
     for key in ["a", "b"] {
@@ -84,7 +84,7 @@ async fn every_column_counts() {
         ("redact", r#"'["Email"]'"#),
     ]));
     shop.sql(&row(&[("key", "'bare'")]));
-    shop.stripe.gates().engage_kill_switch();
+    shop.stripe.engage_kill_switch();
     shop.deliver().await;
     assert_eq!(shop.rejected().await, []);
     let full =

@@ -77,7 +77,7 @@ async fn what_the_outbox_records_is_what_enqueue_records() {
             for call in calls(&boxed) {
                 call.blocking_enqueue_in(&shop.connection()).expect("it is written");
             }
-            boxed.gates().engage_kill_switch();
+            boxed.engage_kill_switch();
             boxed.recover(1).await.expect("a store");
             let namespace = format!("{}/{name}/", base.replace('/', "-"));
             let of_this = |record: &Record| record.id.scope.as_str().starts_with(&namespace);

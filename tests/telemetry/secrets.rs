@@ -224,7 +224,7 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
         shown.ending(&client.get(&path.replacen('/', "", 1)).send().await);
         shown.ending(&call().deadline(std::time::Duration::from_millis(1)).send().await);
         client.recover(10).await.expect("a store");
-        client.gates().engage_kill_switch();
+        client.engage_kill_switch();
         shown.ending(&call().key("order-43/place").send().await);
         assert!(network.requests().iter().any(|request| request.url.path().contains(MARKER)));
     }

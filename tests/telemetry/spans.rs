@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock;
 use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Mode, RateConfig};
+use steadfast::testkit::internals::gates;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Postmark;
@@ -127,17 +128,17 @@ async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
 
 #[tokio::test]
 async fn each_gate_that_refuses_is_named() {
-    type Close = fn(&Client, &TestClock);
-    let nothing: Close = |_, _| {};
+    type Close = fn(&Client);
+    let nothing: Close = |_| {};
     let cases: [(&str, &str, Policy, Close); 5] = [
-        ("kill_switch", "DEPENDENCY.unavailable", policy(), |client, _| {
-            client.gates().engage_kill_switch();
+        ("kill_switch", "DEPENDENCY.unavailable", policy(), |client| {
+            client.engage_kill_switch();
         }),
-        ("pause", "RATE_LIMIT.exceeded", policy(), |client, clock| {
-            client.gates().hold(clock.now(), Duration::from_secs(10));
+        ("pause", "RATE_LIMIT.exceeded", policy(), |client| {
+            client.pause_for(Duration::from_secs(10));
         }),
-        ("breaker", "DEPENDENCY.unavailable", policy(), |client, _| {
-            client.gates().set_breaker_mode(Mode::ForcedOpen);
+        ("breaker", "DEPENDENCY.unavailable", policy(), |client| {
+            client.set_breaker_mode(Mode::ForcedOpen);
         }),
         ("concurrency", "RATE_LIMIT.exceeded", policy().concurrency(1), nothing),
         (
@@ -150,9 +151,9 @@ async fn each_gate_that_refuses_is_named() {
     for (gate, code, policy, close) in cases {
         let clock = TestClock::auto();
         let client = stripe(&ScriptedTransport::new(), &clock, policy);
-        close(&client, &clock);
+        close(&client);
         // Takes the only place, and the only call of the hour.
-        let held = client.gates().admit(clock.now());
+        let held = gates(&client).admit(clock.now());
         listen();
         let error = charge(&client).send().await.expect_err(gate);
         drop(held);
@@ -217,7 +218,7 @@ async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
         &clock,
         policy().admission_wait(Duration::from_secs(60)),
     );
-    client.gates().hold(clock.now(), Duration::from_secs(10));
+    client.pause_for(Duration::from_secs(10));
     charge(&client).send().await.expect("a reply");
     // The pause, and half of the tenth of it over which callers are spread behind it.
     let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10500")];
@@ -342,9 +343,9 @@ async fn what_the_gates_do_by_themselves_names_the_vendor() {
     charge(&client).send().await.expect_err("nobody listens");
     clock.advance(Duration::from_secs(60));
     client.get("/v1/balance").send().await.expect("a probe");
-    client.gates().set_breaker_mode(Mode::ForcedClosed);
-    client.gates().engage_kill_switch();
-    client.gates().release_kill_switch();
+    client.set_breaker_mode(Mode::ForcedClosed);
+    client.engage_kill_switch();
+    client.release_kill_switch();
     let said = said();
     for message in [
         "circuit opened",

@@ -289,7 +289,7 @@ async fn a_connection_that_never_was_is_provably_unsent() {
 #[tokio::test]
 async fn our_own_refusal_is_provably_unsent() {
     let (rig, fake) = postmark().await;
-    rig.client.gates().engage_kill_switch();
+    rig.client.engage_kill_switch();
     let error = receipt(&rig.client, "order-42").send().await.expect_err("switched off");
     assert_eq!((error.effect(), rig.posts(), fake.ledger().count()), (Effect::None, 0, 0));
     assert_eq!(rig.records().await, 0, "a refusal before the first attempt writes nothing");

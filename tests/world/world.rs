@@ -534,7 +534,7 @@ impl World {
                 client.recover(RECOVERED_MAX).await.expect("the store works by now");
             }
             // The dead were asked to leave a vendor alone, and told the living.
-            clients.iter().for_each(|(_, client)| client.gates().clear_pause());
+            clients.iter().for_each(|(_, client)| client.end_pause());
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
             let mut left = self.store.list(&filter, None, 100).await.expect("a page").rows;
             left.retain(|row| !self.waits_for_its_turn(&row.id));

@@ -1,6 +1,6 @@
 //! What a circuit is, and who decides on it.
 
-use crate::clock::Instant;
+use std::time::Duration;
 
 /// Who decides: the breaker, or an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub enum BreakerState {
     Closed,
     /// Calls are refused.
     Open {
-        /// From when on probes may go.
-        until: Instant,
+        /// How long until probes may go.
+        left: Duration,
     },
     /// A few probes may go. Also the state of an open circuit whose time is over.
     HalfOpen,

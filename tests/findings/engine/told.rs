@@ -6,6 +6,7 @@ use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Record, Resolution};
 use steadfast::policy::{Backoff, Mode, RateConfig};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::internals::gates;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Disposition, Effect, Error, Gate, Obtained, Policy, Reply};
 
@@ -136,7 +137,7 @@ async fn a1_a_store_that_cannot_say_makes_it_unknown() {
         let store = Arc::new(Troubled::default());
         let transport = ScriptedTransport::new().status(200);
         let rig = Rig::of(Acme::new()).network(transport).store(store.clone()).build();
-        rig.client.gates().engage_kill_switch();
+        rig.client.engage_kill_switch();
         store.gets([trouble]);
         let call = rig.charge();
         let told = tokio::spawn(call.send());
@@ -217,23 +218,23 @@ async fn refused(rig: &Rig, refuses: Refuses) -> (Result<Reply, Error>, Option<T
     };
     let client =
         rig.beside(Acme::replaying(secs(86_400))).network(rig.network.clone()).policy(policy).client();
-    let (gates, now) = (client.gates(), rig.clock.now());
-    let held = (refuses == Refuses::Concurrency).then(|| gates.admit(now).expect("the first"));
+    let now = rig.clock.now();
+    let held = (refuses == Refuses::Concurrency).then(|| gates(&client).admit(now).expect("the first"));
     let opens_in = match refuses {
         Refuses::KillSwitch => {
-            gates.engage_kill_switch();
+            client.engage_kill_switch();
             None
         }
         Refuses::Pause => {
-            gates.hold(now, secs(90));
+            client.pause_for(secs(90));
             Some(secs(90))
         }
         Refuses::Breaker => {
-            gates.set_breaker_mode(Mode::ForcedOpen);
+            client.set_breaker_mode(Mode::ForcedOpen);
             None
         }
         Refuses::Rate => {
-            gates.admit(now).expect("the first").begin(now);
+            gates(&client).admit(now).expect("the first").begin(now);
             Some(secs(3600))
         }
         Refuses::Concurrency | Refuses::NoTime => None,

@@ -12,6 +12,7 @@ use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
+use steadfast::testkit::internals::gates;
 
 use super::shop::{Vendor, delivered, ended, phases};
 use super::time::{Watched, on_virtual_time};
@@ -77,7 +78,7 @@ fn d9_a_backlog_spends_nothing_of_the_live_calls_retries_and_earns_nothing() {
         let client = vendor.client(&store, Policy::background());
         let _dispatcher = client.keep_recovering(PERIOD);
         delivered(&vendor, &store, 500, secs(30)).await;
-        let budget = client.gates().budget().expect("the default has one");
+        let budget = gates(&client).budget().expect("the default has one");
         let left = std::iter::from_fn(|| budget.spend(clock.now()).then_some(())).count();
         assert_eq!(left, 10, "the burst, as at the start");
     });

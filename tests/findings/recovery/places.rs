@@ -175,14 +175,14 @@ fn while_a_gate_is_closed_nothing_is_taken_and_written_down_again() {
         let vendor = Vendor::new(&clock);
         vendor.crash(&store, 20).await;
         let client = vendor.client(&store, Policy::background());
-        client.gates().hold(clock.now(), secs(60));
+        client.pause_for(secs(60));
         let _dispatcher = client.keep_recovering(PERIOD);
         clock.latency(secs(59)).await;
         assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
-        client.gates().engage_kill_switch();
+        client.engage_kill_switch();
         clock.latency(secs(60)).await;
         assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
-        client.gates().release_kill_switch();
+        client.release_kill_switch();
         delivered(&vendor, &store, 20, secs(10)).await;
         assert!(clock.now() > Instant::ORIGIN);
     });

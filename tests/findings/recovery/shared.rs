@@ -12,6 +12,7 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::testkit::internals::gates;
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
@@ -156,22 +157,19 @@ fn where_one_process_falls_back_all_do() {
         let (one, _one) = process(&vendor, &stores, policy(), 1);
         let (two, _two) = process(&vendor, &stores, policy(), 2);
         clock.latency(secs(10)).await;
-        let rate = |client: &Client| client.gates().recovery().per_second(clock.now());
+        let rate = |client: &Client| gates(client).recovery().per_second(clock.now());
         assert_eq!((rate(&one), rate(&two)), (50.0, 50.0), "half each");
 
         // Only the first hears of it.
-        one.gates().hold(clock.now(), secs(30));
+        one.pause_for(secs(30));
         clock.latency(ms(2_500)).await;
-        assert!(
-            two.gates().paused_until(clock.now()).is_some(),
-            "told within a second, heard within another"
-        );
+        assert!(two.pause_left().is_some(), "told within a second, heard within another");
         let before = vendor.with(|seen| seen.requests);
         clock.latency(secs(20)).await;
         assert_eq!(vendor.with(|seen| seen.requests), before, "nobody sends");
-        two.gates().clear_pause();
+        two.end_pause();
         clock.latency(secs(5)).await;
-        assert!(two.gates().paused_until(clock.now()).is_none(), "an operator's word counts");
+        assert!(two.pause_left().is_none(), "an operator's word counts");
         let alone = vendor.with(|seen| seen.requests) - before;
         assert!(alone > 100, "and who may deliver has all of it: {alone}");
     });
@@ -189,7 +187,7 @@ fn what_a_process_had_is_for_those_that_are_left() {
             let (one, _one) = process(&vendor, &stores, policy(), 1);
             let (_, two) = process(&vendor, &stores, policy(), 2);
             clock.latency(secs(10)).await;
-            let rate = || one.gates().recovery().per_second(clock.now());
+            let rate = || gates(&one).recovery().per_second(clock.now());
             assert_eq!(rate(), 50.0);
             if says_so {
                 assert_eq!(two.stop(secs(5)).await, 0);

@@ -84,7 +84,7 @@ impl Place {
                 call().key("refused").header(name, value).send().await.expect_err("refused");
                 place.put_in_outbox(client.vendor(), name);
             }
-            client.gates().engage_kill_switch();
+            client.engage_kill_switch();
             client.recover(1).await.expect("a store");
         }
         let userinfo = format!("https://u:{}@api.test", REFUSED[2]);

@@ -153,7 +153,7 @@ async fn d11_a_store_that_hangs_holds_no_permit_beyond_the_calls_time() {
         let told = until_told(&rig, rig.charge().deadline(secs(2))).await.expect_err("no record");
         assert!(told.is_store(), "{told}");
         assert!(rig.clock.now() < after(secs(3)), "{:?}", rig.clock.now());
-        assert_eq!(rig.client.gates().under_way(), Some(0));
+        assert_eq!(rig.client.attempts_under_way(), Some(0));
         rig.client.get("/charges").send().await.expect("no permit is held");
     }
 }
