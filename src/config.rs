@@ -14,10 +14,12 @@ use crate::store::{Store, StoreUrl};
 use crate::suggest::shown;
 
 mod adapter;
+mod again;
 mod document;
 mod explain;
 mod file;
 mod headers;
+mod keyed;
 mod mistakes;
 mod path;
 mod placed;

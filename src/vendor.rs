@@ -104,7 +104,7 @@ pub(crate) use bigcommerce::STORE_HASH_FOUND;
 pub use credential::Credential;
 pub use key_place::KeyPlace;
 pub(crate) use keyed::PRESETS;
-pub use keyed::{Auth, Keyed, KeyedConfig, Marker, OwnMark};
+pub use keyed::{Keyed, KeyedConfig};
 pub(crate) use pages::with_query;
 pub use postmark::Postmark;
 pub use shown::is_plain;

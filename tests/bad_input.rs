@@ -15,7 +15,7 @@ use steadfast::store::Memory;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::{Answer, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{
-    Attempt, Auth, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict,
+    Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict,
 };
 use steadfast::{Call, Client, Effect, Error, Obtained};
 use url::Url;
@@ -168,9 +168,7 @@ fn built(vendor: impl Vendor) -> Result<Client, Error> {
 }
 
 fn keyed(base_url: &str) -> KeyedConfig {
-    let mut config = KeyedConfig::new("acme", base_url);
-    config.auth = Some(Auth { header: "Authorization".into(), prefix: "Bearer ".into() });
-    config
+    KeyedConfig::new("acme", base_url).auth("Authorization", "Bearer ")
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Adapter {
     /// Whether it sends a secret at all.
     pub(super) fn needs_secret(&self) -> bool {
         match self {
-            Adapter::Keyed(config) => config.auth.is_some(),
+            Adapter::Keyed(config) => config.needs_secret(),
             _ => true,
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn as_told(problem: &str, path: &Path) -> String {
 
 /// A key that does not belong where it is.
 pub(super) fn unknown_key(key: &str, table: &Path, known: &[&str], hints: Hints<'_>) -> String {
-    if *table != Path::default() && SETTINGS.contains(&key) {
+    if !table.is_top() && SETTINGS.contains(&key) {
         // TOML puts all lines that follow a table's header into that table.
         return format!(
             "unknown key `{key}` in {table}; it belongs at the top of the file, above the first [table]"

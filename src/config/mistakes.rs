@@ -78,6 +78,10 @@ impl<'a> Mistakes<'a> {
         }
     }
 
+    pub(super) fn source(&self) -> Source<'a> {
+        self.source
+    }
+
     /// Keeps a mistake, unless it follows from one that is kept already.
     pub(super) fn tell(&mut self, mistake: Mistake) {
         if self.follows(&mistake) {

@@ -10,7 +10,8 @@ use super::path::Path;
 /// read, because a mistake about anything else might quote the value.
 pub(super) fn take_literals(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     let mut found: Vec<(usize, Path, String)> = Vec::new();
-    each_key(root, &Path::default(), &mut |path, key, value| {
+    let top = mistakes.source().top();
+    each_key(root, &top, &mut |path, key, value| {
         let name = key.get_ref().to_ascii_lowercase().replace('-', "_");
         let is_value = !matches!(value.get_ref(), DeValue::Table(_));
         if !is_value || !SECRET_KEYS.contains(&name.as_str()) {
@@ -20,17 +21,21 @@ pub(super) fn take_literals(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>)
             "seal_key" | "seal_keys" => ("seal_keys_env", "STEADFAST_SEAL_KEYS".to_owned()),
             _ => ("secret_env", example_variable(path.vendor().unwrap_or("vendor"))),
         };
-        let problem = format!(
-            "`{}` in {path} would put a secret into this file; keep it in an environment variable and name \
-             that here: `{instead} = \"{variable}\"`",
-            key.get_ref(),
-        );
+        let own = key.get_ref();
+        let problem = if top.is_in_table() {
+            format!("`{own}` in {path} would put a secret into this text; give it to `Keyed::new`")
+        } else {
+            format!(
+                "`{own}` in {path} would put a secret into this file; keep it in an environment variable and \
+                 name that here: `{instead} = \"{variable}\"`"
+            )
+        };
         found.push((key.span().start, path.then(instead), problem));
     });
     found.sort_by_key(|(start, ..)| *start);
     for (start, instead, problem) in found {
         mistakes.tell(Mistake::certain(start, problem));
-        take_out(root, &Path::default(), start, mistakes);
+        take_out(root, &top, start, mistakes);
         // It was meant for that key, which is then not missing.
         mistakes.took_out(instead);
     }

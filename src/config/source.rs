@@ -1,16 +1,29 @@
-//! The text of a vendors file, and places in it.
+//! The text of a vendors file, or of one vendor's table, and places in it.
+
+use super::path::Path;
 
 /// A file's name and text, from which an error gets its line and column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     name: &'a str,
     text: &'a str,
+    is_table: bool,
 }
 
 impl<'a> Source<'a> {
     /// A byte order mark is dropped: no editor shows it, so no column may count it.
     pub(super) fn new(name: &'a str, text: &'a str) -> Source<'a> {
-        Source { name, text: text.strip_prefix('\u{feff}').unwrap_or(text) }
+        Source { name, text: text.strip_prefix('\u{feff}').unwrap_or(text), is_table: false }
+    }
+
+    /// A text that is one table.
+    pub(super) fn of_table(name: &'a str, text: &'a str) -> Source<'a> {
+        Source { is_table: true, ..Source::new(name, text) }
+    }
+
+    /// The path of what is at the top of the text.
+    pub(super) fn top(&self) -> Path {
+        if self.is_table { Path::table() } else { Path::default() }
     }
 
     pub(super) fn text(&self) -> &'a str {

@@ -60,7 +60,7 @@ pub(super) fn parse<'a>(source: &Source<'a>, mistakes: &mut Mistakes<'_>) -> DeT
     }
     for (offset, problem) in values {
         mistakes.tell(Mistake::certain(offset, problem));
-        take_out(&mut root, &Path::default(), offset, mistakes);
+        take_out(&mut root, &source.top(), offset, mistakes);
     }
     root
 }
@@ -98,7 +98,7 @@ fn is_in_scalar(source: &Source<'_>, root: &DeTable<'_>, span: &Range<usize>) ->
 fn duplicate_key(source: &Source<'_>, root: &DeTable<'_>, span: Range<usize>) -> String {
     let name = source.text().get(span.clone()).unwrap_or_default().trim_matches([' ', '"', '\'']);
     let mut found: Option<(Path, usize)> = None;
-    each_key(root, &Path::default(), &mut |path, key, _| {
+    each_key(root, &source.top(), &mut |path, key, _| {
         let start = key.span().start;
         let is_nearer = found.as_ref().is_none_or(|(_, nearest)| *nearest < start);
         if key.get_ref() == name && start < span.start && is_nearer {

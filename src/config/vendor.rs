@@ -1,7 +1,6 @@
 //! One `[vendors.<name>]` table: read, made into a client that cannot send, and with that checked as the real
 //! one will be.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,15 +11,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter::{Adapter, Kind};
-use super::document::{self, take_out};
+use super::again::read_all;
 use super::explain::{Hints, unknown_key};
-use super::mistakes::{About, Mistake, Mistakes};
+use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
 use super::placed::placed;
 use super::policy::{Preset, over};
 use super::routes::{self, RouteEntry};
 use super::source::Source;
-use super::{headers, reader, secrets, suggest};
+use super::{headers, keyed, reader, secrets, suggest};
 use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
@@ -78,35 +77,10 @@ impl Entry {
         source: &Source<'_>,
         namespace: &str,
         (path, key): (&Path, usize),
-        mut value: Spanned<DeValue<'_>>,
+        value: Spanned<DeValue<'_>>,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Entry> {
-        let mut is_good = true;
-        let mut stood_in: Vec<Path> = Vec::new();
-        while !mistakes.is_full() {
-            let stand_in = usize::MAX - 1 - stood_in.len();
-            let mistake = match Entry::read(source, namespace, path, key, &value) {
-                Ok(entry) => return is_good.then_some(entry),
-                Err(mistake) => mistake,
-            };
-            is_good = false;
-            let offset = mistake.offset;
-            let missing = match &mistake.about {
-                About::Absence(missing) if !stood_in.contains(missing) => Some(missing.clone()),
-                _ => None,
-            };
-            mistakes.tell(mistake);
-            let DeValue::Table(table) = value.get_mut() else { return None };
-            if let Some(missing) = missing
-                && put(table, path, &missing, stand_in)
-            {
-                mistakes.took_out(missing.clone());
-                stood_in.push(missing);
-            } else if !take_out(table, path, offset, mistakes) {
-                return None;
-            }
-        }
-        None
+        read_all(path, value, mistakes, |value| Entry::read(source, namespace, path, key, value))
     }
 
     /// Reads and checks the table, up to the first mistake.
@@ -228,7 +202,7 @@ pub(super) fn no_secret() -> SecretString {
 fn read_adapter(
     kind: Kind,
     whole: &DeTable<'_>,
-    mut part: Spanned<DeTable<'_>>,
+    part: Spanned<DeTable<'_>>,
     path: &Path,
 ) -> Result<Adapter, Mistake> {
     let mut also_known = COMMON_KEYS.to_vec();
@@ -239,42 +213,9 @@ fn read_adapter(
         Kind::Postmark => Adapter::Postmark(reader::read(whole, part, path, hints)?),
         Kind::BigCommerce => Adapter::BigCommerce(reader::read(whole, part, path, hints)?),
         Kind::Adyen => Adapter::Adyen(reader::read(whole, part, path, hints)?),
-        keyed => {
-            let span = part.span();
-            let default =
-                |part: &mut Spanned<DeTable<'_>>, key: Cow<'static, str>, value: DeValue<'static>| {
-                    let key = Spanned::new(span.clone(), key);
-                    part.get_mut().entry(key).or_insert(Spanned::new(span.clone(), value));
-                };
-            // Its name in scopes is its table's, unless it says otherwise.
-            default(
-                &mut part,
-                "name".into(),
-                DeValue::String(path.vendor().unwrap_or_default().to_owned().into()),
-            );
-            let known = keyed.preset().and_then(|text| DeTable::parse(text).ok());
-            for (key, value) in known.map(Spanned::into_inner).into_iter().flatten() {
-                let key = key.into_inner();
-                match (value.into_inner(), headers::of(&mut part, &key)) {
-                    (DeValue::Table(known), Some(said)) => headers::add(said, known),
-                    (value, _) => default(&mut part, key, value),
-                }
-            }
-            Adapter::Keyed(Box::new(reader::read(whole, part, path, hints)?))
-        }
+        // Its name in scopes is its table's, unless it says otherwise.
+        keyed => Adapter::Keyed(Box::new(keyed::read(keyed, path.vendor(), (whole, part), path, hints)?)),
     })
-}
-
-/// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
-/// not have, by which it can be told from what is written.
-fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
-    let text = |text: &'static str| DeValue::String(text.into());
-    let value = match missing.split() {
-        Some((_, "base_url")) => text("https://vendor.invalid"),
-        // A text that is a duration can also be a store hash or a name.
-        _ => text("1s"),
-    };
-    document::put(table, path, missing, offset, value)
 }
 
 /// Without an adapter nothing else says which keys are good; one that was meant for `adapter` is not.

@@ -32,7 +32,8 @@ mod headers;
 mod presets;
 mod routes;
 
-pub use config::{Auth, KeyedConfig, Marker, OwnMark};
+pub use config::KeyedConfig;
+use config::Marker;
 pub(crate) use presets::PRESETS;
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
@@ -40,8 +41,10 @@ pub(crate) use presets::PRESETS;
 /// `Debug` does not show the secret.
 ///
 /// ```
-/// # use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
-/// let config: KeyedConfig = toml::from_str(r#"
+/// use steadfast::Client;
+/// use steadfast::vendor::{Keyed, KeyedConfig};
+///
+/// let config = KeyedConfig::from_toml(r#"
 ///     name = "resend"
 ///     base_url = "https://api.resend.com"
 ///     key = { header = "Idempotency-Key" }
@@ -49,9 +52,9 @@ pub(crate) use presets::PRESETS;
 ///     window = "24h"
 ///     auth = { header = "Authorization", prefix = "Bearer " }
 /// "#)?;
-/// let resend = Keyed::new(config, "re_123");
-/// resend.check()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let resend = Client::builder(Keyed::new(config, "re_123")).build()?;
+/// assert_eq!(resend.vendor(), "resend");
+/// # Ok::<(), steadfast::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Keyed {

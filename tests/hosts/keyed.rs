@@ -31,5 +31,5 @@ pub static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
 });
 
 fn config(text: &str) -> KeyedConfig {
-    toml::from_str(text).expect("a configuration")
+    KeyedConfig::from_toml(text).expect("a configuration")
 }

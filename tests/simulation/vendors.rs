@@ -13,7 +13,7 @@ use steadfast::testkit::fakes::{
 };
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
-use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
+use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
 use crate::adyen;
@@ -355,20 +355,15 @@ fn config_of(preset: &str) -> KeyedConfig {
 
 /// The shipments of a store: neither a key nor a lookup.
 static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    let mut config = keyed::BARE.clone();
+    let mut config = keyed::BARE.clone().auth("X-Auth-Token", "");
     config.base_url += "/stores/bare";
-    if let Some(auth) = &mut config.auth {
-        (auth.header, auth.prefix) = ("X-Auth-Token".to_owned(), String::new());
-    }
     config
 });
 
 /// Ours ends before the vendor's does, and what it says of a key that is in use is known.
 static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    let mut in_use = Marker::default();
-    in_use.json = Some(("/error/code".to_owned(), "idempotency_key_in_use".to_owned()));
-    let mut config = keyed::KEYED.clone();
-    config.window = Some(secs(23 * 3_600));
-    config.in_progress = vec![in_use];
-    config
+    let mut config = json!(*keyed::KEYED);
+    config["window"] = json!("23h");
+    config["in_progress"] = json!([{"json": {"pointer": "/error/code", "value": "idempotency_key_in_use"}}]);
+    serde_json::from_value(config).expect("a vendor")
 });

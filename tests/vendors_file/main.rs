@@ -2,6 +2,7 @@
 //! what the code does.
 
 mod example;
+mod keyed;
 mod loading;
 mod mistakes;
 mod routes;

@@ -14,13 +14,14 @@ use crate::vendor::KeyPlace;
 use crate::vendor::base::shown;
 use crate::vendor::keyed::{form, headers, routes};
 
-/// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
-/// was put into its base URL by mistake.
+/// What a [`Keyed`](super::Keyed) vendor does. [From text](KeyedConfig::from_toml), from a
+/// [preset](KeyedConfig::preset), or [built](KeyedConfig::new). It holds no secret, and `Debug` shows none that was put
+/// into its base URL by mistake.
 ///
 /// ```
 /// use steadfast::vendor::{KeyPlace, KeyedConfig};
 ///
-/// let config: KeyedConfig = toml::from_str(r#"
+/// let config = KeyedConfig::from_toml(r#"
 ///     name = "square"
 ///     base_url = "https://connect.squareup.com"
 ///     key = { body = "idempotency_key" }
@@ -28,8 +29,29 @@ use crate::vendor::keyed::{form, headers, routes};
 /// "#)?;
 /// assert_eq!(config.key, Some(KeyPlace::Body("idempotency_key".to_owned())));
 /// assert_eq!(config.window, None, "so that an unknown outcome is never sent again");
-/// # Ok::<(), toml::de::Error>(())
+/// # Ok::<(), steadfast::Error>(())
 /// ```
+///
+/// What answers mean is said in text alone, as in [the vendors file](crate::guide::vendors_file):
+///
+/// | key | marks |
+/// |---|---|
+/// | `replay` | an answer that comes from the vendor's record. Default: none is known to |
+/// | `own` | a failure that the vendor itself wrote, by a `header` or a place in the `json` that is on all of them. Any other failure proves nothing, because a proxy may have written it. Default: all but a page for a browser is the vendor's own |
+/// | `in_progress` | failures: a request with this key is still under way. Retried with the same key |
+/// | `reused` | failures: this key belongs to another request. Never retried, and decided before the others |
+/// | `duplicate` | failures: an earlier request with this key has made what this one asks for. Never retried, and unknown |
+/// | `retry_same_key` | failures that the vendor asks to have repeated with the same key, whatever their status |
+///
+/// A marker has at least one of these parts, and all that it has must match:
+///
+/// | part | matches |
+/// |---|---|
+/// | `status = 409` | the HTTP status |
+/// | `header = { name = "X-Error", value = "in_use" }` | a header's whole value, in any case of letters |
+/// | `json = { pointer = "/error/code", value = "in_use" }` | the value at a JSON pointer (RFC 6901) of the body |
+/// | `says = "in_use"` | a text that is a value anywhere in the JSON body |
+/// | `has = "resource_id"` | a member of this name anywhere in the JSON body, with a value other than null |
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -43,7 +65,7 @@ pub struct KeyedConfig {
     pub account: String,
     /// The header that carries the secret. Default: none is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auth: Option<Auth>,
+    pub(super) auth: Option<Auth>,
     /// Headers of each request, such as the version of the API, by their names. They hold no secret: an operation is
     /// recorded with them. A call's own header of one of these names counts before it. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -79,25 +101,25 @@ pub struct KeyedConfig {
     pub stores_failures: bool,
     /// Marks an answer that comes from the vendor's record. Default: no answer is known to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<Marker>,
+    pub(super) replay: Option<Marker>,
     /// Marks a failure that the vendor itself wrote. Any other proves nothing: a proxy may have written it after the
     /// vendor executed the request. Default: no mark is known, and all but a page for a browser is the vendor's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnMark>,
+    pub(super) own: Option<OwnMark>,
     /// Failures that mean: a request with this key is still under way. Retried with the same key.
     #[serde(default)]
-    pub in_progress: Vec<Marker>,
+    pub(super) in_progress: Vec<Marker>,
     /// Failures that mean: this key belongs to another request. Never retried. They outrank the other markers.
     #[serde(default)]
-    pub reused: Vec<Marker>,
+    pub(super) reused: Vec<Marker>,
     /// Failures that mean: an earlier request with this key has made what this one asks for. Never retried, and unknown:
     /// a record that was lost or purged may be of that request, so that an effect of none would be untrue. They come after
     /// the markers of [`reused`](KeyedConfig::reused).
     #[serde(default)]
-    pub duplicate: Vec<Marker>,
+    pub(super) duplicate: Vec<Marker>,
     /// Failures that the vendor asks to have repeated with the same key, whatever their status.
     #[serde(default)]
-    pub retry_same_key: Vec<Marker>,
+    pub(super) retry_same_key: Vec<Marker>,
 }
 
 impl fmt::Debug for KeyedConfig {
@@ -128,7 +150,7 @@ impl fmt::Debug for KeyedConfig {
 /// The header that carries the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Auth {
+pub(super) struct Auth {
     /// The header's name.
     pub header: String,
     /// What stands before the secret, such as `"Bearer "`. Default: nothing.
@@ -139,8 +161,7 @@ pub struct Auth {
 /// Marks answers. All parts that are given must match; one must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Marker {
+pub(super) struct Marker {
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -163,8 +184,7 @@ pub struct Marker {
 /// there; one must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct OwnMark {
+pub(super) struct OwnMark {
     /// A header's name, such as `Request-Id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
@@ -195,6 +215,28 @@ impl KeyedConfig {
             duplicate: Vec::new(),
             retry_same_key: Vec::new(),
         }
+    }
+
+    /// The header that carries the secret, and what stands before the secret there, such as `"Bearer "`. Default: no
+    /// secret is sent.
+    ///
+    /// ```
+    /// use steadfast::vendor::{Keyed, KeyedConfig};
+    ///
+    /// let acme = KeyedConfig::new("acme", "https://api.acme.example").auth("Authorization", "Bearer ");
+    /// let acme = Keyed::new(acme, "a-secret");
+    /// # use steadfast::vendor::Vendor;
+    /// # assert_eq!(acme.secret_headers(), ["authorization"]);
+    /// ```
+    #[must_use]
+    pub fn auth(mut self, header: impl Into<String>, prefix: impl Into<String>) -> KeyedConfig {
+        self.auth = Some(Auth { header: header.into(), prefix: prefix.into() });
+        self
+    }
+
+    /// Whether a secret is sent at all.
+    pub(crate) fn needs_secret(&self) -> bool {
+        self.auth.is_some()
     }
 
     /// Whether it makes sense.
@@ -273,7 +315,7 @@ impl KeyedConfig {
 
 impl OwnMark {
     /// Whether all given parts are there. A mark without parts matches nothing.
-    pub fn matches(&self, answer: &Answer) -> bool {
+    pub(super) fn matches(&self, answer: &Answer) -> bool {
         (self.header.is_some() || self.json.is_some())
             && self.header.as_ref().is_none_or(|name| answer.headers.contains_key(name.as_str()))
             && self.json.as_ref().is_none_or(|pointer| {
@@ -294,7 +336,7 @@ impl OwnMark {
 
 impl Marker {
     /// Whether all given parts match. A marker without parts matches nothing.
-    pub fn matches(&self, answer: &Answer) -> bool {
+    pub(super) fn matches(&self, answer: &Answer) -> bool {
         if *self == Marker::default() {
             return false;
         }
