@@ -185,7 +185,7 @@
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`Inbound`] as an extractor |
 //! | `gzip` | [`transport::Http::gzip`]: answers are asked for in gzip |
-//! | `tower` | a [`Client`] as a service of tower, and [`transport::Tower`], a transport over one |
+//! | `tower` | a [`Client`] as a service of tower, and [`transport::over_tower`], a transport over one |
 //!
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
@@ -195,7 +195,7 @@
 #![cfg_attr(not(feature = "seal"), doc = "[`store::SealKeys`]: crate#features")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 #![cfg_attr(not(feature = "gzip"), doc = "[`transport::Http::gzip`]: crate#features")]
-#![cfg_attr(not(feature = "tower"), doc = "[`transport::Tower`]: crate#features")]
+#![cfg_attr(not(feature = "tower"), doc = "[`transport::over_tower`]: crate#features")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // What only tests name is public in `testkit::internals` alone.

@@ -32,7 +32,7 @@ pub(crate) use progress::Progress;
 pub(crate) use streamed::Chunks;
 pub use streamed::StreamedAnswer;
 #[cfg(feature = "tower")]
-pub use tower::Tower;
+pub use tower::over_tower;
 
 /// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
 /// exchange.

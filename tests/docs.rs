@@ -54,7 +54,6 @@ const HELD: &[&str] = &[
     "testkit::fakes::PostmarkFake",
     "testkit::fakes::StripeFake",
     "transport::Http",
-    "transport::Tower",
     "vendor::Adyen",
     "vendor::BigCommerce",
     "vendor::Keyed",

@@ -1,4 +1,4 @@
-//! [`Tower`]: a transport over a service of tower.
+//! [`over_tower`]: a transport over a service of tower.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,7 +16,10 @@ use crate::transport::failure::told;
 use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
-/// in a test. The service is cloned for each request. `R` is the body that it takes in a request.
+/// in a test. The service is cloned for each request.
+///
+/// `R` is the body that the service takes in a request. A service that takes one body, as a client of hyper does, says it
+/// itself. One that takes any, as a router of axum does, is told which: `over_tower::<Body>(router)`.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]
@@ -24,12 +27,12 @@ use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transpo
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use axum::{Json, Router, body::Body, routing::get};
 /// use steadfast::Client;
-/// use steadfast::transport::Tower;
+/// use steadfast::transport::over_tower;
 /// use steadfast::vendor::{Keyed, KeyedConfig};
 ///
 /// let vendor = Router::new().route("/items", get(async || Json([1, 2, 3])));
 /// let acme = Client::builder(Keyed::new(KeyedConfig::new("acme", "https://api.acme.test"), ""))
-///     .transport(Tower::<_, Body>::over(vendor))
+///     .transport(over_tower::<Body>(vendor))
 ///     .build()?;
 /// assert_eq!(acme.get("/items").send().await?.text(), "[1,2,3]");
 /// # Ok(())
@@ -45,16 +48,26 @@ use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transpo
 /// Nothing has left while the service is not ready. After that the transport cannot see how far a request has got. An
 /// error of the service is then one after which the request may have taken effect. A service that knows better gives a
 /// [`SendError`], which is taken at its word.
-pub struct Tower<S, R = Bytes> {
-    service: S,
-    body: PhantomData<fn() -> R>,
+pub fn over_tower<R>(
+    service: impl Service<
+        http::Request<R>,
+        Response = http::Response<impl Body<Data: Send, Error: Into<BoxError>> + Send + 'static>,
+        Error: Into<BoxError>,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static,
+) -> impl Transport
+where
+    R: From<Bytes> + Send + 'static,
+{
+    Tower { service, body: PhantomData }
 }
 
-impl<S, R> Tower<S, R> {
-    /// The transport over this service.
-    pub fn over(service: S) -> Tower<S, R> {
-        Tower { service, body: PhantomData }
-    }
+struct Tower<S, R> {
+    service: S,
+    body: PhantomData<fn() -> R>,
 }
 
 impl<S, R, B> Transport for Tower<S, R>

@@ -14,7 +14,7 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use steadfast::policy::Backoff;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{SendError, SendErrorKind, Tower, Transport};
+use steadfast::transport::{SendError, SendErrorKind, Transport, over_tower};
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{Client, ClientBuilder, Effect, Obtained, Policy};
 use tower_service::Service;
@@ -54,7 +54,7 @@ async fn a_router_stands_in_for_a_vendor() {
         .route("/base/echo", post(async |body: Json<Value>| body))
         .route("/base/long", get(async || "x".repeat(1000)))
         .route("/base/down", get(async || StatusCode::SERVICE_UNAVAILABLE));
-    let acme = acme(Tower::<_, Body>::over(router));
+    let acme = acme(over_tower::<Body>(router));
     let reply = acme.post("/echo").json(&json!({"a": 1})).send().await.expect("a reply");
     assert_eq!(reply.json::<Value>().expect("JSON"), json!({"a": 1}));
     let long = acme.get("/long").send().await.expect_err("too long");
@@ -107,7 +107,7 @@ async fn the_effect_follows_from_how_far_the_request_can_have_got() {
     ] {
         let called = Arc::new(AtomicU32::new(0));
         let broken = Broken { ready, called: called.clone(), kind };
-        let acme = builder(Tower::<_, Bytes>::over(broken)).build().expect("a client");
+        let acme = builder(over_tower(broken)).build().expect("a client");
         let call = acme.post("/orders").key("order-42").json(&json!({}));
         let error = call.deadline(Duration::from_millis(100)).send().await.expect_err("broken");
         assert_eq!((error.effect(), called.load(Ordering::Relaxed)), (effect, calls), "{error:#}");
@@ -118,7 +118,7 @@ async fn the_effect_follows_from_how_far_the_request_can_have_got() {
 fn a_service_that_cannot_fail_is_one_too() {
     fn is_transport<T: Transport>(_: &T) {}
     let router: Router = Router::new();
-    is_transport(&Tower::<_, Body>::over(router.clone()));
+    is_transport(&over_tower::<Body>(router.clone()));
     fn fails_never<S: Service<Request<Body>, Error = Infallible>>(_: &S) {}
     fails_never(&router);
 }

@@ -80,13 +80,13 @@ async fn a_service_of_tower_streams_too() {
     use axum::Router;
     use axum::body::Body;
     use axum::routing::get;
-    use steadfast::transport::Tower;
+    use steadfast::transport::over_tower;
 
     let (sender, feed) = super::unbounded_channel();
     let feed = std::sync::Arc::new(parking_lot::Mutex::new(Some(super::Feed(feed))));
     let router = Router::new()
         .route("/v1/report", get(move || std::future::ready(Body::new(feed.lock().take().expect("once")))));
-    let transport = Tower::<_, Body>::over(router);
+    let transport = over_tower::<Body>(router);
     let stripe = Client::builder(Stripe::new("sk_test_123")).transport(transport).build().expect("a client");
     let mut report = stripe.get("/v1/report").stream().await.expect("a head");
     sender.send(Ok("row\n")).expect("open");
