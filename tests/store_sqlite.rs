@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, State, Unheld};
+use steadfast::operation::record::{Claim, Claimed, Phase, State};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::contract;
@@ -170,7 +170,7 @@ async fn claim_all(store: Arc<Sqlite>) {
 async fn sweep(store: &Sqlite) {
     let now = NOW.plus(Duration::from_secs(60));
     loop {
-        let take = commands::takeover(Unheld::Lapsed, now);
+        let take = commands::takeover(Phase::InProgress, now);
         let taken = store.take(take).await.expect("works");
         if taken.is_empty() {
             return;

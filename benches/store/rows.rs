@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 use steadfast::dead_letter::{DeadLetters, Selection};
-use steadfast::operation::record::{Filter, Takeover, Unheld};
+use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::{Sqlite, Store};
 
 use super::process::{Process, arguments_of, number, serve};
@@ -163,7 +163,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
     let started = Instant::now();
     let now = NOW.plus(Duration::from_secs(60));
     let take = Takeover {
-        what: Unheld::Lapsed,
+        phase: Phase::InProgress,
         account: None,
         now,
         lease: Duration::from_secs(60),

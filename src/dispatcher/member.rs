@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
 use crate::error::{Error, Gate};
-use crate::operation::record::{Takeover, Unheld};
+use crate::operation::record::{Phase, Takeover};
 use crate::telemetry;
 
 #[derive(Debug)]
@@ -40,11 +40,8 @@ impl Has {
         self.due || self.lapsed
     }
 
-    fn of(&mut self, what: Unheld) -> &mut bool {
-        match what {
-            Unheld::Due => &mut self.due,
-            Unheld::Lapsed => &mut self.lapsed,
-        }
+    fn of(&mut self, phase: Phase) -> &mut bool {
+        if phase == Phase::Scheduled { &mut self.due } else { &mut self.lapsed }
     }
 }
 
@@ -123,8 +120,11 @@ impl Member {
     ) -> Result<usize, Error> {
         let mut held = self.places.hold(limit);
         let limit = held.len();
-        let (first, second) =
-            if self.due_first { (Unheld::Due, Unheld::Lapsed) } else { (Unheld::Lapsed, Unheld::Due) };
+        let (first, second) = if self.due_first {
+            (Phase::Scheduled, Phase::InProgress)
+        } else {
+            (Phase::InProgress, Phase::Scheduled)
+        };
         self.due_first = !self.due_first;
         let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
         let mut into = (&mut held, under_way, member);
@@ -137,17 +137,17 @@ impl Member {
     /// Takes none of what there is none of.
     async fn take_of(
         &mut self,
-        what: Unheld,
+        phase: Phase,
         limit: usize,
         (held, under_way, member): &mut (&mut Vec<Place>, &mut UnderWay, usize),
     ) -> Result<usize, Error> {
-        if limit == 0 || !*self.has.of(what) {
+        if limit == 0 || !*self.has.of(phase) {
             return Ok(0);
         }
         let engine = &self.client.engine;
         let wall = engine.wall();
         let take = Takeover {
-            what,
+            phase,
             account: Some(self.account.clone()),
             now: wall,
             lease: engine.default_lease(),
@@ -164,7 +164,7 @@ impl Member {
             telemetry::taken_over(&**engine.vendor, &record);
             under_way.carry_on(*member, &self.client, record, lease_until, held.pop());
         }
-        *self.has.of(what) = taken >= limit;
+        *self.has.of(phase) = taken >= limit;
         Ok(taken)
     }
 }

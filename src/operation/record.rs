@@ -44,8 +44,8 @@ pub use place::{Ahead, Place, turn};
 pub(crate) use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window};
 pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
+pub use take::Takeover;
 use take::Taker;
-pub use take::{Takeover, Unheld};
 pub use view::{Filter, Page, Phase, Summary, Tally};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.

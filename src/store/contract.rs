@@ -235,9 +235,9 @@ pub(crate) async fn let_pass(store: &dyn Store, now: Timestamp) {
 
 /// A command that changes nothing, from this time.
 async fn look(store: &dyn Store, now: Timestamp) {
-    let what = record::Unheld::Due;
+    let phase = record::Phase::Scheduled;
     let take = record::Takeover {
-        what,
+        phase,
         account: None,
         now,
         lease: LEASE,

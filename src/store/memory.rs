@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Declined, Filter, Forbidden, Notes,
-    Page, Record, Summary, Takeover, Tally, Transition, Unheld,
+    Page, Phase, Record, Summary, Takeover, Tally, Transition,
 };
 use crate::store::look::FAR_MAX;
 use crate::store::pages::{page, start};
@@ -251,10 +251,12 @@ impl Store for Memory {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
         inner.notes.saw(take.now);
-        let bucket = Bucket::of(take.what);
+        let Some(bucket) = Bucket::of(take.phase) else {
+            return Ok(Vec::new());
+        };
         let ending = &inner.ending[bucket as usize];
-        let over: Box<dyn Iterator<Item = u64> + '_> = match (take.what, &take.account) {
-            (Unheld::Due, Some(account)) => {
+        let over: Box<dyn Iterator<Item = u64> + '_> = match (take.phase, &take.account) {
+            (Phase::Scheduled, Some(account)) => {
                 Box::new(inner.ending.due_in_turn(account, take.now, &self.tenants))
             }
             _ => Box::new(ending.iter().take_while(|(at, _)| *at <= take.now).map(|(_, number)| *number)),

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steadfast::clock::{Clock, SystemClock, Timestamp};
-use steadfast::operation::record::{Takeover, Unheld};
+use steadfast::operation::record::{Phase, Takeover};
 use steadfast::policy::Backoff;
 use steadfast::store::Sqlite;
 use steadfast::testkit::{ScriptedTransport, TestClock};
@@ -86,7 +86,7 @@ impl Place {
         use steadfast::store::Store as _;
 
         let store = Sqlite::open(self.path("calls.db")).expect("opens");
-        let take = commands::takeover(Unheld::Due, SystemClock::new().wall().minus(ago));
+        let take = commands::takeover(Phase::Scheduled, SystemClock::new().wall().minus(ago));
         let take = Takeover { lease: ago, attempt_max: ago, limit: 0, ..take };
         assert_eq!(store.take(take).await.expect("works"), []);
         store.close().await;

@@ -13,7 +13,7 @@ use steadfast::AttemptReport;
 use steadfast::BoxFuture;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Filter, Forbidden, Record, State, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Declined, Filter, Forbidden, Phase, Record, State, Takeover, Transition,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
@@ -142,9 +142,10 @@ impl<S: Store> Wrapper for SeamStore<S> {
     }
 
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        let step = match take.what {
-            Unheld::Lapsed => Step::TakeLapsed,
-            Unheld::Due => Step::TakeDue,
+        let step = match take.phase {
+            Phase::InProgress => Step::TakeLapsed,
+            Phase::Scheduled => Step::TakeDue,
+            other => panic!("nothing takes what is {other}"),
         };
         // Who recovers asks again and again: only what is taken is a step.
         let is_step = self.passage.is_watched() && self.has_for(&take).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Declined, Record, State, Takeover, Unheld};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Declined, Phase, Record, State, Takeover};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::transport::{Answer, Request};
@@ -183,7 +183,7 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
 }
 
 fn taking(now: Timestamp) -> Takeover {
-    commands::takeover(Unheld::Lapsed, now)
+    commands::takeover(Phase::InProgress, now)
 }
 
 async fn fresh(store: &dyn Store, claim: Claim) -> Record {

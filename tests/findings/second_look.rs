@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::operation::Scope;
-use steadfast::operation::record::{Action, Filter, Phase, Record, Resolution, State, Unheld};
+use steadfast::operation::record::{Action, Filter, Phase, Record, Resolution, State};
 use steadfast::store::Store;
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
@@ -91,7 +91,7 @@ async fn an_adoption_does_not_forget_when_it_was_first_sent() {
         assert_eq!((redriven.effect, redriven.claimed_at), (Effect::None, dead.claimed_at));
         let to = Scope::from_stored(dead.id.scope.as_str().replacen("old/", "new/", 1));
         bench.act(&redriven.id, Action::Adopt { to }, clock.wall()).await.expect("allowed");
-        let take = commands::takeover(Unheld::Due, clock.wall());
+        let take = commands::takeover(Phase::Scheduled, clock.wall());
         let taken = bench.store.take(take).await.expect("works").remove(0);
         assert_eq!(taken.id.scope.as_str().split('/').next(), Some("new"));
         assert_eq!(taken.claimed_at, dead.claimed_at);

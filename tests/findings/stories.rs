@@ -12,7 +12,7 @@ use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, State, Summary,
-    Takeover, Tally, Transition, Unheld,
+    Takeover, Tally, Transition,
 };
 use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::{ScriptedTransport, TestClock};
@@ -105,7 +105,7 @@ impl Late {
         if self.is_taken {
             let (now, lease, attempt_max) = (self.clock.wall(), secs(60), secs(30));
             let take = Takeover {
-                what: Unheld::Due,
+                phase: Phase::Scheduled,
                 account: None,
                 now,
                 lease,

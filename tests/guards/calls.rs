@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock, Instant};
 use steadfast::dead_letter::{Change, DeadLetters, Selection};
-use steadfast::operation::record::{Takeover, Unheld};
+use steadfast::operation::record::{Phase, Takeover};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
@@ -219,7 +219,7 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
     let (wall, other) = (clock.wall().plus(secs(3_600)), Arc::clone(&store));
     let overtake = move |_: &steadfast::transport::Request| {
         let take = Takeover {
-            what: Unheld::Lapsed,
+            phase: Phase::InProgress,
             account: None,
             now: wall,
             lease: secs(60),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Forbidden, Notes, Record, Resolution, State, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Forbidden, Notes, Phase, Record, Resolution, State, Takeover, Transition,
     claim, supersede,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
@@ -86,7 +86,7 @@ fn dead(effect: Effect) -> Record {
 
 pub fn lapsed(now: u64) -> Takeover {
     Takeover {
-        what: Unheld::Lapsed,
+        phase: Phase::InProgress,
         account: None,
         now: at(now),
         lease: LEASE,

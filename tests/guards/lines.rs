@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Resolution, State, Takeover, Unheld};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Phase, Resolution, State, Takeover};
 use steadfast::store::{Memory, Store};
 use steadfast::{Effect, Reason, Sequence};
 
@@ -26,7 +26,7 @@ impl Line {
     /// The keys of what is taken, each in a word.
     fn take(&self) -> String {
         let take = Takeover {
-            what: Unheld::Due,
+            phase: Phase::Scheduled,
             account: None,
             now: at(0),
             lease: LEASE,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Record, State, Takeover, Transition, Unheld};
+use steadfast::operation::record::{Claim, Phase, Record, State, Takeover, Transition};
 use steadfast::operation::{Fingerprint, OperationId, RedactedFields};
 use steadfast::transport::Request;
 use steadfast::{Effect, OnUnknown};
@@ -48,9 +48,9 @@ pub fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
 }
 
 /// Of every account, ten at most.
-pub fn takeover(what: Unheld, now: Timestamp) -> Takeover {
+pub fn takeover(phase: Phase, now: Timestamp) -> Takeover {
     Takeover {
-        what,
+        phase,
         account: None,
         now,
         lease: LEASE,

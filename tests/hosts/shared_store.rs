@@ -138,8 +138,8 @@ impl Wrapper for SharedStore {
     }
 
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        let what = take.what;
-        let name = || format!("takes what is {what:?}");
+        let phase = take.phase;
+        let name = || format!("takes what is {phase}");
         let key = |record: &Record| record.id.key.as_str().to_owned();
         let keys = |taken: &Vec<Record>| taken.iter().map(key).collect::<Vec<String>>().join(", ");
         let taken = self.carry_out(name, self.inner.take(take), keys).await?;

@@ -9,7 +9,7 @@ use steadfast::transport::Answer;
 use steadfast::Effect;
 use steadfast::clock::Timestamp;
 use steadfast::http::{HeaderMap, Method, StatusCode};
-use steadfast::operation::record::{Claim, Claimed, Record, State, Takeover, Transition, Unheld};
+use steadfast::operation::record::{Claim, Claimed, Phase, Record, State, Takeover, Transition};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::transport::Request;
@@ -70,6 +70,6 @@ pub async fn settle(store: &dyn Store, held: &Record) -> Record {
 }
 
 pub fn due(store: &dyn Store, limit: usize) -> Takeover {
-    let take = commands::takeover(Unheld::Due, store.time(Timestamp::default()));
+    let take = commands::takeover(Phase::Scheduled, store.time(Timestamp::default()));
     Takeover { account: Some("test/races/a".to_owned()), lease: LEASE, attempt_max: ATTEMPT, limit, ..take }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::dispatcher::Dispatcher;
-use steadfast::operation::record::{Claim, Claimed, Record, State, Takeover, Unheld};
+use steadfast::operation::record::{Claim, Claimed, Phase, Record, State, Takeover};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
@@ -36,7 +36,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn lapsed(store: &dyn Store) -> Vec<Record> {
-    let take = Takeover { what: Unheld::Lapsed, ..due(store, 10) };
+    let take = Takeover { phase: Phase::InProgress, ..due(store, 10) };
     store.take(take).await.expect("the store works")
 }
 

@@ -87,8 +87,10 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     store.transition(&record, renew).await.expect("the store works").expect("it is held");
     assert!(look(&store, &["test/races/a"]).await.waiting[0].lapsed, "the index does not know yet");
     let take = super::calls::due(&*store, 10);
-    let take =
-        steadfast::operation::record::Takeover { what: steadfast::operation::record::Unheld::Lapsed, ..take };
+    let take = steadfast::operation::record::Takeover {
+        phase: steadfast::operation::record::Phase::InProgress,
+        ..take
+    };
     assert_eq!(store.take(take).await.expect("the store works"), []);
     assert!(!look(&store, &["test/races/a"]).await.waiting[0].lapsed);
 }

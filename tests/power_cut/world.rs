@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Record, Resolution, State, Takeover,
-    Transition, Unheld,
+    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Phase, Record, Resolution, State,
+    Takeover, Transition,
 };
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::{Store, StoreError};
@@ -284,7 +284,7 @@ impl World {
     fn draw(&mut self, body_max: usize) -> Option<Call> {
         self.now = self.now.plus(Duration::from_millis(self.below(5_000) as u64));
         if self.role != Role::Fickle && self.chance(12) {
-            let what = if self.chance(2) { Unheld::Lapsed } else { Unheld::Due };
+            let what = if self.chance(2) { Phase::InProgress } else { Phase::Scheduled };
             let account = Some(account_path(self.name));
             let take = commands::takeover(what, self.now);
             return Some(Call::Take(Takeover { account, lease: LEASE, limit: KEYS, ..take }));

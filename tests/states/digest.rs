@@ -97,8 +97,8 @@ impl Question for Transition {
 
 impl Question for Takeover {
     fn digest(&self) -> u64 {
-        let Takeover { what, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
-        digest(&(3, *what as u8, account, now, lease, attempt_max, vendor_clock_ms, limit))
+        let Takeover { phase, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
+        digest(&(3, *phase as u8, account, now, lease, attempt_max, vendor_clock_ms, limit))
     }
 }
 

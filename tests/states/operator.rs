@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use steadfast::dead_letter::{Change, DeadLetters};
-use steadfast::operation::record::{Phase, Resolution, Takeover, Unheld};
+use steadfast::operation::record::{Phase, Resolution, Takeover};
 
 use crate::host::{HostClock, Wake};
 use crate::model::{Bench, Search};
@@ -81,9 +81,9 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
 /// Whether there is something for recovery to take.
 pub fn can_take(search: &Search, state: &State, host: usize) -> bool {
     let mut shelf = Shelf { record: state.record.clone(), without: search.without, ..Shelf::default() };
-    [Unheld::Lapsed, Unheld::Due].into_iter().any(|what| {
+    [Phase::InProgress, Phase::Scheduled].into_iter().any(|phase| {
         let take = Takeover {
-            what,
+            phase,
             account: None,
             now: wall(state.now_ms, state.hosts[host].off_ms),
             lease: Duration::ZERO,

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Forbidden, Record, State, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Declined, Forbidden, Phase, Record, State, Takeover, Transition,
 };
 use steadfast::operation::{OperationId, WireKey};
 use steadfast::store::{Store, StoreError, Wrapper};
@@ -146,7 +146,7 @@ impl Wrapper for StoreWithout {
     }
 
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        let lapsed = take.what == Unheld::Lapsed;
+        let lapsed = take.phase == Phase::InProgress;
         let taken = self.inner.take(take).await?;
         Ok(match self.guard {
             Some(Guard::LapsedIsUnknown) if lapsed => taken.into_iter().map(as_if_never_sent).collect(),

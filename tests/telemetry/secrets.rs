@@ -264,7 +264,7 @@ async fn a_failure_of_the_network_does_not_show_the_url() {
 #[cfg(all(feature = "seal", feature = "sqlite"))]
 #[tokio::test]
 async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
-    use steadfast::operation::record::Unheld;
+    use steadfast::operation::record::Phase;
     use steadfast::store::{SealKeys, Sqlite};
 
     listen();
@@ -318,7 +318,7 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     let empty = directory.path().join("other.db");
     let other = Sqlite::builder(&empty).seal(SealKeys::new([9; 32])).open().expect("opens");
     let now = steadfast::clock::Timestamp::from_millis(u64::MAX / 2);
-    let take = commands::takeover(Unheld::Due, now);
+    let take = commands::takeover(Phase::Scheduled, now);
     assert_eq!(other.take(take).await.expect("works"), []);
     clean(&shown);
     let mut heard = Shown::default();

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::{CLOCKS_DIFFER_MAX, Record, State};
+use super::{CLOCKS_DIFFER_MAX, Phase, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::guard::Guard;
@@ -19,8 +19,12 @@ use crate::guard::Guard;
 /// What to take, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
-    /// Which operations.
-    pub what: Unheld,
+    /// Which operations: those of this phase that no process holds any more.
+    ///
+    /// [`InProgress`](Phase::InProgress) is what has lapsed: its lease has run out, because the holder died or is too
+    /// slow. Its effect is unknown from here on. [`Scheduled`](Phase::Scheduled) is what is due. A takeover of any other
+    /// phase takes nothing.
+    pub phase: Phase,
     /// Only those that this account [reaches](crate::operation::Scope::is_reached_by): another account's
     /// secret would send them elsewhere. `None` for any.
     pub account: Option<String>,
@@ -35,15 +39,6 @@ pub struct Takeover {
     /// At most so many, those that have waited longest first; of what is due, of each account in turn. Those of a clock
     /// that was wrong come after the others. A store looks for them among the `limit` that end last, and 16 at least.
     pub limit: usize,
-}
-
-/// Why an operation has no holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unheld {
-    /// In progress, its lease run out: the holder died or is too slow. Its effect is unknown from here on.
-    Lapsed,
-    /// Scheduled, and due.
-    Due,
 }
 
 /// Who takes an operation over.
@@ -62,13 +57,11 @@ impl Record {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
-        match (take.what, &self.state) {
-            (Unheld::Lapsed, State::InProgress { .. }) | (Unheld::Due, State::Scheduled { .. }) => {
-                let Takeover { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
-                self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms })
-            }
-            _ => None,
+        if self.phase() != take.phase {
+            return None;
         }
+        let Takeover { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
+        self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms })
     }
 
     /// As [`take`](Record::take), of any operation that is in progress or scheduled.

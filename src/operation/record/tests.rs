@@ -353,17 +353,18 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
         (100, 100 + DAY, 110 + DAY, Some(99 + DAY), Some(111), Some(Some(100))),
         (100, 100 + DAY, 110 + DAY, Some(115 + DAY), Some(115), Some(Some(115))),
     ] {
-        for (what, state, expected) in [
-            (Unheld::Lapsed, State::InProgress { lease_until: minute(until) }, lapsed.map(Some)),
-            (Unheld::Due, State::Scheduled { at: minute(until) }, due),
+        for (phase, state, expected) in [
+            (Phase::InProgress, State::InProgress { lease_until: minute(until) }, lapsed.map(Some)),
+            (Phase::Scheduled, State::Scheduled { at: minute(until) }, due),
         ] {
-            let case = format!("{what:?} at {now}, moved at {moved}, until {until}, unknown since {since:?}");
+            let case =
+                format!("{phase:?} at {now}, moved at {moved}, until {until}, unknown since {since:?}");
             let effect = if since.is_some() { Effect::Unknown } else { Effect::None };
             let (updated_at, unknown_since) = (minute(moved), since.map(minute));
             let mut held = Record { updated_at, unknown_since, ..held(state, effect) };
             (held.claimed_at, held.attempt_max) = (updated_at, Duration::from_secs(60));
             let take = Takeover {
-                what,
+                phase,
                 account: None,
                 now: minute(now),
                 lease: LEASE,
@@ -397,9 +398,9 @@ fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
         [(Effect::Unknown, 5, 20), (Effect::Unknown, 50, 50), (Effect::None, 5, 5)]
     {
         let attempt_max = Duration::from_millis(attempt_ms);
-        let (what, now, vendor_clock_ms) = (Unheld::Due, at(100), None);
+        let (phase, now, vendor_clock_ms) = (Phase::Scheduled, at(100), None);
         let take =
-            Takeover { what, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
+            Takeover { phase, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
         let taken = held(State::Scheduled { at: at(100) }, effect).take(&take).expect("it is due");
         assert_eq!(taken.attempt_max.as_millis(), expected_ms, "{effect:?}");
     }
@@ -436,14 +437,14 @@ fn is_unauthorized(state: &State) -> bool {
 #[test]
 fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
     for state in states() {
-        for (what, vendor, now) in [Unheld::Lapsed, Unheld::Due].into_iter().flat_map(|what| {
+        for (phase, vendor, now) in Phase::ALL.into_iter().flat_map(|phase| {
             [None, Some("test/v/"), Some("test/w/")]
                 .into_iter()
-                .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (what, vendor, now)))
+                .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (phase, vendor, now)))
         }) {
             let held = held(state.clone(), Effect::None);
             let take = Takeover {
-                what,
+                phase,
                 account: vendor.map(String::from),
                 now: at(now),
                 lease: LEASE,
@@ -451,9 +452,9 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 vendor_clock_ms: None,
                 limit: 1,
             };
-            let left = match (&state, what) {
-                (State::InProgress { .. }, Unheld::Lapsed) => Some(Effect::Unknown),
-                (State::Scheduled { .. }, Unheld::Due) => Some(Effect::None),
+            let left = match (&state, phase) {
+                (State::InProgress { .. }, Phase::InProgress) => Some(Effect::Unknown),
+                (State::Scheduled { .. }, Phase::Scheduled) => Some(Effect::None),
                 _ => None,
             };
             let expected = left
@@ -492,7 +493,7 @@ fn act(action: Action, now: u64) -> Act {
 #[derive(Clone, Debug)]
 enum Step {
     Claim,
-    Take { what: Unheld },
+    Take { phase: Phase },
     Act { action: Action },
     Write { to: usize, behind: u64, effect: Effect },
 }
@@ -501,7 +502,7 @@ fn step() -> impl Strategy<Value = Step> {
     let effect = prop_oneof![Just(Effect::None), Just(Effect::Unknown)];
     prop_oneof![
         Just(Step::Claim),
-        prop_oneof![Just(Unheld::Lapsed), Just(Unheld::Due)].prop_map(|what| Step::Take { what }),
+        prop_oneof![Just(Phase::InProgress), Just(Phase::Scheduled)].prop_map(|phase| Step::Take { phase }),
         prop_oneof![
             Just(Action::Resolve(Resolution::NotApplied)),
             Just(Action::Resolve(Resolution::Compensated)),
@@ -540,9 +541,9 @@ proptest! {
                     }
                     record = write.unwrap_or(record);
                 }
-                Step::Take { what } => {
+                Step::Take { phase } => {
                     let take =
-                        Takeover { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
+                        Takeover { phase, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, Notes, Takeover, Unheld};
+use crate::operation::record::{Action, Notes, Phase, Takeover};
 use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
@@ -331,7 +331,7 @@ async fn head(store: &Arc<dyn Store>) -> Head {
 
 fn lapsed(now: Timestamp) -> Takeover {
     Takeover {
-        what: Unheld::Lapsed,
+        phase: Phase::InProgress,
         account: None,
         now,
         lease: LEASE,

@@ -6,7 +6,7 @@ use super::{LEASE, NOW, claim, claim_at, get, id, refuse, succeed, take, transit
 use crate::clock::Timestamp;
 use crate::error::{Effect, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, State, Takeover, Unheld};
+use crate::operation::record::{Claim, Claimed, Phase, State, Takeover};
 use crate::store::Store;
 
 /// When it is due.
@@ -27,7 +27,7 @@ pub async fn check_enqueue(store: &dyn Store) {
     assert_eq!(get(store, &new).await, Some(record.clone()));
 
     let mut ask = Takeover {
-        what: Unheld::Due,
+        phase: Phase::Scheduled,
         account: Some("test/enqueue/".into()),
         now: LATER.minus(Duration::from_millis(1)),
         lease: LEASE,

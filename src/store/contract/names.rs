@@ -11,7 +11,7 @@ use super::{
 use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::record::{
     Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Forbidden, Phase, Record, Resolution, Resolved,
-    State, Takeover, Unheld,
+    State, Takeover,
 };
 use crate::operation::{Fingerprint, Key, OperationId, Scope};
 use crate::store::Store;
@@ -165,9 +165,9 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await, []);
     for now in [over.minus(DOUBTED_FOR), over] {
         let account = Some("test/nobody/".to_owned());
-        let what = Unheld::Lapsed;
+        let phase = Phase::InProgress;
         let look = Takeover {
-            what,
+            phase,
             account,
             now,
             lease: LEASE,

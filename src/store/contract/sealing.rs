@@ -9,9 +9,7 @@ use bytes::Bytes;
 use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, write};
 use crate::error::Reason;
 use crate::operation::OperationId;
-use crate::operation::record::{
-    Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition, Unheld,
-};
+use crate::operation::record::{Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition};
 use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind};
 
 /// Opens a store with these keys, or with none. Each that it gives is another one on the same records, as two processes
@@ -62,7 +60,7 @@ pub async fn check_unreadable_rows(open: &Open) {
     assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
     assert!(behind.audit(None, None, 10).await.expect("the store works").rows.is_empty());
     let lapsed = |limit| Takeover {
-        what: Unheld::Lapsed,
+        phase: Phase::InProgress,
         account: None,
         now: over,
         lease: LEASE,

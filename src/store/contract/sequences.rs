@@ -8,7 +8,7 @@ use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, let_pass, refuse, succeed, transition_at, write,
 };
 use crate::error::{Reason, Refusal};
-use crate::operation::record::{Action, Claim, Claimed, Declined, Phase, Resolution, State, Unheld};
+use crate::operation::record::{Action, Claim, Claimed, Declined, Phase, Resolution, State};
 use crate::operation::{Key, Scope, Sequence};
 use crate::store::Store;
 
@@ -63,7 +63,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     assert_eq!(line.take_at(retry).await, ["a"]);
     let lapsed = retry.plus(LEASE);
     assert_eq!(line.take_at(lapsed).await, [""; 0], "its holder died");
-    assert_eq!(line.take_left(Unheld::Lapsed, lapsed).await, ["a"]);
+    assert_eq!(line.take_left(Phase::InProgress, lapsed).await, ["a"]);
     line.end("a", refuse(Refusal::Rejected)).await;
     assert_eq!(line.take_at(lapsed).await, ["b"], "a refusal is an end");
 

@@ -7,20 +7,22 @@ use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, t
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Declined, Record, State, Takeover, Unheld};
+use crate::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Phase, Record, Resolution, State, Takeover,
+};
 use crate::store::{Look, Store};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
 /// given no more than it asks for, and nothing of another account's. Each is then its own under the next fence.
 pub async fn check_takes(store: &dyn Store) {
     let later = NOW.plus(LEASE);
-    for (what, effect) in [(Unheld::Lapsed, Effect::Unknown), (Unheld::Due, Effect::None)] {
+    for (phase, effect) in [(Phase::InProgress, Effect::Unknown), (Phase::Scheduled, Effect::None)] {
         let mut left = Vec::new();
         for nth in 0..4u64 {
             let end = later.minus(Duration::from_millis(nth));
-            left.push(leave(store, &format!("{what:?} {nth}"), what, end).await);
+            left.push(leave(store, &format!("{phase:?} {nth}"), phase, end).await);
         }
-        let mut ask = asking(what, later.minus(Duration::from_millis(4)));
+        let mut ask = asking(phase, later.minus(Duration::from_millis(4)));
         assert_eq!(taken(store, &ask).await, [], "a millisecond early");
         ask.now = later.minus(Duration::from_millis(1));
         ask.limit = 0;
@@ -38,7 +40,7 @@ pub async fn check_takes(store: &dyn Store) {
             let before = left.iter().find(|left| left.id == record.id).expect("one of them").clone();
             let mut expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
             expected.attempt_max = ask.attempt_max;
-            if what == Unheld::Lapsed {
+            if phase == Phase::InProgress {
                 expected.unknown_since = Some(ask.now.plus(super::ATTEMPT));
                 expected.attempt_max = ask.attempt_max.max(super::ATTEMPT);
             }
@@ -50,13 +52,13 @@ pub async fn check_takes(store: &dyn Store) {
         }
         ask.account = None;
         ask.limit = 10;
-        assert_eq!(names(&taken(store, &ask).await), [&left[1].id], "the rest of what is left by now");
+        assert_eq!(names(&taken(store, &ask).await), [&left[1].id], "the rest of phase is left by now");
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
         ask.now = later;
         assert_eq!(names(&taken(store, &ask).await), [&left[0].id], "at its very end");
         ask.now = later.plus(LEASE);
-        let again = taken(store, &Takeover { what: Unheld::Lapsed, ..ask }).await;
-        assert_eq!(again.len(), 4, "a taker that dies leaves what it took to the next");
+        let again = taken(store, &Takeover { phase: Phase::InProgress, ..ask }).await;
+        assert_eq!(again.len(), 4, "a taker that dies leaves phase it took to the next");
         assert!(again.iter().all(|record| (record.fence, record.effect) == (3, Effect::Unknown)));
         for record in again {
             let done = transition_at(3, later, succeed());
@@ -80,7 +82,7 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
         leave_at(store, &scope(account), "none of its", due.minus(Duration::from_secs(99))).await;
     }
     leave_at(store, &scope("platform>later"), "later", due.plus(LEASE)).await;
-    let mut ask = asking(Unheld::Due, due);
+    let mut ask = asking(Phase::Scheduled, due);
     ask.account = Some("test/tenants/platform".into());
     ask.limit = 1;
     let mut order = Vec::new();
@@ -98,7 +100,7 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
     leave_at(store, &scope("platform>z"), "two", due.minus(Duration::from_millis(1))).await;
     ask.limit = 10;
     let given = taken(store, &ask).await;
-    assert_eq!(given.len(), 10, "what one leaves is another's");
+    assert_eq!(given.len(), 10, "phase one leaves is another's");
     let last = given.iter().filter(|record| record.id.scope.as_str() == scope("platform>z"));
     assert_eq!(last.count(), 1);
     ask.limit = 100;
@@ -116,28 +118,28 @@ async fn leave_at(store: &dyn Store, scope: &str, key: &str, at: Timestamp) {
 /// its first claim opens no window. What is only far off stays where it is.
 pub async fn check_wrong_clocks(store: &dyn Store) {
     let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
-    for (what, effect) in [(Unheld::Lapsed, Effect::Unknown), (Unheld::Due, Effect::None)] {
-        let ask = asking(what, NOW);
+    for (phase, effect) in [(Phase::InProgress, Effect::Unknown), (Phase::Scheduled, Effect::None)] {
+        let ask = asking(phase, NOW);
         let far =
-            leave(store, &format!("{what:?} far"), what, NOW.plus(Duration::from_secs(30 * 3_600))).await;
-        let wrong = id("test/wrong//POST /x", &format!("{what:?}"));
+            leave(store, &format!("{phase:?} far"), phase, NOW.plus(Duration::from_secs(30 * 3_600))).await;
+        let wrong = id("test/wrong//POST /x", &format!("{phase:?}"));
         let mut claim = claim_at(&wrong, ahead);
         claim.vendor_clock_ms = Some(-1_234);
         let wrong = take(store, claim).await;
         assert_eq!((wrong.vendor_clock_ms, wrong.attempt_max), (Some(-1_234), super::ATTEMPT));
-        if what == Unheld::Due {
+        if phase == Phase::Scheduled {
             let later = State::Scheduled { at: ahead.plus(LEASE) };
             write(store, &wrong.id, transition_at(1, ahead, later)).await.expect("the holder may write");
         }
-        let due = leave(store, &format!("{what:?} due"), what, NOW).await;
+        let due = leave(store, &format!("{phase:?} due"), phase, NOW).await;
         let given = taken(store, &ask).await;
-        assert_eq!(names(&given), [&due.id, &wrong.id], "{what:?}");
+        assert_eq!(names(&given), [&due.id, &wrong.id], "{phase:?}");
         let [_, given] = &given[..] else { panic!("two") };
-        let unknown_since = (what == Unheld::Lapsed).then(|| NOW.plus(LEASE).plus(super::ATTEMPT));
+        let unknown_since = (phase == Phase::InProgress).then(|| NOW.plus(LEASE).plus(super::ATTEMPT));
         assert_eq!((given.effect, given.unknown_since, given.fence), (effect, unknown_since, 2));
-        assert_eq!((given.claimed_at, given.updated_at), (NOW.minus(super::KEEP), NOW), "{what:?}");
+        assert_eq!((given.claimed_at, given.updated_at), (NOW.minus(super::KEEP), NOW), "{phase:?}");
         assert_eq!(get(store, &given.id).await.as_ref(), Some(given), "as given, so kept");
-        assert_eq!(get(store, &far.id).await, Some(far), "{what:?}");
+        assert_eq!(get(store, &far.id).await, Some(far), "{phase:?}");
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
     }
     // What was enqueued for later keeps its time. It hides nothing else of that clock, and no look finds it.
@@ -149,7 +151,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     let due = Some(ahead.plus(Duration::from_secs(40 * 3_600)));
     let enqueued = store.claim(Claim { due, ..claim_at(&for_later, ahead) }).await.expect("the store works");
     assert!(matches!(enqueued, Claimed::Fresh(_)), "{enqueued:?}");
-    let ask = Takeover { limit: 1, ..asking(Unheld::Due, NOW) };
+    let ask = Takeover { limit: 1, ..asking(Phase::Scheduled, NOW) };
     assert_eq!(names(&taken(store, &ask).await), [&postponed], "whatever ends later");
     let accounts = vec!["test/wrong/".to_owned()];
     let look = Look { now: NOW, until: NOW.plus(LEASE), accounts, outbox: Vec::new() };
@@ -177,7 +179,7 @@ pub async fn check_unknown_since(store: &dyn Store) {
         assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), (Some(since), 2, resends));
         assert_eq!(get(store, &id).await, Some(moved));
     }
-    let due = taken(store, &asking(Unheld::Due, later)).await.remove(0);
+    let due = taken(store, &asking(Phase::Scheduled, later)).await.remove(0);
     assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
     let mut absent = transition_at(2, later, State::InProgress { lease_until: later });
     (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
@@ -190,21 +192,48 @@ pub async fn check_unknown_since(store: &dyn Store) {
     assert_eq!(get(store, &id).await, Some(moved));
 }
 
-/// What is settled is never taken, however late it is.
+/// What is settled is never taken, however late it is. A takeover of a phase that is none of what was left takes nothing
+/// at all.
 pub async fn check_settled_is_not_taken(store: &dyn Store) {
     for (key, to) in [
         ("succeeded", succeed()),
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
         ("dead", dead_letter(Reason::Unknown)),
+        ("resolved", dead_letter(Reason::Unknown)),
     ] {
         let id = id("test/settled//POST /x", key);
         take(store, claim_at(&id, NOW)).await;
         write(store, &id, transition_at(1, NOW, to)).await.expect("the holder may write");
     }
-    for what in [Unheld::Lapsed, Unheld::Due] {
-        assert_eq!(taken(store, &asking(what, FAR)).await, []);
+    let resolve = Act {
+        action: Action::Resolve(Resolution::Compensated),
+        by: "an operator".to_owned(),
+        why: "it was paid back".to_owned(),
+        now: NOW,
+        fence: None,
+    };
+    let resolved =
+        store.act(&id("test/settled//POST /x", "resolved"), resolve).await.expect("the store works");
+    assert_eq!(resolved.map(|record| record.phase()), Ok(Phase::Resolved));
+    for left in [Phase::InProgress, Phase::Scheduled] {
+        let left_behind = leave(store, left.name(), left, NOW).await;
+        for account in [None, Some("test/takes/".to_owned())] {
+            for ended in [Phase::Succeeded, Phase::Refused, Phase::Dead, Phase::Resolved] {
+                let ask = Takeover { account: account.clone(), ..asking(ended, NOW) };
+                assert_eq!(taken(store, &ask).await, [], "{ended}");
+            }
+        }
+        assert_eq!(names(&taken(store, &asking(left, NOW)).await), [&left_behind.id]);
+        let done = transition_at(2, NOW, succeed());
+        write(store, &left_behind.id, done).await.expect("the holder may write");
     }
+    super::let_pass(store, FAR).await;
+    for phase in Phase::ALL {
+        assert_eq!(taken(store, &asking(phase, FAR)).await, [], "{phase}");
+    }
+    let purged = store.purge(FAR, 100).await.expect("the store works");
+    assert_eq!(purged, 6, "and hides nothing from a purge: all but the dead letter");
 }
 
 /// Sweepers and dispatchers, eight at once: each operation goes to one of them, once.
@@ -212,11 +241,11 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_takers_at_once(store: Arc<dyn Store>) {
     const LEFT: usize = 60;
-    for what in [Unheld::Lapsed, Unheld::Due] {
+    for phase in [Phase::InProgress, Phase::Scheduled] {
         for nth in 0..LEFT {
-            leave(&*store, &format!("race {what:?} {nth}"), what, NOW).await;
+            leave(&*store, &format!("race {phase:?} {nth}"), phase, NOW).await;
         }
-        let ask = Takeover { limit: 7, ..asking(what, NOW) };
+        let ask = Takeover { limit: 7, ..asking(phase, NOW) };
         let takers = (0..8).map(|_| {
             let (store, ask) = (store.clone(), ask.clone());
             tokio::spawn(async move {
@@ -240,24 +269,25 @@ pub async fn check_takers_at_once(store: Arc<dyn Store>) {
         let count = given.len();
         given.sort();
         given.dedup();
-        assert_eq!((count, given.len()), (LEFT, LEFT), "{what:?}: each once");
+        assert_eq!((count, given.len()), (LEFT, LEFT), "{phase:?}: each once");
     }
 }
 
 /// Leaves an operation to be taken at `end`.
-async fn leave(store: &dyn Store, key: &str, what: Unheld, end: Timestamp) -> Record {
+async fn leave(store: &dyn Store, key: &str, phase: Phase, end: Timestamp) -> Record {
     let id = id("test/takes//POST /x", key);
     take(store, claim_at(&id, NOW)).await;
-    let to = match what {
-        Unheld::Lapsed => State::InProgress { lease_until: end },
-        Unheld::Due => State::Scheduled { at: end },
+    let to = match phase {
+        Phase::InProgress => State::InProgress { lease_until: end },
+        Phase::Scheduled => State::Scheduled { at: end },
+        other => panic!("what is {other} is not left to anyone"),
     };
     write(store, &id, transition_at(1, NOW, to)).await.expect("the holder may write")
 }
 
-fn asking(what: Unheld, now: Timestamp) -> Takeover {
+fn asking(phase: Phase, now: Timestamp) -> Takeover {
     Takeover {
-        what,
+        phase,
         account: None,
         now,
         lease: LEASE,

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
 use crate::answer::Answer;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claimed, State, Takeover, Unheld};
+use crate::operation::record::{Act, Action, Claimed, Phase, State, Takeover};
 use crate::operation::{Key, RedactedFields};
 use crate::store::Store;
 
@@ -138,7 +138,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let scheduled = write(store, &id, schedule).await.expect("the holder may write");
         assert_eq!(scheduled.redact, first, "{key}: written");
         let due = Takeover {
-            what: Unheld::Due,
+            phase: Phase::Scheduled,
             account: None,
             now: wanted.now,
             lease: LEASE,
@@ -168,7 +168,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         assert_eq!(get(store, &id).await.expect("a record").redact, first, "{key}: at the end");
         // Out of the way of the next case.
         let far = Takeover {
-            what: Unheld::Due,
+            phase: Phase::Scheduled,
             account: None,
             now: NOW.plus(LEASE),
             lease: KEEP,

@@ -5,7 +5,7 @@ use std::ops::{Bound, Index, IndexMut};
 
 use super::Inner;
 use crate::clock::Timestamp;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Unheld};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record};
 use crate::store::look::FAR_MAX;
 use crate::store::seals::Seals;
 use crate::store::tenants::{Tenants, behind};
@@ -83,11 +83,12 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// Where a taker finds what was left so.
-    pub(super) const fn of(what: Unheld) -> Bucket {
-        match what {
-            Unheld::Lapsed => Bucket::Lapses,
-            Unheld::Due => Bucket::Due,
+    /// Where a taker finds what was left in this phase; `None` where there is nothing to take.
+    pub(super) const fn of(phase: Phase) -> Option<Bucket> {
+        match phase {
+            Phase::InProgress => Some(Bucket::Lapses),
+            Phase::Scheduled => Some(Bucket::Due),
+            Phase::Succeeded | Phase::Refused | Phase::Dead | Phase::Resolved => None,
         }
     }
 }
@@ -108,20 +109,20 @@ impl Inner {
     /// What waits for a taker of this account.
     fn waiting(&self, account: &str, look: &Look, seals: &Seals) -> Waiting {
         Waiting {
-            due: self.first_of(Unheld::Due, account, (look.now, look.until), seals),
-            lapsed: self.first_of(Unheld::Lapsed, account, (look.now, look.now), seals).is_some(),
+            due: self.first_of(Bucket::Due, account, (look.now, look.until), seals),
+            lapsed: self.first_of(Bucket::Lapses, account, (look.now, look.now), seals).is_some(),
         }
     }
 
     /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
     fn first_of(
         &self,
-        what: Unheld,
+        bucket: Bucket,
         account: &str,
         (now, until): (Timestamp, Timestamp),
         seals: &Seals,
     ) -> Option<Timestamp> {
-        let ending = &self.ending[Bucket::of(what) as usize];
+        let ending = &self.ending[bucket as usize];
         let is_ours = |number: &u64| {
             let row = self.rows.get(self.order.get(number)?).filter(|row| row.check(seals).is_ok());
             row.filter(|row| row.record.id.scope.is_reached_by(account))
@@ -130,10 +131,10 @@ impl Inner {
             let mut in_time = times.iter().take_while(|(at, _)| *at <= until);
             in_time.find(|(_, number)| is_ours(number).is_some()).map(|(at, _)| *at)
         };
-        let first = match what {
+        let first = match bucket {
             // Of its own accounts: another one's backlog is not read through at each look.
-            Unheld::Due => self.ending.scheduled_of(account).filter_map(|(_, times)| first_in(times)).min(),
-            Unheld::Lapsed => first_in(ending),
+            Bucket::Due => self.ending.scheduled_of(account).filter_map(|(_, times)| first_in(times)).min(),
+            Bucket::Lapses | Bucket::Expires => first_in(ending),
         };
         let from = now.plus(CLOCKS_DIFFER_MAX);
         // As a take looks for them: among those that end last.

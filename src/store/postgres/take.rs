@@ -16,19 +16,20 @@ use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, turns, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover, Unheld};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
 use crate::store::look::FAR_MAX;
 use crate::store::numbers::{duration_ms, phase_number};
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
 
 pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Record>, StoreError> {
-    if take.limit == 0 {
+    // A look for what has ended would also move the bound of the purge.
+    if take.limit == 0 || !matches!(take.phase, Phase::InProgress | Phase::Scheduled) {
         return Ok(Vec::new());
     }
-    let name = (phase_of(&take), take.account.clone());
+    let name = (take.phase, take.account.clone());
     let begun = shared.bounds.begin(name, shared.time.instant());
-    let found = if take.what == Unheld::Due && take.account.is_some() {
+    let found = if take.phase == Phase::Scheduled && take.account.is_some() {
         due(shared, &take, begun.from).await?
     } else {
         // A transaction only where there is something to take.
@@ -93,13 +94,6 @@ pub(super) struct Looked {
     pub(super) is_full: bool,
 }
 
-fn phase_of(take: &Takeover) -> Phase {
-    match take.what {
-        Unheld::Lapsed => Phase::InProgress,
-        Unheld::Due => Phase::Scheduled,
-    }
-}
-
 /// The server's time, if there is nothing to take: one statement, and no lock.
 async fn nothing_at(
     shared: &Arc<Shared>,
@@ -148,7 +142,7 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     let shared = &within.shared;
     let schema = shared.connections.schema();
     let mut asked = Asked::of(shared, take, from);
-    if take.what == Unheld::Lapsed {
+    if take.phase == Phase::InProgress {
         move_on(within, &asked).await?;
     }
     let line = turns::line(within, take, from).await?;
@@ -232,7 +226,7 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn of(shared: &Shared, take: &Takeover, from: i64) -> Asked {
         let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
-        Asked::new(shared, (phase_of(take), take.account.as_deref()), (from, limit))
+        Asked::new(shared, (take.phase, take.account.as_deref()), (from, limit))
     }
 
     pub(super) fn new(

@@ -18,7 +18,7 @@ use super::take::Asked;
 use super::transaction::Within;
 use crate::clock::Instant;
 use crate::operation::Scope;
-use crate::operation::record::{Takeover, Unheld};
+use crate::operation::record::{Phase, Takeover};
 use crate::store::StoreError;
 use crate::store::tenants::behind;
 
@@ -59,7 +59,7 @@ pub(super) async fn line(within: &Within, take: &Takeover, from: i64) -> Result<
 
 /// The account of a taker of what is due.
 fn tenants_of(take: &Takeover) -> Option<&String> {
-    take.account.as_ref().filter(|_| take.what == Unheld::Due)
+    take.account.as_ref().filter(|_| take.phase == Phase::Scheduled)
 }
 
 /// The values of the [`question`].

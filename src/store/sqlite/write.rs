@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
     Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
-    Transition, Unheld,
+    Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -153,8 +153,8 @@ pub(super) fn take(
     (tenants, seals): (&Tenants, &Seals),
 ) -> Result<Vec<Stored>, StoreError> {
     notes::saw(connection, take.now)?;
-    let mut found = match (take.what, take.account.as_deref()) {
-        (Unheld::Due, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
+    let mut found = match (take.phase, take.account.as_deref()) {
+        (Phase::Scheduled, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
         _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
     };
     if found.len() < take.limit {
@@ -182,10 +182,6 @@ fn look_for(
     seals: &Seals,
 ) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
-    let phase = match take.what {
-        Unheld::Lapsed => Phase::InProgress,
-        Unheld::Due => Phase::Scheduled,
-    };
     let account = take.account.as_deref();
     // The vendor is for the index, the account for what it finds.
     let scope = account.map(Scope::from_stored);
@@ -200,7 +196,7 @@ fn look_for(
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     statement
-        .query_map(params![phase_number(phase), to_ms(time), limit, vendor, account], row::stored)
+        .query_map(params![phase_number(take.phase), to_ms(time), limit, vendor, account], row::stored)
         .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
         .while_doing(doing)
 }

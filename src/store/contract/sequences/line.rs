@@ -3,7 +3,7 @@
 use super::super::{LEASE, NOW, claim, claim_at, get, id, transition_at};
 use crate::clock::Timestamp;
 use crate::error::Effect;
-use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover, Unheld};
+use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover};
 use crate::operation::{OperationId, Sequence};
 use crate::store::Store;
 
@@ -57,21 +57,21 @@ impl<'a> Line<'a> {
     }
 
     pub(super) async fn take_at(&self, now: Timestamp) -> Vec<String> {
-        self.take_left(Unheld::Due, now).await
+        self.take_left(Phase::Scheduled, now).await
     }
 
-    pub(super) async fn take_left(&self, what: Unheld, now: Timestamp) -> Vec<String> {
-        self.take_for("v", what, now).await
+    pub(super) async fn take_left(&self, phase: Phase, now: Timestamp) -> Vec<String> {
+        self.take_for("v", phase, now).await
     }
 
     pub(super) async fn take_of(&self, vendor: &str) -> Vec<String> {
-        self.take_for(vendor, Unheld::Due, NOW).await
+        self.take_for(vendor, Phase::Scheduled, NOW).await
     }
 
     /// The keys of what is taken, sorted.
-    pub(super) async fn take_for(&self, vendor: &str, what: Unheld, now: Timestamp) -> Vec<String> {
+    pub(super) async fn take_for(&self, vendor: &str, phase: Phase, now: Timestamp) -> Vec<String> {
         let take = Takeover {
-            what,
+            phase,
             account: Some(format!("{}/{vendor}/", self.namespace)),
             now,
             lease: LEASE,

@@ -12,7 +12,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover, Unheld};
+use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::{SealKeys, Sqlite, Store, contract};
 
@@ -130,7 +130,7 @@ fn assert_sealed<T: std::fmt::Debug>(result: Result<T, StoreError>, problem: &st
 
 fn take(now: Timestamp, limit: usize) -> Takeover {
     Takeover {
-        what: Unheld::Lapsed,
+        phase: Phase::InProgress,
         account: None,
         now,
         lease: Duration::from_secs(60),
