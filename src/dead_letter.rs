@@ -42,7 +42,7 @@ pub use change::{Change, Outcome};
 pub use error::DeadLetterError;
 pub use redact::View;
 pub use safety::Safety;
-pub use select::{Group, Letter, Selection};
+pub use select::{Group, Selection};
 pub use show::{Message, Shown};
 pub use stats::Stats;
 pub use unreached::Unreached;
@@ -58,7 +58,7 @@ pub use unreached::Unreached;
 /// let letters = DeadLetters::new(store).with_client(&postmark).with_clock(clock);
 ///
 /// let page = letters.list(&Selection::default(), None, 20).await?;
-/// let keys: Vec<&str> = page.rows.iter().map(|letter| letter.summary.id.key.as_str()).collect();
+/// let keys: Vec<&str> = page.rows.iter().map(|letter| letter.id.key.as_str()).collect();
 /// assert_eq!(keys, ["order-41/receipt", "order-42/receipt"]);
 #[doc = include_str!("docs/setup/end.md")]
 /// ```

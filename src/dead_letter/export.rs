@@ -25,7 +25,7 @@ impl DeadLetters {
         loop {
             let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
             for letter in page.rows {
-                let shown = match self.show(&letter.summary.id, view).await {
+                let shown = match self.show(&letter.id, view).await {
                     // Redriven, settled and purged since it was listed.
                     Err(DeadLetterError::Absent(_)) => continue,
                     shown => shown?,

@@ -52,7 +52,7 @@ impl DeadLetters {
         loop {
             let page = self.letters(&filter, &frozen, after, PAGE_ROWS).await?;
             for letter in page.rows {
-                self.redrive_one(&letter.summary.id, how, &mut redriven).await?;
+                self.redrive_one(&letter.id, how, &mut redriven).await?;
             }
             after = page.next;
             if after.is_none() {

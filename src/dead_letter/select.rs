@@ -56,27 +56,6 @@ pub struct Selection {
     pub resolved_too: bool,
 }
 
-/// One dead letter of a list.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::Selection;
-/// use steadfast::Reason;
-///
-/// let page = letters.list(&Selection::default(), None, 20).await?;
-/// let letter = &page.rows[0];
-/// assert_eq!((letter.code, letter.summary.reason), ("UNKNOWN.effect", Some(Reason::Unknown)));
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Letter {
-    /// What the store shows of it.
-    pub summary: Summary,
-    /// The [`code`](crate::Error::code) of the error that its caller was given.
-    pub code: &'static str,
-}
-
 /// The dead letters that failed in the same way.
 ///
 /// ```
@@ -122,7 +101,7 @@ impl DeadLetters {
         selection: &Selection,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Page<Letter>, DeadLetterError> {
+    ) -> Result<Page<Summary>, DeadLetterError> {
         let filter = self.filter(selection).await?;
         self.letters(&filter, selection, after.map(str::to_owned), limit).await
     }
@@ -161,14 +140,14 @@ impl DeadLetters {
         selection: &Selection,
         mut after: Option<String>,
         limit: usize,
-    ) -> Result<Page<Letter>, DeadLetterError> {
+    ) -> Result<Page<Summary>, DeadLetterError> {
         loop {
             let page = self.page(filter, after.as_deref(), limit).await?;
             let mut rows = Vec::with_capacity(page.rows.len());
             for summary in page.rows {
-                let code = self.code(&summary).await?;
-                if selection.code.as_deref().is_none_or(|wanted| wanted == code) {
-                    rows.push(Letter { summary, code });
+                let letter = self.with_code(summary).await?;
+                if selection.code.is_none() || selection.code.as_deref() == letter.code {
+                    rows.push(letter);
                 }
             }
             if !rows.is_empty() || page.next.is_none() {
@@ -233,13 +212,11 @@ impl DeadLetters {
         Ok(Some(paths.pop_first().unwrap_or_else(|| vendor.to_owned())))
     }
 
-    async fn code(&self, summary: &Summary) -> Result<&'static str, DeadLetterError> {
+    async fn with_code(&self, summary: Summary) -> Result<Summary, DeadLetterError> {
         let needs_evidence = summary.effect == Effect::None && summary.status.is_none();
-        if !needs_evidence {
-            return Ok(code(summary, None));
-        }
-        let evidence = self.evidence(summary).await?;
-        Ok(code(summary, last_attempt(&evidence)))
+        let evidence = if needs_evidence { self.evidence(&summary).await? } else { Vec::new() };
+        let code = code(&summary, last_attempt(&evidence));
+        Ok(Summary { code: Some(code), ..summary })
     }
 
     async fn evidence(&self, summary: &Summary) -> Result<Vec<AttemptReport>, DeadLetterError> {
@@ -248,17 +225,16 @@ impl DeadLetters {
 }
 
 impl Group {
-    fn of(letter: &Letter) -> Group {
-        let summary = &letter.summary;
+    fn of(letter: &Summary) -> Group {
         Group {
-            vendor: summary.id.scope.vendor_path().to_owned(),
-            reason: summary.reason.map(|reason| reason.to_string()).unwrap_or_default(),
-            effect: summary.effect.to_string(),
-            status: summary.status,
-            code: letter.code,
+            vendor: letter.id.scope.vendor_path().to_owned(),
+            reason: letter.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            effect: letter.effect.to_string(),
+            status: letter.status,
+            code: letter.code.unwrap_or_default(),
             count: 1,
-            oldest: summary.updated_at,
-            newest: summary.updated_at,
+            oldest: letter.updated_at,
+            newest: letter.updated_at,
         }
     }
 

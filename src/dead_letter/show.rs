@@ -29,10 +29,8 @@ use crate::operation::{Key, OperationId, Scope};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shown {
-    /// The same as in a list.
+    /// The same as in a list, with the [code](Summary::code) if it is a dead letter.
     pub summary: Summary,
-    /// The [`code`](crate::Error::code) of the error, if it is a dead letter.
-    pub code: Option<&'static str>,
     /// Why a redrive would be safe, if it is a dead letter that is not resolved.
     pub safety: Option<Safety>,
     /// Whether a redrive overwrites what was written since: see [`Change::overwrite`](super::Change::overwrite).
@@ -85,13 +83,13 @@ impl DeadLetters {
         let record = self.record(id).await?;
         let attempts = self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
         let audit = self.audit(id).await?;
-        let summary = record.summary();
+        let mut summary = record.summary();
         let view = &view.clone().redact(record.redact.names());
         let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
         let said = record.resolved.as_ref().map(|said| &said.resolution);
         let may_be_redriven = is_dead && matches!(said, None | Some(Resolution::NotApplied));
+        summary.code = is_dead.then(|| code(&summary, last_attempt(&attempts)));
         Ok(Shown {
-            code: is_dead.then(|| code(&summary, last_attempt(&attempts))),
             overwrites: may_be_redriven && overwrites(&record.request),
             predecessor: record.predecessor.clone(),
             first_scope: record.first_scope.clone(),

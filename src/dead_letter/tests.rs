@@ -259,7 +259,7 @@ async fn a_list_is_filtered_paged_and_grouped_by_failure() {
         let letters = bench.letters();
         let keys = async |selection: Selection| {
             let page = letters.list(&selection, None, 10).await.expect("works");
-            page.rows.iter().map(|letter| letter.summary.id.key.to_string()).collect::<Vec<_>>()
+            page.rows.iter().map(|letter| letter.id.key.to_string()).collect::<Vec<_>>()
         };
         let any = Selection::default;
         assert_eq!(keys(any()).await, ["a", "b", "c"]);
@@ -281,7 +281,7 @@ async fn a_list_is_filtered_paged_and_grouped_by_failure() {
         loop {
             let page = letters.list(&any(), after.as_deref(), 1).await.expect("works");
             assert_eq!(page.rows.len(), 1);
-            seen.push(page.rows[0].summary.id.key.to_string());
+            seen.push(page.rows[0].id.key.to_string());
             after = page.next;
             if after.is_none() {
                 break;
@@ -607,10 +607,11 @@ async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
             assert!(error.is_dead_letter(), "{error:?}");
             let id = letters.find(key).await.expect("is there");
             let shown = letters.show(&id, &View::closed()).await.expect("works");
-            assert_eq!(shown.code, Some(error.code()), "{key}");
+            assert_eq!(shown.summary.code, Some(error.code()), "{key}");
             let alike = Selection { code: Some(error.code().to_owned()), ..Selection::default() };
             let page = letters.list(&alike, None, 10).await.expect("works");
-            assert!(page.rows.iter().any(|letter| letter.summary.id == id), "{key}: {page:?}");
+            let listed = page.rows.iter().find(|letter| letter.id == id).expect("listed by its code");
+            assert_eq!(listed, &shown.summary, "{key}");
         }
         let timeouts = Selection { code: Some("DEPENDENCY.timeout".to_owned()), ..Selection::default() };
         assert_eq!(letters.list(&timeouts, None, 10).await.expect("works").rows.len(), 1);

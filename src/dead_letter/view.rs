@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::change::Of;
-use super::{Group, Letter, Outcome, Safety, Shown, Stats, Unreached, age};
+use super::{Group, Outcome, Safety, Shown, Stats, Unreached, age};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Forbidden, Phase, Place, Resolution, Resolved, Summary};
@@ -25,11 +25,6 @@ macro_rules! serialize_as {
 
 serialize_as! {
     Summary => |it| Value::Object(summary(it));
-    Letter => |letter| {
-        let mut form = summary(&letter.summary);
-        form.insert("code".to_owned(), json!(letter.code));
-        Value::Object(form)
-    };
     Group => |group| {
         let Group { vendor, reason, effect, status, code, .. } = group;
         json!({
@@ -111,7 +106,8 @@ fn outcome(outcome: &Outcome) -> Value {
 
 fn shown(shown: &Shown) -> Value {
     let mut form = summary(&shown.summary);
-    form.insert("code".to_owned(), json!(shown.code));
+    // Also where there is none: readers know this member.
+    form.insert("code".to_owned(), json!(shown.summary.code));
     form.insert("redrive".to_owned(), json!(shown.safety.map(|it| safety(it, shown.overwrites))));
     form.insert("predecessor".to_owned(), json!(shown.predecessor));
     form.insert("first_scope".to_owned(), json!(shown.first_scope));
@@ -153,6 +149,9 @@ fn summary(summary: &Summary) -> Map<String, Value> {
     });
     if let Value::Object(rest) = rest {
         form.extend(rest);
+    }
+    if let Some(code) = summary.code {
+        form.insert("code".to_owned(), json!(code));
     }
     form
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::Effect;
-use steadfast::dead_letter::{Change, DeadLetters, Group, Letter, Selection};
-use steadfast::operation::record::{Phase, Record};
+use steadfast::dead_letter::{Change, DeadLetters, Group, Selection};
+use steadfast::operation::record::{Phase, Record, Summary};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes::Ledger;
 use tokio::time::{Instant, sleep};
@@ -28,7 +28,7 @@ pub struct Found {
 
 /// One redrive from start to end.
 pub struct Redriven {
-    letter: Letter,
+    letter: Summary,
     /// Where the operation stands now.
     ended: Phase,
     effects_before: usize,
@@ -44,7 +44,7 @@ pub fn letters(store: &Arc<Sqlite>, shop: &Shop) -> DeadLetters {
 pub async fn find(letters: &DeadLetters) -> Result<Found, Problem> {
     let all = Selection::default();
     let first = letters.list(&all, None, 1).await?.rows.into_iter().next();
-    let first = first.map(|letter| letter.summary.id.key.as_str().to_owned());
+    let first = first.map(|letter| letter.id.key.as_str().to_owned());
     Ok(Found { groups: letters.groups(&all).await?, first })
 }
 
@@ -58,8 +58,8 @@ pub async fn redrive(
     let safe =
         Selection { effect: Some(Effect::None), vendor: Some("postmark".into()), ..Selection::default() };
     let Some(letter) = letters.list(&safe, None, 1).await?.rows.into_iter().next() else { return Ok(None) };
-    let id = &letter.summary.id;
-    let effects = || ledger.effects_for(&letter.summary.wire_key).len();
+    let id = &letter.id;
+    let effects = || ledger.effects_for(&letter.wire_key).len();
     let effects_before = effects();
 
     let how = Change::by("quickstart").because("Postmark takes templates again");
@@ -136,7 +136,7 @@ impl Redriven {
     pub fn text(&self) -> String {
         format!(
             "an operator redrives {}: {}, {} mails sent before and {} after",
-            self.letter.summary.id.key.as_str(),
+            self.letter.id.key.as_str(),
             self.ended,
             self.effects_before,
             self.effects
@@ -145,7 +145,7 @@ impl Redriven {
 
     pub fn json(&self) -> Value {
         json!({
-            "key": self.letter.summary.id.key.as_str(),
+            "key": self.letter.id.key.as_str(),
             "code": self.letter.code,
             "ended": self.ended.name(),
             "effects_before": self.effects_before,

@@ -241,7 +241,9 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
     let letters = place.open()?;
     let id = find_whole(&letters, &arguments.operation.name).await?;
     let new = letters.edit(&id, key, body, &how).await?;
-    let old = letters.show(&id, &View::closed()).await?.summary;
+    let mut old = letters.show(&id, &View::closed()).await?.summary;
+    // An operation has the same members in the answer to each command that changes one.
+    old.code = None;
     let new = letters.show(&new, &View::closed()).await?.summary;
     output.put(DONE, &json!({ "old": old, "new": new }), |_, out| print::edited(&old, &new, out))
 }

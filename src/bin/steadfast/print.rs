@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{Group, Letter, Message, Outcome, Safety, Shown, Stats};
+use steadfast::dead_letter::{Group, Message, Outcome, Safety, Shown, Stats};
 use steadfast::operation::record::{Phase, Place, Summary};
 
 use super::history;
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
-pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
+pub(crate) fn letters(letters: &[Summary], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
     if letters.is_empty() {
         writeln!(out, "no dead letter matches")?;
     }
-    for Letter { summary, code, .. } in letters {
+    for summary in letters {
+        let code = summary.code.unwrap_or_default();
         let reason = summary.reason.map(|reason| reason.to_string()).unwrap_or_default();
         writeln!(out, "{}", plain(&summary.id.to_string()))?;
         writeln!(
@@ -159,7 +160,7 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         let when = if due > shown.now { format!("in {wait}") } else { "now".to_owned() };
         writeln!(out, "due:      {due} ({when})")?;
     }
-    if let (Some(reason), Some(code)) = (summary.reason, shown.code) {
+    if let (Some(reason), Some(code)) = (summary.reason, summary.code) {
         writeln!(out, "dead:     {reason}, {code}")?;
     }
     if let Some(safety) = shown.safety {

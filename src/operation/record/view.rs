@@ -62,6 +62,18 @@ impl FromStr for Phase {
 }
 
 /// One operation in a list.
+///
+/// ```
+#[doc = include_str!("../../docs/setup/dead_letters.md")]
+/// use steadfast::Reason;
+/// use steadfast::dead_letter::Selection;
+///
+/// let page = letters.list(&Selection::default(), None, 20).await?;
+/// let letter = &page.rows[0];
+/// assert_eq!(letter.id.key.as_str(), "order-41/receipt");
+/// assert_eq!((letter.code, letter.reason), (Some("UNKNOWN.effect"), Some(Reason::Unknown)));
+#[doc = include_str!("../../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -73,6 +85,10 @@ pub struct Summary {
     pub phase: Phase,
     /// Why it is a dead letter, if it is one.
     pub reason: Option<Reason>,
+    /// The [`code`](crate::Error::code) of the error that its caller was given, if it is a dead letter that
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters) listed or showed. A store gives `None`: the code depends on the
+    /// log of attempts, which no list of a store reads.
+    pub code: Option<&'static str>,
     /// Its resolution, if it is resolved.
     pub resolved: Option<Resolved>,
     /// Whether any attempt took effect, as far as is known.
@@ -182,6 +198,7 @@ impl Record {
             wire_key: self.wire_key.clone(),
             phase: self.phase(),
             reason,
+            code: None,
             resolved: self.resolved.clone(),
             effect: self.effect,
             status: answer.map(|answer| answer.status.as_u16()),
