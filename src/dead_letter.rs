@@ -7,8 +7,8 @@
 //! vendor down again.
 //!
 //! Every change of an operation goes through [`Store::act`], so it is on the audit record in the same commit. To look
-//! at a body is an action too. Bodies and the values of headers are withheld, unless an operator asks for them with a
-//! name and a reason: see [`View`].
+//! at a body is an action too. [`show`](DeadLetters::show) withholds bodies and the values of headers;
+//! [`open`](DeadLetters::open) shows them to an operator who gives a name and a reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,6 @@ mod view;
 
 pub use change::{Change, Outcome};
 pub use error::DeadLetterError;
-pub use redact::View;
 pub use safety::Safety;
 pub use select::{Group, Selection};
 pub use show::{Message, Shown};
@@ -68,12 +67,14 @@ pub struct DeadLetters {
     clock: Arc<dyn Clock>,
     /// Whose rules are known.
     clients: Vec<Client>,
+    /// Fields that are redacted wherever operations are shown.
+    redact: Vec<String>,
 }
 
 impl DeadLetters {
     /// The dead letters of `store`. No vendor's rules are known yet: see [`with_client`](DeadLetters::with_client).
     pub fn new(store: Arc<dyn Store>) -> DeadLetters {
-        DeadLetters { store, clock: Arc::new(SystemClock::new()), clients: Vec::new() }
+        DeadLetters { store, clock: Arc::new(SystemClock::new()), clients: Vec::new(), redact: Vec::new() }
     }
 
     /// Takes a vendor's rules from its client: how long it replays a key, what it can look up, where the key goes.
@@ -89,6 +90,16 @@ impl DeadLetters {
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> DeadLetters {
         self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Names fields that are redacted in all that is shown or exported. They are hidden in bodies at any depth, among
+    /// the headers and in the query. Upper and lower case are the same. Several calls add up, and to what the
+    /// [call](crate::Call::redact) or its [client](crate::ClientBuilder::redact) named. A body that cannot be read as
+    /// fields is then withheld whole. Default: none.
+    #[must_use]
+    pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> DeadLetters {
+        self.redact.extend(fields.into_iter().map(Into::into));
         self
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{Change, DeadLetters, Safety, View};
+use steadfast::dead_letter::{Change, DeadLetters, Safety};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, Jitter};
 use steadfast::store::{Memory, Store};
@@ -212,7 +212,7 @@ async fn an_operator_redrives_what_is_in_its_window_without_force() {
     let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
     let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());
     let letters = letters.with_client(&client);
-    let shown = letters.show(&id, &View::closed()).await.expect("shown");
+    let shown = letters.show(&id).await.expect("shown");
     assert!(matches!(shown.safety, Some(Safety::WindowOpen { .. })), "{:?}", shown.safety);
     let redriven = letters.redrive(&[id], &Change::by("ada").because("ticket 7")).await.expect("works");
     assert_eq!((redriven.done, redriven.held_back), (1, 0));
@@ -289,7 +289,7 @@ async fn a_card_is_shown_to_nobody() {
     let key = Key::new(error.key().unwrap()).unwrap();
     let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
     let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());
-    let shown = letters.show(&id, &View::opened("ada", "ticket 7")).await.expect("shown");
+    let shown = letters.open(&id, &Change::by("ada").because("ticket 7")).await.expect("shown");
     let text = format!("{shown:?} {error:?}");
     assert!(text.contains("order-42") && text.contains("ShopECOM"), "the rest is shown: {text}");
     for hidden in [CARD, "737", "2030", "Ann Example", "5555341244441115"] {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast::dead_letter::{DeadLetters, View};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::Phase;
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::Backoff;
@@ -152,8 +152,8 @@ async fn is_cut(status: &'static str, framing: Framing, expected: (&'static str,
     let scope = Scope::from_stored(first.operation().expect("keyed"));
     let id = OperationId::new(scope, Key::new("order-1").expect("a key"));
     let letters = DeadLetters::new(Arc::clone(&store) as Arc<dyn Store>);
-    let view = View::opened("ada", "ticket 7");
-    let shown = letters.show(&id, &view).await.expect("shown");
+    let how = Change::by("ada").because("ticket 7");
+    let shown = letters.open(&id, &how).await.expect("shown");
     let reply = shown.reply.as_ref().expect("a reply");
     assert_eq!((shown.summary.phase, shown.summary.status), (phase, Some(number)));
     assert_eq!((reply.cut, reply.body_bytes), (true, LIMIT_BYTES));

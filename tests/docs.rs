@@ -20,7 +20,6 @@ const HELD: &[&str] = &[
     "dead_letter::Selection",
     "dead_letter::Shown",
     "dead_letter::Stats",
-    "dead_letter::View",
     "dispatcher::Dispatcher",
     "dispatcher::DispatcherBuilder",
     "dispatcher::Health",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{Change, DeadLetters, Message, Selection, Shown, View};
+use steadfast::dead_letter::{Change, DeadLetters, Message, Selection, Shown};
 use steadfast::operation::{Key, OperationId, RedactedFields, Scope};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -36,12 +36,12 @@ impl Bench {
     }
 
     async fn shown(&self, id: &OperationId) -> Shown {
-        self.letters().show(id, &open_view()).await.expect("shown")
+        self.letters().open(id, &look()).await.expect("shown")
     }
 }
 
-fn open_view() -> View {
-    View::opened("ada", "ticket 7")
+fn look() -> Change {
+    Change::by("ada").because("ticket 7")
 }
 
 /// On each store, with the file it may have beside it until the test ends.
@@ -149,13 +149,13 @@ async fn the_first_claims_names_stay_and_a_viewer_adds_to_them() {
         let record = bench.store.get(&id).await.expect("works").expect("a record");
         assert_eq!(record.redact.names(), ["email", "x-customer"]);
 
-        let view = open_view().redact(["number", "id"]);
-        let shown = bench.letters().show(&id, &view).await.expect("shown");
+        let letters = bench.letters().redact(["number"]).redact(["id"]);
+        let shown = letters.open(&id, &look()).await.expect("shown");
         let expected =
             json!({"amount": 1000, "to": [{"Email": "[redacted]"}], "card": {"number": "[redacted]"}});
         assert_eq!(serde_json::from_str::<Value>(text(&shown.request)).expect("JSON"), expected);
         assert!(text(&shown.reply.expect("an answer")).contains(r#""id":"[redacted]""#));
-        let closed = bench.letters().show(&id, &View::closed()).await.expect("shown");
+        let closed = bench.letters().show(&id).await.expect("shown");
         assert!(closed.request.body.is_err());
     })
     .await;
@@ -171,7 +171,7 @@ async fn an_export_and_an_edit_keep_the_names() {
         let mut lines = Vec::new();
         let letters = bench.letters().with_client(&client);
         assert_eq!(
-            letters.export(&Selection::default(), &open_view(), &mut lines).await.expect("written"),
+            letters.export_opened(&Selection::default(), &look(), &mut lines).await.expect("written"),
             1
         );
         let line = String::from_utf8(lines).expect("text");

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use super::{DeadLetterError, DeadLetters, PAGE_ROWS, Selection, View};
+use super::{Change, DeadLetterError, DeadLetters, PAGE_ROWS, Selection};
 
 impl DeadLetters {
     /// Writes every dead letter that matches to `out`, one JSON object to a line, each as
-    /// [`show`](DeadLetters::show) gives it, and says how many. An opened view is on the audit record of each.
+    /// [`show`](DeadLetters::show) gives it, and says how many.
     ///
     /// `out` is written to as it goes: give it a buffer or a file, not something that may block for long.
     ///
@@ -17,7 +17,30 @@ impl DeadLetters {
     pub async fn export(
         &self,
         selection: &Selection,
-        view: &View,
+        out: &mut (dyn Write + Send),
+    ) -> Result<u64, DeadLetterError> {
+        self.write(selection, None, out).await
+    }
+
+    /// As [`export`](DeadLetters::export), with bodies and values: each as [`open`](DeadLetters::open) gives it. Name and
+    /// reason of `how` are on the audit record of each.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](DeadLetters::list) and [`open`](DeadLetters::open), and [`DeadLetterError::Output`].
+    pub async fn export_opened(
+        &self,
+        selection: &Selection,
+        how: &Change,
+        out: &mut (dyn Write + Send),
+    ) -> Result<u64, DeadLetterError> {
+        self.write(selection, Some(how), out).await
+    }
+
+    async fn write(
+        &self,
+        selection: &Selection,
+        how: Option<&Change>,
         out: &mut (dyn Write + Send),
     ) -> Result<u64, DeadLetterError> {
         let filter = self.filter(selection).await?;
@@ -25,7 +48,11 @@ impl DeadLetters {
         loop {
             let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
             for letter in page.rows {
-                let shown = match self.show(&letter.id, view).await {
+                let shown = match how {
+                    Some(how) => self.open(&letter.id, how).await,
+                    None => self.show(&letter.id).await,
+                };
+                let shown = match shown {
                     // Redriven, settled and purged since it was listed.
                     Err(DeadLetterError::Absent(_)) => continue,
                     shown => shown?,

@@ -2,7 +2,7 @@
 //!
 //! Bodies and headers hold names, addresses and amounts, and end in terminals' histories and in tickets. Therefore
 //! they are withheld, unless an operator asks with a name and a reason, which go on the audit record. A named field
-//! is redacted even then, whether the viewer or the call named it. A body that cannot be read as fields is then
+//! is redacted even then, whether the operator or the call named it. A body that cannot be read as fields is then
 //! withheld whole: a redaction that guesses is none.
 
 use http::HeaderMap;
@@ -11,45 +11,20 @@ use serde_json::Value;
 use url::Url;
 use url::form_urlencoded;
 
-use crate::operation::REDACTED;
+use crate::operation::{REDACTED, RedactedFields};
 
-/// How much is shown. The default withholds bodies, the values of headers and of the query.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::View;
-///
-/// let id = letters.find("order-42/receipt").await?;
-/// let view = View::opened("ada", "ticket 7").redact(["To"]);
-/// let shown = letters.show(&id, &view).await?;
-/// let body = shown.request.body.expect("it was asked for");
-/// assert!(body.contains("shop@example.com") && !body.contains("ann@example.com"));
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    /// By whom, and why.
-    pub(super) opened: Option<(String, String)>,
-    pub(super) redact: Vec<String>,
+/// How much of one operation is shown.
+pub(super) struct View<'a> {
+    /// Whether bodies, the values of headers and of the query are shown.
+    is_open: bool,
+    /// The names whose values are hidden all the same.
+    redact: Vec<&'a str>,
 }
 
-impl View {
-    /// Bodies and values withheld.
-    pub fn closed() -> View {
-        View::default()
-    }
-
-    /// Bodies and values shown, to an operator who gives a name and a reason. Both are needed.
-    pub fn opened(by: impl Into<String>, why: impl Into<String>) -> View {
-        View { opened: Some((by.into(), why.into())), redact: Vec::new() }
-    }
-
-    /// Never shows the values of fields, headers or query parameters with these names, at any depth. Upper and
-    /// lower case are the same.
-    #[must_use]
-    pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> View {
-        self.redact.extend(fields.into_iter().map(|field| field.into().to_ascii_lowercase()));
-        self
+impl<'a> View<'a> {
+    /// `beside` are the names that came with the operation.
+    pub(super) fn new(is_open: bool, named: &'a [String], beside: &'a RedactedFields) -> View<'a> {
+        View { is_open, redact: named.iter().chain(beside.names()).map(String::as_str).collect() }
     }
 
     pub(super) fn url(&self, url: &Url) -> String {
@@ -62,9 +37,8 @@ impl View {
 
     pub(super) fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
         let shown = |name: &HeaderName, value: &[u8]| {
-            let hidden = self.opened.is_none()
-                || SECRET_HEADERS.contains(&name.as_str())
-                || self.is_named(name.as_str());
+            let hidden =
+                !self.is_open || SECRET_HEADERS.contains(&name.as_str()) || self.is_named(name.as_str());
             let value =
                 if hidden { REDACTED.to_owned() } else { String::from_utf8_lossy(value).into_owned() };
             (name.as_str().to_owned(), value)
@@ -74,7 +48,7 @@ impl View {
 
     /// The body as text, or why it is withheld.
     pub(super) fn body(&self, headers: &HeaderMap, body: &[u8]) -> Result<String, &'static str> {
-        if self.opened.is_none() && !body.is_empty() {
+        if !self.is_open && !body.is_empty() {
             return Err("not asked for");
         }
         let Ok(text) = std::str::from_utf8(body) else {
@@ -116,7 +90,7 @@ impl View {
     /// `card[number]` is a field `number` in a field `card`.
     fn pair(&self, name: &str, value: &str) -> (String, String) {
         let named = self.is_named(name) || name.split(['[', ']']).any(|part| self.is_named(part));
-        let shown = if named || self.opened.is_none() { REDACTED } else { value };
+        let shown = if named || !self.is_open { REDACTED } else { value };
         (name.to_owned(), shown.to_owned())
     }
 

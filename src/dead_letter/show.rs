@@ -3,23 +3,25 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use super::redact::View;
 use super::redrive::overwrites;
 use super::select::{code, last_attempt};
-use super::{Change, DeadLetterError, DeadLetters, Safety, View};
+use super::{Change, DeadLetterError, DeadLetters, Safety};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
+use crate::error::{Error, Input};
 use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, State, Summary};
 use crate::operation::{Key, OperationId, Scope};
 
-/// An operation as it is shown. It has nothing that the [`View`] withholds.
+/// An operation as [`DeadLetters::show`] or [`DeadLetters::open`] shows it. It has nothing that is withheld.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Safety, View};
+/// use steadfast::dead_letter::Safety;
 ///
 /// let id = letters.find("order-41/receipt").await?;
-/// let shown = letters.show(&id, &View::closed()).await?;
+/// let shown = letters.show(&id).await?;
 /// assert_eq!(shown.safety, Some(Safety::LookUp), "a redrive would look it up first");
 /// let (look_ups, attempts): (Vec<_>, Vec<_>) = shown.attempts.iter().partition(|report| report.is_look_up());
 /// assert_eq!((attempts.len(), look_ups.len()), (1, 3), "sent once, and looked up three times");
@@ -41,7 +43,7 @@ pub struct Shown {
     pub first_scope: Option<Scope>,
     /// The method of the request.
     pub method: Method,
-    /// Its URL, without the values of its query unless they were asked for.
+    /// Its URL. The values of its query are hidden unless it was opened.
     pub url: String,
     /// What was sent.
     pub request: Message,
@@ -70,21 +72,53 @@ pub struct Message {
 }
 
 impl DeadLetters {
-    /// Shows an operation, in whichever phase. An opened view is written on the audit record first.
+    /// Shows an operation, in whichever phase. Bodies and the values of headers and of the query are withheld:
+    /// [`open`](DeadLetters::open) shows them.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] if an opened view has no name or no reason.
-    pub async fn show(&self, id: &OperationId, view: &View) -> Result<Shown, DeadLetterError> {
-        if let Some((by, why)) = &view.opened {
-            self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))?;
-            self.act(id, Action::Note, &Change::by(by).because(why), None).await?;
+    /// [`DeadLetterError::Absent`], [`DeadLetterError::Store`].
+    pub async fn show(&self, id: &OperationId) -> Result<Shown, DeadLetterError> {
+        self.shown(id, false).await
+    }
+
+    /// Shows an operation with bodies and values. Name and reason of `how` are written on the audit record first.
+    /// Credentials are withheld all the same, and so are the fields that this, the call or its client
+    /// [redacts](DeadLetters::redact).
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/dead_letters.md")]
+    /// use steadfast::dead_letter::Change;
+    ///
+    /// let id = letters.find("order-42/receipt").await?;
+    /// let how = Change::by("ada").because("ticket 7");
+    /// let opened = letters.redact(["To"]).open(&id, &how).await?;
+    /// let body = opened.request.body.expect("it was asked for");
+    /// assert!(body.contains("shop@example.com") && !body.contains("ann@example.com"));
+    /// assert_eq!((&opened.audit[0].by[..], &opened.audit[0].why[..]), ("ada", "ticket 7"));
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] without a name or without a reason;
+    /// [`DeadLetterError::Invalid`] for a dry run, which would leave no trace of what was seen.
+    pub async fn open(&self, id: &OperationId, how: &Change) -> Result<Shown, DeadLetterError> {
+        if how.dry_run {
+            let problem = "there is no dry run of it: what shows bodies goes on the audit record";
+            return Err(DeadLetterError::Invalid(Error::validation(Input::Other("opening"), problem)));
         }
+        self.record(id).await?;
+        self.act(id, Action::Note, how, None).await?;
+        self.shown(id, true).await
+    }
+
+    async fn shown(&self, id: &OperationId, is_open: bool) -> Result<Shown, DeadLetterError> {
         let record = self.record(id).await?;
         let attempts = self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
         let audit = self.audit(id).await?;
         let mut summary = record.summary();
-        let view = &view.clone().redact(record.redact.names());
+        let view = &View::new(is_open, &self.redact, &record.redact);
         let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
         let said = record.resolved.as_ref().map(|said| &said.resolution);
         let may_be_redriven = is_dead && matches!(said, None | Some(Resolution::NotApplied));
@@ -108,7 +142,7 @@ impl DeadLetters {
 }
 
 impl Message {
-    fn new(headers: &HeaderMap, body: &Bytes, cut: bool, view: &View) -> Message {
+    fn new(headers: &HeaderMap, body: &Bytes, cut: bool, view: &View<'_>) -> Message {
         Message {
             headers: view.headers(headers),
             body_bytes: body.len(),

@@ -3,12 +3,13 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
+use super::redact::View;
 use super::*;
 use crate::answer::Answer;
 use crate::error::{Effect, Reason};
-use crate::operation::Key;
 use crate::operation::record::resend::slack;
 use crate::operation::record::{Claim, Claimed, Forbidden};
+use crate::operation::{Key, RedactedFields};
 use crate::policy::{Backoff, Policy};
 #[cfg(feature = "sqlite")]
 use crate::store::Sqlite;
@@ -214,7 +215,7 @@ async fn what_is_looked_up_first_may_be_redriven_without_force() {
         assert_eq!((error.reason(), error.effect()), (Some(Reason::Exhausted), Effect::Unknown));
         let letters = bench.letters().with_client(&postmark);
         let id = letters.find("mail-1").await.expect("is there");
-        let shown = letters.show(&id, &View::closed()).await.expect("is there");
+        let shown = letters.show(&id).await.expect("is there");
         assert_eq!(shown.safety, Some(Safety::LookUp));
         let redriven = redrive(&letters, &id, &Change::by("ada")).await;
         assert_eq!((redriven.done, redriven.forced), (1, 0));
@@ -539,42 +540,57 @@ async fn bodies_are_withheld_and_looking_at_them_leaves_a_trace() {
         let failed = ScriptedTransport::new().json(429, json!({"error": {"email": "ada@x.test"}}));
         let id = bench.dies("order-1", failed).await;
         let letters = bench.letters();
-        let closed = letters.show(&id, &View::closed()).await.expect("works");
+        let closed = letters.show(&id).await.expect("works");
         let text = serde_json::to_string(&closed).expect("JSON");
         assert!(!text.contains("4242") && !text.contains("ada@x.test"), "{text}");
         assert!(!text.contains("sk_test"), "{text}");
         assert!(closed.audit.is_empty());
 
-        let unsigned = View::opened("ada", " ");
-        assert_eq!(refusal(letters.show(&id, &unsigned).await), Forbidden::Unexplained);
-        let view = View::opened("ada", "ticket 7");
-        let opened = letters.show(&id, &view).await.expect("works");
+        for unsigned in [Change::by("ada").because(" "), Change::by(" ").because("ticket 7")] {
+            assert_eq!(refusal(letters.open(&id, &unsigned).await), Forbidden::Unexplained);
+            let refused = letters.export_opened(&Selection::default(), &unsigned, &mut Vec::new()).await;
+            assert_eq!(refusal(refused), Forbidden::Unexplained);
+        }
+        // It would show all and leave no trace.
+        let dry_run = letters.open(&id, &Change::by("").dry_run()).await;
+        assert!(matches!(dry_run, Err(DeadLetterError::Invalid(_))), "{dry_run:?}");
+        assert!(letters.audit(&id).await.expect("works").is_empty());
+
+        let how = Change::by("ada").because("ticket 7");
+        let opened = letters.open(&id, &how).await.expect("works");
         let text = serde_json::to_string(&opened).expect("JSON");
         assert!(text.contains("4242") && text.contains("ada@x.test"), "{text}");
         assert_eq!(opened.audit.iter().map(|entry| entry.why.as_str()).collect::<Vec<_>>(), ["ticket 7"]);
 
-        let view = view.redact(["Number", "email"]);
-        let text = serde_json::to_string(&letters.show(&id, &view).await.expect("works")).expect("JSON");
+        let letters = letters.redact(["Number", "email"]);
+        let text = serde_json::to_string(&letters.open(&id, &how).await.expect("works")).expect("JSON");
         assert!(
             !text.contains("4242") && !text.contains("ada@x.test") && text.contains("amount=1000"),
             "{text}"
         );
 
         let mut lines = Vec::new();
-        let written = letters.export(&Selection::default(), &view, &mut lines).await.expect("works");
+        let all = Selection::default();
+        let written = letters.export_opened(&all, &how, &mut lines).await.expect("works");
         let text = String::from_utf8(lines).expect("text");
         assert_eq!((written, text.lines().count()), (1, 1));
         let line: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(line["key"], "order-1");
         assert!(!text.contains("4242"), "{text}");
         assert_eq!(letters.audit(&id).await.expect("works").len(), 3, "an export is a look, too");
+        let mut lines = Vec::new();
+        assert_eq!(bench.letters().export(&all, &mut lines).await.expect("works"), 1);
+        let text = String::from_utf8(lines).expect("text");
+        assert!(!text.contains("4242") && !text.contains("ada@x.test"), "{text}");
+        assert_eq!(letters.audit(&id).await.expect("works").len(), 3, "what is withheld leaves no trace");
     })
     .await;
 }
 
 #[test]
 fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
-    let view = View::opened("ada", "x").redact(["name"]);
+    let (named, beside) = (["name".to_owned()], RedactedFields::NONE);
+    let view = View::new(true, &named, &beside);
     let body = |text: &[u8]| view.body(&HeaderMap::new(), text);
     let deep = br#"{"a":[{"Name":{"first":"Ada"}}],"name":1,"other":"Ada"}"#;
     let shown = r#"{"a":[{"Name":"[redacted]"}],"name":"[redacted]","other":"Ada"}"#;
@@ -583,11 +599,14 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
         assert!(body(unreadable).is_err(), "{unreadable:?}");
     }
     assert_eq!(body(b""), Ok(String::new()));
-    let whole = View::opened("ada", "x");
+    let whole = View::new(true, &[], &beside);
     assert_eq!(whole.body(&HeaderMap::new(), b"name: Ada"), Ok("name: Ada".to_owned()));
     let url = url::Url::parse("https://v.test/x?name=Ada&page=2").expect("a url");
     assert_eq!(view.url(&url), "https://v.test/x?name=%5Bredacted%5D&page=2");
-    assert_eq!(View::closed().url(&url), "https://v.test/x?name=%5Bredacted%5D&page=%5Bredacted%5D");
+    assert_eq!(
+        View::new(false, &[], &beside).url(&url),
+        "https://v.test/x?name=%5Bredacted%5D&page=%5Bredacted%5D"
+    );
 }
 
 #[tokio::test]
@@ -606,7 +625,7 @@ async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
             let error = stripe.post("/v1/payment_intents").key(key).form(&form).send().await.expect_err(key);
             assert!(error.is_dead_letter(), "{error:?}");
             let id = letters.find(key).await.expect("is there");
-            let shown = letters.show(&id, &View::closed()).await.expect("works");
+            let shown = letters.show(&id).await.expect("works");
             assert_eq!(shown.summary.code, Some(error.code()), "{key}");
             let alike = Selection { code: Some(error.code().to_owned()), ..Selection::default() };
             let page = letters.list(&alike, None, 10).await.expect("works");

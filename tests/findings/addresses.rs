@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::dead_letter::{Change, DeadLetters, Selection, View};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::operation::Key;
 use steadfast::operation::record::{Forbidden, Phase, State};
 use steadfast::store::{Memory, Store};
@@ -53,7 +53,7 @@ async fn what_was_recorded_for_another_host_is_a_dead_letter_and_no_secret_goes_
         let letters = letters(&store, &clock, &ours);
         let elsewhere = Selection { reason: Some(Reason::Elsewhere), ..Selection::default() };
         let id = letters.find("order-1").await.expect("it is there");
-        let shown = letters.show(&id, &View::closed()).await.expect("it is shown");
+        let shown = letters.show(&id).await.expect("it is shown");
         assert_eq!((shown.summary.phase, shown.summary.effect), (Phase::Dead, Effect::None), "{place}");
         // Its key is told why, by whoever asks for it.
         let told = ours.post("/v1/quotes?expand=a%2Fb").key("order-1").form(&FORM).send().await;

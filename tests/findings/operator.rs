@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Clock;
-use steadfast::dead_letter::{Change, DeadLetters, Selection, View};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::http::Method;
 use steadfast::operation::record::{Forbidden, Phase, Resolution};
 use steadfast::operation::{Key, OperationId, Scope};
@@ -95,11 +95,10 @@ async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
         assert_eq!(by_name.why_held_back[0].1, Forbidden::Resolved);
         stripe.recover(10).await.expect("works");
         assert_eq!(bench.sent(), 2, "one payment was sent");
-        let shown = letters.show(&old, &View::closed()).await.expect("is there");
+        let shown = letters.show(&old).await.expect("is there");
         let said = shown.summary.resolved.expect("closed").resolution;
         assert_eq!(said.to_string(), "started over as key order-42/2");
-        let new =
-            letters.show(&named("prod/stripe/test", "order-42/2"), &View::closed()).await.expect("is there");
+        let new = letters.show(&named("prod/stripe/test", "order-42/2")).await.expect("is there");
         assert_eq!(new.predecessor, Some(old.key.clone()));
         // The old key itself is not sent again either.
         assert!(pay(&stripe, "order-42").send().await.expect_err("closed").is_dead_letter());
@@ -275,7 +274,7 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
         assert_eq!(error.attempts().len(), 1, "a lookup is no attempt");
         let scope = Scope::from_stored(error.operation().expect("keyed"));
         let id = OperationId::new(scope, Key::new("order-1").expect("a key"));
-        let before = letters.show(&id, &View::closed()).await.expect("is there").attempts;
+        let before = letters.show(&id).await.expect("is there").attempts;
         assert!(before.len() > 1 && before.iter().skip(1).all(|report| report.is_look_up()), "{before:?}");
         assert_eq!(before[1].effect, Effect::Unknown);
         assert!(before[1].failure.is_some(), "why it could not tell");
@@ -289,7 +288,7 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
             bench.clock.advance(Duration::from_secs(seconds));
             postmark.recover(10).await.expect("works");
         }
-        let shown = letters.show(&id, &View::closed()).await.expect("is there");
+        let shown = letters.show(&id).await.expect("is there");
         assert_eq!(shown.attempts[..before.len()], before[..], "the old evidence stays");
         let redriven_at = shown.audit[0].at;
         let new = &shown.attempts[before.len()..];

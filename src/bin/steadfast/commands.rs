@@ -1,13 +1,13 @@
 //! One function to a command: call the library, print, say how it went.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use steadfast::Vendors;
-use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome, View};
+use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::record::Resolution;
 use steadfast::operation::{Key, OperationId};
 
@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{copying, dispatch, fakes, manual, migrate, outbox, print, rename, reseal, scrub, terms};
+use super::{copying, dispatch, export, fakes, manual, migrate, outbox, print, rename, reseal, scrub, terms};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -87,8 +87,9 @@ async fn dead_letters(
         DeadLettersCommand::Resolve(arguments) => resolve(place, arguments, output).await,
         DeadLettersCommand::Edit(arguments) => edit(place, arguments, output).await,
         DeadLettersCommand::Export { select, view, signature, output: path } => {
-            let view = self::view(&view, &signature)?;
-            export(place, &select, &view, path.as_deref(), output).await
+            let how = opening(&view, &signature)?;
+            let what = export::Exported { select, redact: view.redact, how };
+            export::export(place, &what, path.as_deref(), output).await
         }
         DeadLettersCommand::Purge { signer } => {
             let by = signer.name()?;
@@ -134,10 +135,13 @@ fn man(directory: Option<&Path>, output: &mut Output<'_>) -> Result<u8, Failure>
 }
 
 async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let view = view(&arguments.view, &arguments.signature)?;
-    let letters = place.open()?;
+    let how = opening(&arguments.view, &arguments.signature)?;
+    let letters = place.open()?.redact(&arguments.view.redact);
     let id = letters.find(&arguments.operation.name).await?;
-    let shown = letters.show(&id, &view).await?;
+    let shown = match how {
+        Some(how) => letters.open(&id, &how).await?,
+        None => letters.show(&id).await?,
+    };
     output.put(DONE, &shown, print::shown)
 }
 
@@ -203,7 +207,11 @@ fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
 
 /// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
 /// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
-async fn absent_vendor(letters: &DeadLetters, select: &Select, output: &Output<'_>) -> Result<(), Failure> {
+pub(crate) async fn absent_vendor(
+    letters: &DeadLetters,
+    select: &Select,
+    output: &Output<'_>,
+) -> Result<(), Failure> {
     let Some(vendor) = select.vendor().filter(|_| !output.json) else { return Ok(()) };
     let stats = letters.stats().await?;
     let paths: BTreeSet<&str> = stats.groups.iter().map(|group| group.vendor.as_str()).collect();
@@ -241,69 +249,16 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
     let letters = place.open()?;
     let id = find_whole(&letters, &arguments.operation.name).await?;
     let new = letters.edit(&id, key, body, &how).await?;
-    let mut old = letters.show(&id, &View::closed()).await?.summary;
+    let mut old = letters.show(&id).await?.summary;
     // An operation has the same members in the answer to each command that changes one.
     old.code = None;
-    let new = letters.show(&new, &View::closed()).await?.summary;
+    let new = letters.show(&new).await?.summary;
     output.put(DONE, &json!({ "old": old, "new": new }), |_, out| print::edited(&old, &new, out))
 }
 
-/// Lines are what an export is: only one that goes into a file leaves room for an answer.
-async fn export(
-    place: &Place,
-    select: &Select,
-    view: &View,
-    path: Option<&Path>,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let Some(path) = path else {
-        if output.json {
-            let problem = "an export is lines of JSON already, one for each letter: leave --json out, or write them \
-                           into a file with --output PATH";
-            return Err(Failure::Arguments(problem.to_owned()));
-        }
-        let letters = place.open()?;
-        if letters.export(&select.selection(), view, output.out).await? == 0 {
-            absent_vendor(&letters, select, output).await?;
-        }
-        return Ok(DONE);
-    };
-    let letters = place.open()?;
-    let failed = |error| Failure::File(path.to_owned(), error);
-    let mut file = BufWriter::new(create(path).map_err(failed)?);
-    let written =
-        letters.export(&select.selection(), view, &mut file).await.map_err(|error| match error {
-            DeadLetterError::Output(error) => failed(error),
-            other => Failure::Letters(other),
-        })?;
-    let whole = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
-    whole.map_err(failed)?;
-    if written == 0 {
-        absent_vendor(&letters, select, output).await?;
-    }
-    let name = path.display().to_string();
-    output.put(DONE, &json!({ "file": name, "written": written }), |_, out| {
-        print::exported(written, &name, out)
-    })
-}
-
-fn view(arguments: &ViewArguments, signature: &Signature) -> Result<View, Failure> {
-    let view = if arguments.bodies {
-        let Change { by, why, .. } = signature.name_and_reason()?;
-        View::opened(by, why)
-    } else {
-        View::closed()
-    };
-    Ok(view.redact(arguments.redact.iter().cloned()))
-}
-
-/// A new file that only its owner can read: it may hold what the store does not show.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+/// Who looks at bodies, and why; `None` if they were not asked for.
+fn opening(arguments: &ViewArguments, signature: &Signature) -> Result<Option<Change>, Failure> {
+    arguments.bodies.then(|| signature.name_and_reason()).transpose()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -6,6 +6,7 @@ mod arguments;
 mod commands;
 mod copying;
 mod dispatch;
+mod export;
 mod failure;
 mod fakes;
 mod history;

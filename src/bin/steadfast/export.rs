@@ -1,0 +1,83 @@
+//! Dead letters as lines of JSON, on the terminal or in a new file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use serde_json::json;
+use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters};
+
+use super::commands::absent_vendor;
+use super::failure::{DONE, Failure};
+use super::output::Output;
+use super::place::Place;
+use super::print;
+use super::selection::Select;
+
+/// What an export writes.
+pub(crate) struct Exported {
+    pub select: Select,
+    pub redact: Vec<String>,
+    /// Who looks at bodies, and why; `None` withholds them.
+    pub how: Option<Change>,
+}
+
+impl Exported {
+    async fn write(
+        &self,
+        letters: &DeadLetters,
+        out: &mut (dyn Write + Send),
+    ) -> Result<u64, DeadLetterError> {
+        let (letters, selection) = (letters.clone().redact(&self.redact), self.select.selection());
+        match &self.how {
+            Some(how) => letters.export_opened(&selection, how, out).await,
+            None => letters.export(&selection, out).await,
+        }
+    }
+}
+
+/// Lines are what an export is: only one that goes into a file leaves room for an answer.
+pub(crate) async fn export(
+    place: &Place,
+    what: &Exported,
+    path: Option<&Path>,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let Some(path) = path else {
+        if output.json {
+            let problem = "an export is lines of JSON already, one for each letter: leave --json out, or write them \
+                           into a file with --output PATH";
+            return Err(Failure::Arguments(problem.to_owned()));
+        }
+        let letters = place.open()?;
+        if what.write(&letters, output.out).await? == 0 {
+            absent_vendor(&letters, &what.select, output).await?;
+        }
+        return Ok(DONE);
+    };
+    let letters = place.open()?;
+    let failed = |error| Failure::File(path.to_owned(), error);
+    let mut file = BufWriter::new(create(path).map_err(failed)?);
+    let written = what.write(&letters, &mut file).await.map_err(|error| match error {
+        DeadLetterError::Output(error) => failed(error),
+        other => Failure::Letters(other),
+    })?;
+    let whole = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
+    whole.map_err(failed)?;
+    if written == 0 {
+        absent_vendor(&letters, &what.select, output).await?;
+    }
+    let name = path.display().to_string();
+    output.put(DONE, &json!({ "file": name, "written": written }), |_, out| {
+        print::exported(written, &name, out)
+    })
+}
+
+/// A new file that only its owner can read: it may hold what the store does not show.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
