@@ -41,7 +41,7 @@ mod view;
 pub use change::{Change, Outcome};
 pub use error::DeadLetterError;
 pub use safety::Safety;
-pub use select::{Group, Selection};
+pub use select::Group;
 pub use show::{Message, Shown};
 pub use stats::Stats;
 pub use unreached::Unreached;
@@ -51,12 +51,13 @@ pub use unreached::Unreached;
 /// ```
 #[doc = include_str!("docs/setup/dead_letters.md")]
 /// # let store: std::sync::Arc<dyn steadfast::store::Store> = store;
-/// use steadfast::dead_letter::{DeadLetters, Selection};
+/// use steadfast::dead_letter::DeadLetters;
+/// use steadfast::operation::record::Filter;
 ///
 /// // The store of the service, and its clients for what their vendors allow. Nothing is sent through them.
 /// let letters = DeadLetters::new(store).with_client(&postmark).with_clock(clock);
 ///
-/// let page = letters.list(&Selection::default(), None, 20).await?;
+/// let page = letters.list(&Filter::default(), None, 20).await?;
 /// let keys: Vec<&str> = page.rows.iter().map(|letter| letter.id.key.as_str()).collect();
 /// assert_eq!(keys, ["order-41/receipt", "order-42/receipt"]);
 #[doc = include_str!("docs/setup/end.md")]
@@ -214,7 +215,9 @@ impl DeadLetters {
         }
     }
 
-    fn now(&self) -> Timestamp {
+    /// What time it is in the store. The ages of letters count by it, and not by the clock of this host: see
+    /// [`Filter::older_than`].
+    pub fn now(&self) -> Timestamp {
         self.store.time(self.clock.wall())
     }
 

@@ -180,7 +180,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; also for a cursor that this store did not give.
+    /// A [`StoreError`]; also for a cursor that this store did not give, and for a filter with a
+    /// [code](Filter::code), of kind [`Invalid`](StoreErrorKind::Invalid): a store reads no log of attempts to list.
     async fn list(
         &self,
         filter: &Filter,

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{Change, DeadLetters, Message, Selection, Shown};
+use steadfast::dead_letter::{Change, DeadLetters, Message, Shown};
+use steadfast::operation::record::Filter;
 use steadfast::operation::{Key, OperationId, RedactedFields, Scope};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -170,10 +171,7 @@ async fn an_export_and_an_edit_keep_the_names() {
         assert!(error.is_dead_letter());
         let mut lines = Vec::new();
         let letters = bench.letters().with_client(&client);
-        assert_eq!(
-            letters.export_opened(&Selection::default(), &look(), &mut lines).await.expect("written"),
-            1
-        );
+        assert_eq!(letters.export_opened(&Filter::default(), &look(), &mut lines).await.expect("written"), 1);
         let line = String::from_utf8(lines).expect("text");
         assert!(
             line.contains("amount") && !line.contains("4242") && !line.contains("example.test"),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
+use steadfast::operation::record::Filter;
 use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, TestClock};
@@ -51,7 +52,7 @@ impl Service {
             assert!(pay(&client, key).await.expect_err("never sent").is_dead_letter());
         }
         let letters = DeadLetters::new(Arc::clone(store) as Arc<dyn Store>).with_clock(self.clock.clone());
-        let all = Selection::default();
+        let all = Filter::default();
         let redriven = letters.redrive_all(&all, &Change::by("ada")).await.expect("works");
         assert_eq!(redriven.done, keys.len() as u64);
     }

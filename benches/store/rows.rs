@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
-use steadfast::dead_letter::{DeadLetters, Selection};
+use steadfast::dead_letter::DeadLetters;
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::{Sqlite, Store};
 
@@ -156,7 +156,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
 
     let letters = DeadLetters::new(store.clone() as Arc<dyn Store>);
     let started = Instant::now();
-    let page = letters.list(&Selection::default(), None, 100).await.expect("a page");
+    let page = letters.list(&Filter::default(), None, 100).await.expect("a page");
     assert_eq!(page.rows.len(), 100.min(rows as usize / 1_000));
     memory.print("a page of dead letters", started);
 

@@ -9,10 +9,11 @@ use crate::operation::record::Forbidden;
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
 /// use steadfast::Effect;
-/// use steadfast::dead_letter::{Change, Selection};
+/// use steadfast::dead_letter::Change;
+/// use steadfast::operation::record::Filter;
 ///
 /// // First count, then do it.
-/// let not_applied = Selection { effect: Some(Effect::None), ..Selection::default() };
+/// let not_applied = Filter { effect: Some(Effect::None), ..Filter::default() };
 /// let counted = letters.redrive_all(&not_applied, &Change::by("ada").dry_run()).await?;
 /// assert_eq!(counted.done, 1);
 /// letters.redrive_all(&not_applied, &Change::by("ada")).await?;
@@ -45,10 +46,11 @@ pub struct Change {
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Change, Outcome, Selection};
+/// use steadfast::dead_letter::{Change, Outcome};
+/// use steadfast::operation::record::Filter;
 ///
 /// # let letters = steadfast::dead_letter::DeadLetters::new(store.clone());
-/// let all = Selection::default();
+/// let all = Filter::default();
 /// let outcome: Outcome = letters.redrive_all(&all, &Change::by("ada")).await?;
 /// assert_eq!((outcome.matched, outcome.done, outcome.held_back), (2, 1, 1));
 /// // Without a client of the vendor, the rules that make it safe are not known.
@@ -74,8 +76,9 @@ pub struct Outcome {
     pub held_back: u64,
     /// The first of the others with the reason, at most [`Outcome::HELD_BACK_SHOWN_MAX`].
     pub why_held_back: Vec<(OperationId, Forbidden)>,
-    /// The time at which a filter was frozen. Given as [`Selection::before`](super::Selection::before), it selects the
-    /// same letters again. `None` without a filter.
+    /// The time at which a filter was frozen. Given as
+    /// [`Filter::updated_before`](crate::operation::record::Filter::updated_before), it selects the same letters again.
+    /// `None` without a filter.
     pub frozen_at: Option<Timestamp>,
     /// The names of the headers that a scrub looked for, in lower case.
     pub headers: Vec<String>,

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use super::{Change, DeadLetterError, DeadLetters, PAGE_ROWS, Selection};
+use super::{Change, DeadLetterError, DeadLetters, PAGE_ROWS};
+use crate::operation::record::Filter;
 
 impl DeadLetters {
     /// Writes every dead letter that matches to `out`, one JSON object to a line, each as
@@ -16,10 +17,10 @@ impl DeadLetters {
     /// written until then is whole lines, but for the last.
     pub async fn export(
         &self,
-        selection: &Selection,
+        filter: &Filter,
         out: &mut (dyn Write + Send),
     ) -> Result<u64, DeadLetterError> {
-        self.write(selection, None, out).await
+        self.write(filter, None, out).await
     }
 
     /// As [`export`](DeadLetters::export), with bodies and values: each as [`open`](DeadLetters::open) gives it. Name and
@@ -30,23 +31,23 @@ impl DeadLetters {
     /// As [`list`](DeadLetters::list) and [`open`](DeadLetters::open), and [`DeadLetterError::Output`].
     pub async fn export_opened(
         &self,
-        selection: &Selection,
+        filter: &Filter,
         how: &Change,
         out: &mut (dyn Write + Send),
     ) -> Result<u64, DeadLetterError> {
-        self.write(selection, Some(how), out).await
+        self.write(filter, Some(how), out).await
     }
 
     async fn write(
         &self,
-        selection: &Selection,
+        filter: &Filter,
         how: Option<&Change>,
         out: &mut (dyn Write + Send),
     ) -> Result<u64, DeadLetterError> {
-        let filter = self.filter(selection).await?;
+        let asked = self.asked(filter).await?;
         let (mut written, mut after) = (0, None);
         loop {
-            let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
+            let page = self.letters(&asked, filter.code.as_deref(), after, PAGE_ROWS).await?;
             for letter in page.rows {
                 let shown = match how {
                     Some(how) => self.open(&letter.id, how).await,

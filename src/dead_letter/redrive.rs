@@ -7,10 +7,10 @@
 use http::{Method, header};
 
 use super::change::Of;
-use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS, Safety, Selection};
+use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS, Safety};
 use crate::guard::Guard;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, Forbidden, Phase, Record, Resolution};
+use crate::operation::record::{Action, Filter, Forbidden, Phase, Record, Resolution};
 use crate::request::Request;
 
 impl DeadLetters {
@@ -40,17 +40,17 @@ impl DeadLetters {
     /// # Errors
     ///
     /// As [`list`](DeadLetters::list) and [`redrive`](DeadLetters::redrive).
-    pub async fn redrive_all(&self, selection: &Selection, how: &Change) -> Result<Outcome, DeadLetterError> {
+    pub async fn redrive_all(&self, filter: &Filter, how: &Change) -> Result<Outcome, DeadLetterError> {
         let mut redriven = how.outcome(Of::Redrive);
         // What moved in this very millisecond is in: nothing can be told to have moved later.
         let frozen_at =
-            selection.before.unwrap_or_else(|| self.now().plus(std::time::Duration::from_millis(1)));
+            filter.updated_before.unwrap_or_else(|| self.now().plus(std::time::Duration::from_millis(1)));
         redriven.frozen_at = Some(frozen_at);
-        let frozen = Selection { before: Some(frozen_at), ..selection.clone() };
-        let filter = self.filter(&frozen).await?;
+        let frozen = Filter { updated_before: Some(frozen_at), ..filter.clone() };
+        let asked = self.asked(&frozen).await?;
         let mut after: Option<String> = None;
         loop {
-            let page = self.letters(&filter, &frozen, after, PAGE_ROWS).await?;
+            let page = self.letters(&asked, frozen.code.as_deref(), after, PAGE_ROWS).await?;
             for letter in page.rows {
                 self.redrive_one(&letter.id, how, &mut redriven).await?;
             }

@@ -1,68 +1,21 @@
-//! The selection of dead letters: filters, pages and groups.
+//! What a filter selects of the dead letters: pages and groups.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Input, Reason};
-use crate::operation::Scope;
+use crate::error::{Effect, Error, Input};
 use crate::operation::record::{Filter, Page, Phase, Summary};
 use crate::transport::SendErrorKind;
-
-/// A filter of dead letters: those that match every part that is given. The default is all that are not resolved.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use std::time::Duration;
-/// use steadfast::Effect;
-/// use steadfast::dead_letter::Selection;
-///
-/// let may_have_happened = Selection {
-///     vendor: Some("postmark".to_owned()),
-///     effect: Some(Effect::Unknown),
-///     younger_than: Some(Duration::from_secs(3600)),
-///     ..Selection::default()
-/// };
-/// assert_eq!(letters.list(&may_have_happened, None, 20).await?.rows.len(), 1);
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Of this vendor: its name, such as `stripe`, or with the namespace, such as `prod/stripe`.
-    pub vendor: Option<String>,
-    /// In this scope.
-    pub scope: Option<Scope>,
-    /// With this wire key, exactly as it is on record.
-    pub wire_key: Option<String>,
-    /// Dead for this reason.
-    pub reason: Option<Reason>,
-    /// With this effect.
-    pub effect: Option<Effect>,
-    /// Whose last answer had this status.
-    pub status: Option<u16>,
-    /// Whose error had this [`code`](crate::Error::code).
-    pub code: Option<String>,
-    /// Last moved at least so long ago.
-    pub older_than: Option<Duration>,
-    /// Last moved less than so long ago.
-    pub younger_than: Option<Duration>,
-    /// In the sequence of this name, of any account.
-    pub sequence: Option<String>,
-    /// Last moved before this time: the filter as a dry run froze it.
-    pub before: Option<Timestamp>,
-    /// Also those that are resolved.
-    pub resolved_too: bool,
-}
 
 /// The dead letters that failed in the same way.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::Selection;
+/// use steadfast::operation::record::Filter;
 ///
-/// let groups = letters.groups(&Selection::default()).await?;
+/// let groups = letters.groups(&Filter::default()).await?;
 /// let counts: Vec<_> = groups.iter().map(|group| (group.code, group.count)).collect();
 /// assert_eq!(counts, [("RATE_LIMIT.exceeded", 1), ("UNKNOWN.effect", 1)]);
 #[doc = include_str!("../docs/setup/end.md")]
@@ -89,21 +42,21 @@ pub struct Group {
 }
 
 impl DeadLetters {
-    /// A page of dead letters, in the order of their first claim. If the selection has a code, a page may have fewer
+    /// A page of dead letters, in the order of their first claim. If the filter has a code, a page may have fewer
     /// rows than `limit` before the end of the list.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Invalid`] for a vendor's name that several namespaces have, and
-    /// [`DeadLetterError::Store`], also for a cursor that the store did not give.
+    /// [`DeadLetterError::Invalid`] for a phase that no dead letter is in, or a vendor's name that several namespaces
+    /// have; [`DeadLetterError::Store`], also for a cursor that the store did not give.
     pub async fn list(
         &self,
-        selection: &Selection,
+        filter: &Filter,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, DeadLetterError> {
-        let filter = self.filter(selection).await?;
-        self.letters(&filter, selection, after.map(str::to_owned), limit).await
+        let asked = self.asked(filter).await?;
+        self.letters(&asked, filter.code.as_deref(), after.map(str::to_owned), limit).await
     }
 
     /// How many dead letters there are of each failure, the most frequent first.
@@ -111,12 +64,12 @@ impl DeadLetters {
     /// # Errors
     ///
     /// As [`list`](DeadLetters::list).
-    pub async fn groups(&self, selection: &Selection) -> Result<Vec<Group>, DeadLetterError> {
-        let filter = self.filter(selection).await?;
+    pub async fn groups(&self, filter: &Filter) -> Result<Vec<Group>, DeadLetterError> {
+        let asked = self.asked(filter).await?;
         let mut groups: Vec<Group> = Vec::new();
         let mut after = None;
         loop {
-            let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
+            let page = self.letters(&asked, filter.code.as_deref(), after, PAGE_ROWS).await?;
             for letter in page.rows {
                 let one = Group::of(&letter);
                 match groups.iter_mut().find(|group| group.failure() == one.failure()) {
@@ -133,20 +86,20 @@ impl DeadLetters {
         Ok(groups)
     }
 
-    /// A page of at least one letter, unless there are no more.
+    /// A page of at least one letter, unless there are no more: of those that the store gives, those with this code.
     pub(super) async fn letters(
         &self,
-        filter: &Filter,
-        selection: &Selection,
+        asked: &Filter,
+        code: Option<&str>,
         mut after: Option<String>,
         limit: usize,
     ) -> Result<Page<Summary>, DeadLetterError> {
         loop {
-            let page = self.page(filter, after.as_deref(), limit).await?;
+            let page = self.page(asked, after.as_deref(), limit).await?;
             let mut rows = Vec::with_capacity(page.rows.len());
             for summary in page.rows {
                 let letter = self.with_code(summary).await?;
-                if selection.code.is_none() || selection.code.as_deref() == letter.code {
+                if code.is_none() || code == letter.code {
                     rows.push(letter);
                 }
             }
@@ -157,29 +110,12 @@ impl DeadLetters {
         }
     }
 
-    /// The store's filter for a selection as of now.
-    pub(super) async fn filter(&self, selection: &Selection) -> Result<Filter, DeadLetterError> {
-        let now = self.now();
-        // `older_than` is inclusive and the filter's bound is exclusive, so add one millisecond.
-        let old = selection.older_than.map(|age| now.minus(age).plus(Duration::from_millis(1)));
-        let mut phases = OPEN.to_vec();
-        if selection.resolved_too {
-            phases.push(Phase::Resolved);
-        }
-        Ok(Filter {
-            vendor: self.vendor_path(selection.vendor.as_deref(), &phases).await?,
-            scope: selection.scope.clone(),
-            key: None,
-            wire_key: selection.wire_key.clone(),
-            phases,
-            reason: selection.reason,
-            effect: selection.effect,
-            status: selection.status,
-            updated_from: selection.younger_than.map(|age| now.minus(age).plus(Duration::from_millis(1))),
-            updated_before: [old, selection.before].into_iter().flatten().min(),
-            sequence: selection.sequence.clone(),
-            holds_sequence: false,
-        })
+    /// What the store is asked for: the phases of dead letters, the whole name of the vendor, and no code, which a store
+    /// does not know.
+    pub(super) async fn asked(&self, filter: &Filter) -> Result<Filter, DeadLetterError> {
+        let phases = phases(filter)?;
+        let vendor = self.vendor_path(filter.vendor.as_deref(), &phases).await?;
+        Ok(Filter { vendor, phases, code: None, ..filter.clone() })
     }
 
     /// `stripe` is `prod/stripe` if no dead letter is of another namespace's. Asked of the dead letters and not of the
@@ -247,6 +183,21 @@ impl Group {
     /// What they have in common.
     fn failure(&self) -> (&str, &str, &str, Option<u16>, &'static str) {
         (&self.vendor, &self.reason, &self.effect, self.status, self.code)
+    }
+}
+
+fn phases(filter: &Filter) -> Result<Vec<Phase>, DeadLetterError> {
+    if filter.phases.is_empty() {
+        return Ok(OPEN.to_vec());
+    }
+    let is_of_letters = |phase: &&Phase| matches!(phase, Phase::Dead | Phase::Resolved);
+    match filter.phases.iter().find(|phase| !is_of_letters(phase)) {
+        None => Ok(filter.phases.clone()),
+        Some(other) => {
+            let problem =
+                format!("no dead letter is {other}; name {}, {}, or both", Phase::Dead, Phase::Resolved);
+            Err(DeadLetterError::Invalid(Error::validation(Input::Other("phases"), problem)))
+        }
     }
 }
 

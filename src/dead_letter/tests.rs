@@ -228,7 +228,7 @@ async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
     on_each_store(async |bench| {
         let (a, b) = (bench.never_sent("a").await, bench.lost("b").await);
         let letters = bench.letters_without_rules();
-        let all = Selection::default();
+        let all = Filter::default();
         // It leaves nothing on record, so that nobody has to sign it.
         let dry_run = Change::by("").dry_run();
         let counted = letters.redrive_all(&all, &dry_run).await.expect("works");
@@ -238,7 +238,7 @@ async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
 
         bench.clock.advance(Duration::from_secs(1));
         let late = bench.never_sent("late").await;
-        let frozen = Selection { before: counted.frozen_at, ..all };
+        let frozen = Filter { updated_before: counted.frozen_at, ..all };
         let done = letters.redrive_all(&frozen, &Change::by("ada")).await.expect("works");
         assert_eq!(
             (done.matched, done.done, done.held_back),
@@ -251,6 +251,64 @@ async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
 }
 
 #[tokio::test]
+async fn a_filter_with_an_age_is_frozen_although_letters_grow_older() {
+    on_each_store(async |bench| {
+        bench.never_sent("a").await;
+        let (letters, second) = (bench.letters(), Duration::from_secs(1));
+        let old = Filter::default().older_than(second, letters.now());
+        let counted = letters.redrive_all(&old, &Change::by("").dry_run()).await.expect("works");
+        assert_eq!(counted.matched, 0);
+        bench.clock.advance(second);
+        let again = Filter::default().older_than(second, letters.now());
+        assert_eq!(letters.list(&again, None, 10).await.expect("works").rows.len(), 1);
+        let frozen = Filter { updated_before: counted.frozen_at, ..again };
+        let redriven = letters.redrive_all(&frozen, &Change::by("ada")).await.expect("works");
+        assert_eq!(redriven.matched, 0, "as counted");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_of_dead_letters_takes_their_phases_and_refuses_the_others() {
+    on_each_store(async |bench| {
+        bench.lost("open").await;
+        let closed = bench.lost("closed").await;
+        let letters = bench.letters();
+        let signed = Change::by("ada").because("not in the dashboard");
+        letters.resolve(&closed, Resolution::NotApplied, &signed).await.expect("works");
+        let network = ScriptedTransport::new().json(200, json!({"id": "po_1"}));
+        let stripe = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
+        bench.pay(&stripe, "succeeded").send().await.expect("succeeds");
+        let of = |phases: &[Phase]| Filter { phases: phases.to_vec(), ..Filter::default() };
+        for (phases, expected) in [
+            (&[][..], &["open"][..]),
+            (&[Phase::Dead], &["open"]),
+            (&[Phase::Resolved], &["closed"]),
+            (&[Phase::Dead, Phase::Resolved], &["open", "closed"]),
+        ] {
+            let page = letters.list(&of(phases), None, 10).await.expect("works");
+            let keys: Vec<_> = page.rows.iter().map(|letter| letter.id.key.as_str()).collect();
+            assert_eq!(keys, expected, "{phases:?}");
+        }
+        for phase in [Phase::InProgress, Phase::Scheduled, Phase::Succeeded, Phase::Refused] {
+            let filter = of(&[Phase::Dead, phase]);
+            let listed = letters.list(&filter, None, 10).await.err();
+            let grouped = letters.groups(&filter).await.err();
+            let redriven = letters.redrive_all(&filter, &Change::by("").dry_run()).await.err();
+            let exported = letters.export(&filter, &mut Vec::new()).await.err();
+            let opened = letters.export_opened(&filter, &signed, &mut Vec::new()).await.err();
+            for refused in [listed, grouped, redriven, exported, opened] {
+                let text = refused.map(|error| error.to_string()).unwrap_or_default();
+                let expected =
+                    format!("invalid phases: no dead letter is {phase}; name dead, resolved, or both");
+                assert_eq!(text, expected);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_list_is_filtered_paged_and_grouped_by_failure() {
     on_each_store(async |bench| {
         bench.never_sent("a").await;
@@ -258,25 +316,31 @@ async fn a_list_is_filtered_paged_and_grouped_by_failure() {
         bench.clock.advance(Duration::from_secs(60));
         bench.dies("c", ScriptedTransport::new().status(429)).await;
         let letters = bench.letters();
-        let keys = async |selection: Selection| {
-            let page = letters.list(&selection, None, 10).await.expect("works");
+        let keys = async |filter: Filter| {
+            let page = letters.list(&filter, None, 10).await.expect("works");
             page.rows.iter().map(|letter| letter.id.key.to_string()).collect::<Vec<_>>()
         };
-        let any = Selection::default;
+        let any = Filter::default;
         assert_eq!(keys(any()).await, ["a", "b", "c"]);
-        assert_eq!(keys(Selection { effect: Some(Effect::Unknown), ..any() }).await, ["b"]);
-        assert_eq!(keys(Selection { status: Some(429), ..any() }).await, ["c"]);
-        assert_eq!(keys(Selection { code: Some("DEPENDENCY.unavailable".into()), ..any() }).await, ["a"]);
-        assert_eq!(keys(Selection { code: Some("RATE_LIMIT.exceeded".into()), ..any() }).await, ["c"]);
-        assert_eq!(keys(Selection { older_than: Some(Duration::from_secs(60)), ..any() }).await, ["a", "b"]);
-        assert_eq!(keys(Selection { younger_than: Some(Duration::from_secs(60)), ..any() }).await, ["c"]);
-        assert_eq!(keys(Selection { vendor: Some("stripe".into()), ..any() }).await, ["a", "b", "c"]);
-        assert_eq!(keys(Selection { vendor: Some("default/stripe".into()), ..any() }).await, ["a", "b", "c"]);
-        assert!(keys(Selection { vendor: Some("strip".into()), ..any() }).await.is_empty());
-        assert!(keys(Selection { reason: Some(Reason::Expired), ..any() }).await.is_empty());
+        assert_eq!(keys(Filter { effect: Some(Effect::Unknown), ..any() }).await, ["b"]);
+        assert_eq!(keys(Filter { status: Some(429), ..any() }).await, ["c"]);
+        assert_eq!(keys(Filter { code: Some("DEPENDENCY.unavailable".into()), ..any() }).await, ["a"]);
+        assert_eq!(keys(Filter { code: Some("RATE_LIMIT.exceeded".into()), ..any() }).await, ["c"]);
+        let (minute, now) = (Duration::from_secs(60), letters.now());
+        assert_eq!(keys(any().older_than(minute, now)).await, ["a", "b"]);
+        assert_eq!(keys(any().younger_than(minute, now)).await, ["c"]);
+        assert!(keys(any().older_than(minute, now).younger_than(minute, now)).await.is_empty());
+        let bounded = Filter { updated_before: Some(now.minus(2 * minute)), ..any() };
+        assert!(keys(bounded.older_than(minute, now)).await.is_empty(), "an earlier bound stays");
+        let bounded = Filter { updated_from: Some(now), ..any() };
+        assert_eq!(keys(bounded.younger_than(2 * minute, now)).await, ["c"], "a later bound stays");
+        assert_eq!(keys(Filter { vendor: Some("stripe".into()), ..any() }).await, ["a", "b", "c"]);
+        assert_eq!(keys(Filter { vendor: Some("default/stripe".into()), ..any() }).await, ["a", "b", "c"]);
+        assert!(keys(Filter { vendor: Some("strip".into()), ..any() }).await.is_empty());
+        assert!(keys(Filter { reason: Some(Reason::Expired), ..any() }).await.is_empty());
         let wire_key = letters.find("b").await.expect("is there").wire_key().to_string();
-        assert_eq!(keys(Selection { wire_key: Some(wire_key), ..any() }).await, ["b"]);
-        assert!(keys(Selection { wire_key: Some("b".into()), ..any() }).await.is_empty());
+        assert_eq!(keys(Filter { wire_key: Some(wire_key), ..any() }).await, ["b"]);
+        assert!(keys(Filter { wire_key: Some("b".into()), ..any() }).await.is_empty());
 
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
@@ -502,7 +566,7 @@ async fn a_vendor_of_several_namespaces_is_asked_for_by_its_whole_name() {
             .expect("a client");
         bench.pay(&other, "order-2").send().await.expect_err("dead");
         let letters = bench.letters();
-        let named = |vendor: &str| Selection { vendor: Some(vendor.to_owned()), ..Selection::default() };
+        let named = |vendor: &str| Filter { vendor: Some(vendor.to_owned()), ..Filter::default() };
         let ambiguous = letters.list(&named("stripe"), None, 10).await.expect_err("which of the two?");
         assert!(ambiguous.to_string().contains("default/stripe, staging/stripe"), "{ambiguous}");
         assert_eq!(letters.list(&named("staging/stripe"), None, 10).await.expect("works").rows.len(), 1);
@@ -548,7 +612,7 @@ async fn bodies_are_withheld_and_looking_at_them_leaves_a_trace() {
 
         for unsigned in [Change::by("ada").because(" "), Change::by(" ").because("ticket 7")] {
             assert_eq!(refusal(letters.open(&id, &unsigned).await), Forbidden::Unexplained);
-            let refused = letters.export_opened(&Selection::default(), &unsigned, &mut Vec::new()).await;
+            let refused = letters.export_opened(&Filter::default(), &unsigned, &mut Vec::new()).await;
             assert_eq!(refusal(refused), Forbidden::Unexplained);
         }
         // It would show all and leave no trace.
@@ -570,7 +634,7 @@ async fn bodies_are_withheld_and_looking_at_them_leaves_a_trace() {
         );
 
         let mut lines = Vec::new();
-        let all = Selection::default();
+        let all = Filter::default();
         let written = letters.export_opened(&all, &how, &mut lines).await.expect("works");
         let text = String::from_utf8(lines).expect("text");
         assert_eq!((written, text.lines().count()), (1, 1));
@@ -627,12 +691,12 @@ async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
             let id = letters.find(key).await.expect("is there");
             let shown = letters.show(&id).await.expect("works");
             assert_eq!(shown.summary.code, Some(error.code()), "{key}");
-            let alike = Selection { code: Some(error.code().to_owned()), ..Selection::default() };
+            let alike = Filter { code: Some(error.code().to_owned()), ..Filter::default() };
             let page = letters.list(&alike, None, 10).await.expect("works");
             let listed = page.rows.iter().find(|letter| letter.id == id).expect("listed by its code");
             assert_eq!(listed, &shown.summary, "{key}");
         }
-        let timeouts = Selection { code: Some("DEPENDENCY.timeout".to_owned()), ..Selection::default() };
+        let timeouts = Filter { code: Some("DEPENDENCY.timeout".to_owned()), ..Filter::default() };
         assert_eq!(letters.list(&timeouts, None, 10).await.expect("works").rows.len(), 1);
     })
     .await;

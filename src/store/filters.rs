@@ -36,6 +36,8 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec
         wire_key,
         phases,
         reason,
+        // A list refuses it.
+        code: _,
         effect,
         status,
         updated_from,
@@ -136,6 +138,7 @@ mod tests {
             wire_key: Some("w".into()),
             phases: vec![Phase::Scheduled, Phase::InProgress],
             reason: Some(Reason::Unknown),
+            code: None,
             effect: Some(Effect::Applied),
             status: Some(503),
             updated_from: Some(Timestamp::from_millis(5)),

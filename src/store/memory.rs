@@ -21,7 +21,7 @@ use crate::operation::record::{
     Page, Phase, Record, Summary, Takeover, Tally, Transition,
 };
 use crate::store::look::FAR_MAX;
-use crate::store::pages::{page, start};
+use crate::store::pages::{listable, page, start};
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
 use crate::store::{Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
@@ -334,6 +334,7 @@ impl Store for Memory {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
+        listable(filter)?;
         let start = start(after)?;
         let inner = self.inner.lock();
         let rows = inner.order.range(start..).filter_map(|(number, id)| {

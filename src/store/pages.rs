@@ -1,6 +1,6 @@
 //! Pages of a list: a cursor is the number of the row after them.
 
-use crate::operation::record::Page;
+use crate::operation::record::{Filter, Page};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The number of the first row after a page. A column of 64 bits with a sign can hold it.
@@ -11,6 +11,18 @@ pub(super) fn start(after: Option<&str>) -> Result<u64, StoreError> {
         let problem = format!("{cursor:?} is not a place in a list of this store");
         StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
     })
+}
+
+/// Refuses a filter that no list of a store can answer: the code comes from the log of attempts, which a list does not
+/// read. To leave it out would list what was not asked for.
+pub(super) fn listable(filter: &Filter) -> Result<(), StoreError> {
+    match &filter.code {
+        None => Ok(()),
+        Some(code) => {
+            let problem = format!("a store cannot list by the code {code:?}; DeadLetters::list can");
+            Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid))
+        }
+    }
 }
 
 /// A page of `limit` rows, and at least one. `rows` are at least one more than that if there are more.

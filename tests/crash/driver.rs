@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::{self, Dispatcher};
-use steadfast::operation::record::Phase;
+use steadfast::operation::record::{Filter, Phase};
 use steadfast::testkit::SeededRandom;
 use steadfast::{Call, Error, Random as _, Reply};
 use tokio::sync::Semaphore;
@@ -75,7 +75,7 @@ async fn alone(shop: &Shop, vendor: usize, site: &Site, task: Task) {
             let letters = DeadLetters::new(Arc::clone(&shop.store)).with_client(&shop.clients[vendor]);
             let letters = letters.with_clock(shop.clock.clone());
             shop.passage.words.redrives(&site.key());
-            let all = Selection::default();
+            let all = Filter::default();
             letters.redrive_all(&all, &Change::by("harness")).await.expect("the store works");
             rest(shop, vendor).await;
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::Key;
-use steadfast::operation::record::{Forbidden, Phase, State};
+use steadfast::operation::record::{Filter, Forbidden, Phase, State};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -51,7 +51,7 @@ async fn what_was_recorded_for_another_host_is_a_dead_letter_and_no_secret_goes_
         let recovered = ours.recover(10).await.expect("the store works");
         assert_eq!((recovered.taken, recovered.dead, network.requests().len()), (1, 1, 0), "{place}");
         let letters = letters(&store, &clock, &ours);
-        let elsewhere = Selection { reason: Some(Reason::Elsewhere), ..Selection::default() };
+        let elsewhere = Filter { reason: Some(Reason::Elsewhere), ..Filter::default() };
         let id = letters.find("order-1").await.expect("it is there");
         let shown = letters.show(&id).await.expect("it is shown");
         assert_eq!((shown.summary.phase, shown.summary.effect), (Phase::Dead, Effect::None), "{place}");

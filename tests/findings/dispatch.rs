@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use steadfast::clock::Clock as _;
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Filter, Phase, State};
 use steadfast::policy::{Backoff, Mode, RateConfig, RecoveryConfig, Timeouts};
@@ -190,7 +190,7 @@ fn what_is_redriven_in_the_process_begins_at_once() {
         let letters = DeadLetters::new(Arc::clone(&store) as Arc<dyn Store>)
             .with_clock(Arc::new(clock.clone()))
             .with_client(&client);
-        let redriven = letters.redrive_all(&Selection::default(), &Change::by("ada")).await;
+        let redriven = letters.redrive_all(&Filter::default(), &Change::by("ada")).await;
         assert_eq!(redriven.expect("a store").done, 1);
         let began = clock.now();
         clock.latency(ms(100)).await;

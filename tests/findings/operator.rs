@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Clock;
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::http::Method;
-use steadfast::operation::record::{Forbidden, Phase, Resolution};
+use steadfast::operation::record::{Filter, Forbidden, Phase, Resolution};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::Backoff;
 use steadfast::store::Store;
@@ -87,7 +87,7 @@ async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
         pay(&stripe, "order-42/2").supersedes("order-42").send().await.expect("sent");
         assert_eq!(bench.sent(), 2);
         // What the operators' page says, of all that had no effect.
-        let none = Selection { effect: Some(Effect::None), ..Selection::default() };
+        let none = Filter { effect: Some(Effect::None), ..Filter::default() };
         let redriven = letters.redrive_all(&none, &Change::by("ada")).await.expect("works");
         assert_eq!((redriven.matched, redriven.done), (0, 0));
         let old = named("prod/stripe/test", "order-42");
@@ -156,7 +156,7 @@ async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
         let before = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
         let lost = pay(&before, "order-1").send().await.expect_err("lost");
-        bench.letters(&before).redrive_all(&Selection::default(), &Change::by("ada")).await.expect("due");
+        bench.letters(&before).redrive_all(&Filter::default(), &Change::by("ada")).await.expect("due");
         bench.next_pays("po_2");
         pay(&before, "order-2").send().await.expect("sent");
         let wire_key = lost.wire_key().expect("sent").to_owned();
@@ -311,7 +311,7 @@ async fn d15_a_redrive_does_not_undo_a_later_write_unasked() {
         bench.next_fails(SendErrorKind::Connect);
         let put = stripe.request(Method::PUT, "/v1/prices/1").key("price-3").form(&[("price", "10")]);
         put.header("If-Match", "\"7\"").send().await.expect_err("dies");
-        let all = Selection::default();
+        let all = Filter::default();
         let redriven = letters.redrive_all(&all, &Change::by("ada")).await.expect("works");
         assert_eq!((redriven.matched, redriven.done), (3, 1), "the vendor refuses a condition that is over");
         assert!(redriven.why_held_back.iter().all(|(_, why)| *why == Forbidden::Overwrites), "{redriven:?}");

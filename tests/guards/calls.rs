@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock, Instant};
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
-use steadfast::operation::record::{Phase, Takeover};
+use steadfast::dead_letter::{Change, DeadLetters};
+use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
@@ -284,7 +284,7 @@ pub fn a_read_that_fails_has_no_unknown_effect() -> bool {
 /// How many dead letters are due after a redrive of all.
 fn redriven(bench: &Bench, store: &Arc<Memory>) -> u64 {
     let letters = DeadLetters::new(store.clone()).with_client(&bench.client);
-    let all = Selection::default();
+    let all = Filter::default();
     wait(letters.redrive_all(&all, &Change::by("me"))).expect("a store").done
 }
 

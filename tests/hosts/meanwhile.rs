@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
-use steadfast::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
+use steadfast::dead_letter::{Change, DeadLetters};
+use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Transition};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -117,7 +117,7 @@ pub async fn told_late<V: Vendor + Clone>(
             if is_sent && what == Wrote::Refusal {
                 charge(&other).send().await.expect("it has the new secret");
             } else if is_sent {
-                let all = Selection::default();
+                let all = Filter::default();
                 let redriven = letters.redrive_all(&all, &Change::by("ann")).await;
                 assert_eq!(redriven.expect("the store works").done, 1);
                 assert_eq!(other.recover(1).await.expect("the store works").succeeded, 1);

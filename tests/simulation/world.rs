@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{Fault, TestClock};
@@ -277,7 +277,7 @@ impl World {
         let letters = DeadLetters::new(Arc::new(store)).with_clock(self.clock.clone());
         let letters =
             self.clients(operator).iter().fold(letters, |letters, (_, client)| letters.with_client(client));
-        let redriven = letters.redrive_all(&Selection::default(), &Change::by("ann")).await;
+        let redriven = letters.redrive_all(&Filter::default(), &Change::by("ann")).await;
         let redriven = redriven.expect("the operator's store does not fail");
         self.happened("letters redriven", redriven.done);
         self.happened("letters held back", redriven.held_back);

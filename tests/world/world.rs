@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{
     CLOCKS_DIFFER_MAX, DOUBTED_FOR, Filter, Phase, Record, Resolution, Summary,
@@ -426,7 +426,7 @@ impl World {
 
     async fn redrive(&self, _operator: &Arc<Life>, clients: &[(Name, Client)], how: &Change) {
         let letters = self.letters(clients);
-        let redriven = letters.redrive_all(&Selection::default(), how).await;
+        let redriven = letters.redrive_all(&Filter::default(), how).await;
         let redriven = redriven.expect("the operator's store does not fail");
         self.note(|| format!("redrive: {} due, {} held back", redriven.done, redriven.held_back));
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::Effect;
-use steadfast::dead_letter::{Change, DeadLetters, Group, Selection};
-use steadfast::operation::record::{Phase, Record, Summary};
+use steadfast::dead_letter::{Change, DeadLetters, Group};
+use steadfast::operation::record::{Filter, Phase, Record, Summary};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes::Ledger;
 use tokio::time::{Instant, sleep};
@@ -42,7 +42,7 @@ pub fn letters(store: &Arc<Sqlite>, shop: &Shop) -> DeadLetters {
 }
 
 pub async fn find(letters: &DeadLetters) -> Result<Found, Problem> {
-    let all = Selection::default();
+    let all = Filter::default();
     let first = letters.list(&all, None, 1).await?.rows.into_iter().next();
     let first = first.map(|letter| letter.id.key.as_str().to_owned());
     Ok(Found { groups: letters.groups(&all).await?, first })
@@ -55,8 +55,7 @@ pub async fn redrive(
     store: &Sqlite,
     ledger: &Ledger,
 ) -> Result<Option<Redriven>, Problem> {
-    let safe =
-        Selection { effect: Some(Effect::None), vendor: Some("postmark".into()), ..Selection::default() };
+    let safe = Filter { effect: Some(Effect::None), vendor: Some("postmark".into()), ..Filter::default() };
     let Some(letter) = letters.list(&safe, None, 1).await?.rows.into_iter().next() else { return Ok(None) };
     let id = &letter.id;
     let effects = || ledger.effects_for(&letter.wire_key).len();

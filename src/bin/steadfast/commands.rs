@@ -58,7 +58,7 @@ async fn dead_letters(
     match command {
         DeadLettersCommand::List { select, group: true, .. } => {
             let letters = place.open()?;
-            let groups = letters.groups(&select.selection()).await?;
+            let groups = letters.groups(&select.filter(letters.now())).await?;
             if groups.is_empty() {
                 absent_vendor(&letters, &select, output).await?;
             }
@@ -70,7 +70,7 @@ async fn dead_letters(
         }
         DeadLettersCommand::List { select, limit, after, .. } => {
             let (letters, limit) = (place.open()?, usize::from(limit));
-            let page = letters.list(&select.selection(), after.as_deref(), limit).await?;
+            let page = letters.list(&select.filter(letters.now()), after.as_deref(), limit).await?;
             if page.rows.is_empty() {
                 absent_vendor(&letters, &select, output).await?;
             }
@@ -171,7 +171,7 @@ async fn redrive(
     let redriven = if named {
         letters.redrive(&ids, &how).await?
     } else {
-        letters.redrive_all(&arguments.select.selection(), &how).await?
+        letters.redrive_all(&arguments.select.filter(letters.now()), &how).await?
     };
     if redriven.matched == 0 {
         absent_vendor(&letters, &arguments.select, output).await?;

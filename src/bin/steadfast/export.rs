@@ -28,10 +28,10 @@ impl Exported {
         letters: &DeadLetters,
         out: &mut (dyn Write + Send),
     ) -> Result<u64, DeadLetterError> {
-        let (letters, selection) = (letters.clone().redact(&self.redact), self.select.selection());
+        let (letters, filter) = (letters.clone().redact(&self.redact), self.select.filter(letters.now()));
         match &self.how {
-            Some(how) => letters.export_opened(&selection, how, out).await,
-            None => letters.export(&selection, out).await,
+            Some(how) => letters.export_opened(&filter, how, out).await,
+            None => letters.export(&filter, out).await,
         }
     }
 }

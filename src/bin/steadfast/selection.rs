@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::Selection;
 use steadfast::operation::Scope;
+use steadfast::operation::record::{Filter, Phase};
 use steadfast::{Effect, Reason};
 
 #[derive(Args, Clone, Debug)]
@@ -50,8 +50,9 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    pub(crate) fn selection(&self) -> Selection {
-        Selection {
+    /// Ages count by `now`, the time in the store.
+    pub(crate) fn filter(&self, now: Timestamp) -> Filter {
+        let mut filter = Filter {
             vendor: self.vendor.clone(),
             scope: self.scope.clone().map(Scope::from_stored),
             wire_key: self.wire_key.clone(),
@@ -59,12 +60,20 @@ impl Select {
             effect: self.effect,
             status: self.status,
             code: self.code.clone(),
-            older_than: self.older_than,
-            younger_than: self.younger_than,
             sequence: self.sequence.clone(),
-            before: self.before.map(Timestamp::from_millis),
-            resolved_too: self.resolved_too,
+            updated_before: self.before.map(Timestamp::from_millis),
+            ..Filter::default()
+        };
+        if self.resolved_too {
+            filter.phases = vec![Phase::Dead, Phase::Resolved];
         }
+        if let Some(age) = self.older_than {
+            filter = filter.older_than(age, now);
+        }
+        if let Some(age) = self.younger_than {
+            filter = filter.younger_than(age, now);
+        }
+        filter
     }
 
     pub(crate) fn vendor(&self) -> Option<&str> {
@@ -77,7 +86,7 @@ impl Select {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.selection() == Selection::default()
+        self.filter(Timestamp::default()) == Filter::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::act::Resolved;
 use super::{Place, Record, State};
@@ -66,9 +67,9 @@ impl FromStr for Phase {
 /// ```
 #[doc = include_str!("../../docs/setup/dead_letters.md")]
 /// use steadfast::Reason;
-/// use steadfast::dead_letter::Selection;
+/// use steadfast::operation::record::Filter;
 ///
-/// let page = letters.list(&Selection::default(), None, 20).await?;
+/// let page = letters.list(&Filter::default(), None, 20).await?;
 /// let letter = &page.rows[0];
 /// assert_eq!(letter.id.key.as_str(), "order-41/receipt");
 /// assert_eq!((letter.code, letter.reason), (Some("UNKNOWN.effect"), Some(Reason::Unknown)));
@@ -111,9 +112,34 @@ pub struct Summary {
 }
 
 /// The filter of a list: operations that match every part that is given.
+///
+/// [`DeadLetters`](crate::dead_letter::DeadLetters) take it too. It then selects dead letters, and without phases those
+/// that are not resolved.
+///
+/// ```
+#[doc = include_str!("../../docs/setup/dead_letters.md")]
+/// use std::time::Duration;
+/// use steadfast::Effect;
+/// use steadfast::operation::record::{Filter, Phase};
+///
+/// let hour = Duration::from_secs(3600);
+/// let may_have_happened = Filter {
+///     vendor: Some("postmark".to_owned()),
+///     effect: Some(Effect::Unknown),
+///     ..Filter::default()
+/// };
+/// let of_this_hour = may_have_happened.younger_than(hour, letters.now());
+/// assert_eq!(letters.list(&of_this_hour, None, 20).await?.rows.len(), 1);
+///
+/// // Those that are resolved, too.
+/// let all = Filter { phases: vec![Phase::Dead, Phase::Resolved], ..Filter::default() };
+/// assert_eq!(letters.list(&all, None, 20).await?.rows.len(), 2);
+#[doc = include_str!("../../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this [`Scope::vendor_path`].
+    /// Of this [`Scope::vendor_path`], such as `prod/stripe`. `DeadLetters` also take the name alone, such as `stripe`,
+    /// if all their letters of that name are of one namespace.
     pub vendor: Option<String>,
     /// In this scope.
     pub scope: Option<Scope>,
@@ -122,10 +148,14 @@ pub struct Filter {
     /// With this [`Record::wire_key`]. No store needs an index for it, which every call would pay for: a list
     /// by nothing else may read every record once.
     pub wire_key: Option<String>,
-    /// In one of these phases; empty for any.
+    /// In one of these phases. If it is empty, a store gives those in any, and `DeadLetters` give those in
+    /// [`Dead`](Phase::Dead). They also take [`Resolved`](Phase::Resolved), and refuse the others.
     pub phases: Vec<Phase>,
     /// Dead for this reason.
     pub reason: Option<Reason>,
+    /// With this [code](Summary::code). Only `DeadLetters` know it, and they apply this part themselves: a store refuses
+    /// it.
+    pub code: Option<String>,
     /// Of this effect.
     pub effect: Option<Effect>,
     /// With an answer of this status on record.
@@ -224,6 +254,25 @@ impl Summary {
 }
 
 impl Filter {
+    /// Only those that last moved at least `age` ago. `now` is the time in the store:
+    /// [`DeadLetters::now`](crate::dead_letter::DeadLetters::now). It sets
+    /// [`updated_before`](Filter::updated_before), unless that is earlier already.
+    #[must_use]
+    pub fn older_than(mut self, age: Duration, now: Timestamp) -> Filter {
+        let bound = after_age(age, now);
+        self.updated_before = Some(self.updated_before.map_or(bound, |before| before.min(bound)));
+        self
+    }
+
+    /// Only those that last moved less than `age` ago. It sets [`updated_from`](Filter::updated_from), unless that is
+    /// later already.
+    #[must_use]
+    pub fn younger_than(mut self, age: Duration, now: Timestamp) -> Filter {
+        let bound = after_age(age, now);
+        self.updated_from = Some(self.updated_from.map_or(bound, |from| from.max(bound)));
+        self
+    }
+
     /// Whether the operation is of the list.
     pub fn matches(&self, summary: &Summary) -> bool {
         let Filter {
@@ -233,6 +282,7 @@ impl Filter {
             wire_key,
             phases,
             reason,
+            code,
             effect,
             status,
             updated_from,
@@ -248,6 +298,7 @@ impl Filter {
             && wire_key.as_ref().is_none_or(|wire_key| *wire_key == summary.wire_key)
             && (phases.is_empty() || phases.contains(&summary.phase))
             && reason.is_none_or(|reason| Some(reason) == summary.reason)
+            && (code.is_none() || code.as_deref() == summary.code)
             && effect.is_none_or(|effect| effect == summary.effect)
             && status.is_none_or(|status| Some(status) == summary.status)
             && updated_from.is_none_or(|from| summary.updated_at >= from)
@@ -255,4 +306,10 @@ impl Filter {
             && sequence.as_deref().is_none_or(|name| place.is_some_and(|place| place.sequence.name() == name))
             && (!holds_sequence || summary.holds_sequence())
     }
+}
+
+/// The first time at which something is younger than `age`. An age is inclusive in `older_than` and exclusive in
+/// `younger_than`; the bounds are the other way round, so add one millisecond.
+fn after_age(age: Duration, now: Timestamp) -> Timestamp {
+    now.minus(age).plus(Duration::from_millis(1))
 }

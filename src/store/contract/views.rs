@@ -9,7 +9,7 @@ use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{Act, Action, Declined, Filter, Phase, Resolution, State, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
-use crate::store::Store;
+use crate::store::{Store, StoreErrorKind};
 use crate::transport::SendErrorKind;
 
 /// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
@@ -50,6 +50,10 @@ pub async fn check_filters(store: &dyn Store) {
     ] {
         assert_eq!(keys(store, &filter).await, expected, "{filter:?}");
     }
+    let by_code = Filter { code: Some("UNKNOWN.effect".into()), ..Filter::default() };
+    let told =
+        store.list(&by_code, None, 100).await.expect_err("no list of a store reads the log of attempts");
+    assert_eq!(told.kind(), StoreErrorKind::Invalid);
     for summary in list(store, &Filter::default()).await {
         let record = get(store, &summary.id).await.expect("a record");
         assert_eq!(summary, record.summary(), "a row says what the record says");

@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Declined, Filter, Page, Phase, Summary, Tally};
 use crate::store::filters::{self, Dialect};
-use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::pages::{ROWS_MAX, listable, page, start};
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError, numbers, reports};
 
@@ -101,6 +101,7 @@ impl Shared {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
+        listable(filter)?;
         let limit = limit.clamp(1, ROWS_MAX);
         let (sql, mut values) = list_statement(self.connections.schema(), filter);
         values.push((Box::new(start(after)? as i64), Type::INT8));

@@ -12,7 +12,7 @@ use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::filters::{self, Dialect};
-use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::pages::{ROWS_MAX, listable, page, start};
 use crate::store::{StoreError, numbers, reports};
 
 /// Carries out a batch, one by one.
@@ -43,6 +43,7 @@ pub(super) fn list(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Page<Summary>, StoreError> {
+    listable(filter)?;
     let doing = "list operations";
     let (sql, mut values) = list_statement(filter);
     values.push(Value::Integer(start(after)? as i64));
