@@ -74,6 +74,7 @@ impl Call {
     /// | [`BigCommerce`](crate::vendor::BigCommerce) V3 | the next `page`, or the cursor's link |
     /// | [`BigCommerce`](crate::vendor::BigCommerce) V2 | the next `page`, until one is empty |
     /// | [`Postmark`](crate::vendor::Postmark) | `offset` after what was shown; give `count` and `offset` |
+    /// | [`Adyen`](crate::vendor::Adyen) | the query of `_links.next`, as the lists of its Management API have it |
     /// | any other | the `Link` header with `rel="next"` (RFC 8288) |
     ///
     /// For a vendor that pages otherwise give the rule: [`pages_by`](Call::pages_by). A page that names another one in its

@@ -29,8 +29,10 @@ use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
+use crate::vendor::pages::NextPage;
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};
 
+mod pages;
 mod rules;
 
 /// Adyen's rules. Built with an API key; it is Adyen's test environment unless [`live`](Adyen::live) says otherwise.
@@ -45,6 +47,9 @@ mod rules;
 ///
 /// A lost answer is sent again on payments, their changes and the other routes that take a key. On any other POST it is
 /// unknown.
+///
+/// With [`base_url`](Adyen::base_url) at `https://management-test.adyen.com` it calls the Management API, whose lists
+/// [`Call::pages`](crate::Call::pages) reads.
 ///
 /// ```
 /// use steadfast::vendor::{Adyen, Vendor};
@@ -240,6 +245,11 @@ impl Vendor for Adyen {
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
         let route = self.route(attempt.request);
         rules::classify(attempt, moves_money(route))
+    }
+
+    /// By the links of the Management API's lists.
+    fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
+        pages::next(asked, answer)
     }
 }
 

@@ -354,6 +354,20 @@ fn lists_pass() {
         passes(&conformance::vendor(&stripe).found(|_, _| v1(false)).list(path, more, last).breaches());
     }
 
+    let adyen = Adyen::new("AQE-key").base_url("https://management-test.adyen.com/v3");
+    let linked = |links: Value| {
+        answer(
+            200,
+            &[],
+            &json!({"_links": links, "itemsTotal": 3, "pagesTotal": 2, "data": [{"id": "S2-1"}]}),
+        )
+    };
+    let href =
+        |page: u64| json!({"href": format!("https://management-test.adyen.com/v3/stores?pageNumber={page}")});
+    let (first, last) =
+        (json!({"self": href(1), "next": href(2)}), json!({"self": href(2), "prev": href(1)}));
+    passes(&conformance::vendor(&adyen).list("/stores?pageNumber=1", linked(first), linked(last)).breaches());
+
     let postmark = Postmark::new("a-server-token");
     let shown =
         |total: u64| answer(200, &[], &json!({"TotalCount": total, "Messages": [{"MessageID": "1"}]}));
