@@ -304,6 +304,8 @@ async fn a_test_payment_asks_for_its_result() {
         ("DECLINED : 06 : ERROR", "Refused", Some("Refused"), Some("2")),
         ("NOT_ENOUGH_BALANCE", "Refused", Some("Not enough balance"), Some("12")),
         ("ERROR", "Error", Some("Acquirer Error"), Some("4")),
+        ("FRAUD_CANCELLED", "Cancelled", Some("FRAUD-CANCELLED"), Some("22")),
+        ("AVS_DECLINED", "Refused", Some("AVS Declined"), Some("32")),
         ("PENDING", "Received", None, None),
     ] {
         let paid =
@@ -465,7 +467,10 @@ async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
 
     // The company's receiver is told of each merchant account, a removed and an inactive one of none.
     let (all, url) = Receiver::listen().await;
-    let hook = json!({ "type": "standard", "url": url, "active": true, "communicationFormat": "json" });
+    let hook = json!({
+        "type": "standard", "url": url, "active": true, "communicationFormat": "json",
+        "filterMerchantAccountType": "allAccounts",
+    });
     let made = ok(&fake, "/v3/companies/Shop/webhooks", &hook).await;
     let place = format!("{}/v3/companies/Shop/webhooks/{}", fake.url(), made["id"].as_str().unwrap());
     ok(&fake, "/v71/payments", &with(payment(1), "/merchantAccount", json!("Other"))).await;

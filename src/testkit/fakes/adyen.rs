@@ -25,8 +25,11 @@ use crate::testkit::FaultPlan;
 mod answers;
 mod bodies;
 mod changes;
+mod contract;
 mod hooks;
 mod machine;
+mod manage;
+mod methods;
 mod payments;
 mod records;
 mod results;
@@ -66,10 +69,13 @@ pub use answers::AdyenAnswer;
 ///   `amountUpdates`, and `/cancels`, below `/v70`, `/v71` or `/v72`, and below `/checkout` too. Any other route is a 404.
 /// - Each that is answered with 200 or 201 is one [`Effect`](super::Effect). That is also a payment that the issuer
 ///   refused, and a capture of which the webhook tells that it failed.
-/// - A request has the members of Adyen's specification, in `src/testkit/fixtures/adyen_contract.json`. What it does not
-///   know is refused as Adyen refuses it. A payment method is a card (`scheme`) or `ideal`, which redirects.
+/// - A request has the members of Adyen's specification, down to the innermost, and their kinds and bounds:
+///   `src/testkit/fixtures/adyen_contract.json`. What the fake does not know is refused as Adyen refuses it.
+/// - A payment method is a card (`scheme`) or `ideal`, which redirects. A card's encrypted data is what `test_` stands
+///   before. No card is stored: a payment that asks for that, or that names a stored one, is refused.
 /// - `paymentMethod.holderName` or `additionalData.RequestedTestAcquirerResponseCode` ask for a result, by Adyen's own
-///   list: `DECLINED` is 2. `additionalData.RequestedTestErrorResponseCode` asks for one of Adyen's two failures.
+///   list: `DECLINED` is 2. Of a payment by `capture failed` or `refund failed` that change is taken, and a second webhook
+///   tells that it failed. `additionalData.RequestedTestErrorResponseCode` asks for one of Adyen's two failures.
 /// - A redirect's URL ends with its `redirectResult`. With `!Refused`, `!Cancelled`, `!Pending` or `!Error` behind it,
 ///   that is what the shopper did there. Details are taken once.
 /// - Payments are captured by a request, or by `captureDelayHours`. Money adds up: what is over the authorised or the
@@ -77,7 +83,8 @@ pub use answers::AdyenAnswer;
 /// - Every request needs an `X-API-Key`, or Basic credentials. All belong to the one company account; a payment
 ///   belongs to its `merchantAccount`.
 /// - `/v3/merchants/{merchantAccount}/webhooks` and `/v3/companies/{company}/webhooks`, as in Adyen's Management API,
-///   register receivers on loopback. `…/generateHmac` gives the key that signs their notifications.
+///   register receivers on loopback, and list them page by page. `…/generateHmac` gives the key that signs their
+///   notifications. A company's receiver has a filter of merchant accounts.
 #[derive(Debug)]
 pub struct AdyenFake {
     served: Served,
@@ -106,6 +113,13 @@ impl FakeBuilder<AdyenFake> {
         self
     }
 
+    /// Leaves a key free whose request failed validation, with a 422. Adyen does not document whether it keeps such an
+    /// answer under the key. Default: it is kept, and the same key repeats it.
+    pub fn forget_invalid_requests(mut self) -> Self {
+        self.settings.forgets_invalid = true;
+        self
+    }
+
     /// Several partial captures of one payment, which is a setting of an account at Adyen. Default: what a partial
     /// capture leaves is cancelled.
     pub fn multiple_partial_captures(mut self) -> Self {
@@ -122,6 +136,7 @@ impl FakeBuilder<AdyenFake> {
             busy: self.settings.busy,
             refuses_reused_keys: self.settings.refuses_reused_keys,
             captures_in_parts: self.settings.captures_in_parts,
+            forgets_invalid: self.settings.forgets_invalid,
             state: Mutex::default(),
         })
     }

@@ -46,6 +46,7 @@ pub(super) struct Settings {
     /// Adyen's.
     pub(super) refuses_reused_keys: bool,
     pub(super) captures_in_parts: bool,
+    pub(super) forgets_invalid: bool,
     /// Postmark's.
     pub(super) search_lag: Duration,
     pub(super) second_filter: SecondFilter,

@@ -180,9 +180,10 @@ mod tests {
                     include_str!("adyen/machine.rs"),
                     include_str!("adyen/answers.rs"),
                     include_str!("adyen/bodies.rs"),
-                    include_str!("adyen/changes.rs")
+                    include_str!("adyen/changes.rs"),
+                    include_str!("adyen/methods.rs")
                 ),
-                26,
+                31,
             ),
         ];
         for (file, source, distinct) in vendors {

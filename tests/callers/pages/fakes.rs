@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use steadfast::Client;
 use steadfast::policy::Backoff;
-use steadfast::testkit::fakes::{BigCommerceFake, PostmarkFake, StripeFake};
+use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
-use steadfast::vendor::{BigCommerce, Postmark, Stripe};
+use steadfast::vendor::{Adyen, BigCommerce, Postmark, Stripe};
 
 use super::{ids, read};
 
@@ -208,4 +208,36 @@ async fn postmarks_list_goes_on_behind_what_was_shown() {
     // The documented reach of a search: Postmark's no is told, and no end of the list.
     assert!(list("500", "9900").pages().next().await.expect_err("too far").is_refused());
     assert!(postmark.get("/messages/outbound").pages().next().await.expect_err("no count").is_refused());
+}
+
+#[tokio::test]
+async fn adyens_list_is_followed_by_its_links_through_faults_in_its_middle() {
+    let clock = TestClock::auto();
+    let fake = AdyenFake::builder().test_clock(&clock).in_process();
+    let vendor = Adyen::new("AQE-key").base_url(format!("{}/v3", fake.url()));
+    let adyen = Client::builder(vendor).transport(fake.transport()).clock(clock).build().expect("a client");
+    let list = || adyen.get("/merchants/ShopECOM/webhooks");
+    assert_eq!(read(&mut list().pages(), "/data").await.expect("an empty list"), (vec![], 1));
+    let mut made = Vec::new();
+    for number in 0..25 {
+        let hook = json!({
+            "type": "standard", "url": "https://shop.test/hook", "active": true, "communicationFormat": "json",
+        });
+        let call = adyen.post("/merchants/ShopECOM/webhooks").key(format!("hook-{number}")).json(&hook);
+        made.push(call.send().await.expect("made").json::<Value>().expect("JSON")["id"].to_string());
+    }
+    // Ten on a page, as long as nobody asks for another size.
+    assert_eq!(read(&mut list().pages(), "/data").await.expect("pages"), (made.clone(), 3));
+    let mut pages = list().query(&[("pageSize", "4"), ("pageNumber", "2")]).backoff(Backoff::none()).pages();
+    let mut seen = ids(&pages.next().await.expect("a page").expect("a page"), "/data");
+    fake.plan().next(Fault::TruncatedBody).next(Fault::Html);
+    for _ in 0..2 {
+        assert!(pages.next().await.is_err(), "one attempt, as the call says");
+    }
+    let (rest, count) = read(&mut pages, "/data").await.expect("the rest");
+    seen.extend(rest);
+    assert_eq!((seen, count, fake.plan().pending()), (made[4..].to_vec(), 5, 0));
+    // Adyen's no to a page is told, and no end of the list.
+    let mut pages = list().query(&[("pageSize", "101")]).pages();
+    assert!(pages.next().await.expect_err("too many on a page").is_refused());
 }

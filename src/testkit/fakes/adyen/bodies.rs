@@ -1,12 +1,9 @@
 //! What a request's body must be, in Adyen's own order: readable, of known members, of a merchant account, complete.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::fixture::{Fixtures, Reply};
+use super::contract::{self, Wrong, is_missing};
 
 /// An amount in minor units.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,95 +12,66 @@ pub(super) struct Amount {
     pub(super) currency: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct Shape {
-    required: Vec<String>,
-    members: Vec<String>,
-}
-
 /// The body of a request of this type of Adyen's specification, or the refusal of it.
 pub(super) fn read(fixtures: &Fixtures, kind: &str, body: &[u8]) -> Result<Value, Reply> {
     let Ok(value @ Value::Object(_)) = serde_json::from_slice::<Value>(body) else {
         return Err(fixtures.reply("invalid_json"));
     };
-    let Some(shape) = SHAPES.get(kind) else { return Err(fixtures.reply("not_found")) };
-    let members = value.as_object().into_iter().flatten().map(|(name, _)| name);
-    let unknown: Vec<&str> =
-        members.filter(|name| !shape.members.contains(name)).map(String::as_str).collect();
-    if !unknown.is_empty() {
-        let reply = fixtures.reply("unknown_fields").fill("<type>", kind);
-        return Err(reply.fill("<fields>", &unknown.join(", ")));
-    }
-    let is_missing = |name: &str| match &value[name] {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        _ => false,
+    let Some(shape) = contract::shape(kind) else { return Err(fixtures.reply("not_found")) };
+    let wrong = contract::check(kind, &value).err();
+    // What cannot be read comes before what is missing, and that before what is too long.
+    let (unreadable, late): (Option<Wrong>, Option<Wrong>) = match wrong {
+        Some(wrong @ (Wrong::Unknown { .. } | Wrong::Kind { .. })) => (Some(wrong), None),
+        wrong => (None, wrong),
     };
+    if let Some(wrong) = unreadable {
+        return Err(refusal(fixtures, &wrong));
+    }
     let requires = |name: &str| shape.required.iter().any(|required| required == name);
-    if requires("merchantAccount") && is_missing("merchantAccount") {
+    if requires("merchantAccount") && is_missing(&value["merchantAccount"]) {
         return Err(fixtures.reply("invalid_merchant"));
     }
-    match shape.required.iter().find(|name| is_missing(name)).map(String::as_str) {
-        None => Ok(value),
-        Some("amount") => Err(fixtures.reply("amount_missing")),
-        Some("reference") => Err(fixtures.reply("reference_missing")),
-        Some("returnUrl") => Err(fixtures.reply("return_url_missing")),
-        Some(other) => Err(fixtures.reply("field_missing").fill("<field>", other)),
+    match shape.required.iter().find(|name| is_missing(&value[name.as_str()])) {
+        Some(name) => Err(missing(fixtures, name)),
+        None => late.map_or(Ok(value), |wrong| Err(refusal(fixtures, &wrong))),
     }
 }
 
-/// The amount of a request that has one.
+fn missing(fixtures: &Fixtures, member: &str) -> Reply {
+    match member {
+        "amount" => fixtures.reply("amount_missing"),
+        "reference" => fixtures.reply("reference_missing"),
+        "returnUrl" => fixtures.reply("return_url_missing"),
+        "amount.value" => fixtures.reply("amount_invalid"),
+        "amount.currency" => fixtures.reply("currency_invalid"),
+        other => fixtures.reply("field_missing").fill("<field>", other),
+    }
+}
+
+fn refusal(fixtures: &Fixtures, wrong: &Wrong) -> Reply {
+    match wrong {
+        Wrong::Unknown { kind, members } => {
+            fixtures.reply("unknown_fields").fill("<type>", kind).fill("<fields>", &members.join(", "))
+        }
+        Wrong::Kind { member, .. } if member == "amount.value" => fixtures.reply("amount_invalid"),
+        Wrong::Kind { value, expected, .. } => {
+            let input: String = value.chars().take(INPUT_SHOWN).collect();
+            fixtures.reply("wrong_kind").fill("<expected>", expected).fill("<input>", &input)
+        }
+        Wrong::Missing { member } => missing(fixtures, member),
+        Wrong::Bounds { member } if member.ends_with("amount.currency") => fixtures.reply("currency_invalid"),
+        Wrong::Currency => fixtures.reply("currency_invalid"),
+        Wrong::Bounds { member } => fixtures.reply("out_of_bounds").fill("<field>", member),
+        Wrong::Metadata => fixtures.reply("metadata_too_large"),
+    }
+}
+
+/// The amount of a request that has one, which [`read`] has checked.
 pub(super) fn amount(fixtures: &Fixtures, body: &Value) -> Result<Amount, Reply> {
-    let Some(value) = body["amount"]["value"].as_i64().filter(|value| *value >= 0) else {
-        return Err(fixtures.reply("amount_invalid"));
-    };
-    let currency = body["amount"]["currency"].as_str().unwrap_or_default();
-    if currency.len() != 3 || !currency.bytes().all(|letter| letter.is_ascii_uppercase()) {
-        return Err(fixtures.reply("currency_invalid"));
-    }
-    Ok(Amount { value, currency: currency.to_owned() })
+    let value = body["amount"]["value"].as_i64().filter(|value| *value >= 0);
+    let value = value.ok_or_else(|| fixtures.reply("amount_invalid"))?;
+    Ok(Amount { value, currency: body["amount"]["currency"].as_str().unwrap_or_default().to_owned() })
 }
 
-/// The brand of the card in a payment method, or the method's own name; `None` if the fake does not know it.
-pub(super) fn method(fixtures: &Fixtures, body: &Value) -> Result<Option<&'static str>, Reply> {
-    let method = &body["paymentMethod"];
-    let encrypted = method["encryptedCardNumber"].as_str().map(|text| text.trim_start_matches("test_"));
-    match method["type"].as_str() {
-        Some("ideal") => Ok(Some("ideal")),
-        Some("scheme") => match method["number"].as_str() {
-            Some(number) if !has_check_digit(number) => Err(fixtures.reply("card_invalid")),
-            Some(number) => Ok(Some(brand(number))),
-            None if encrypted.is_some() => Ok(encrypted.map(brand)),
-            None if method["storedPaymentMethodId"].is_string() => Ok(Some("visa")),
-            None => Err(fixtures.reply("field_missing").fill("<field>", "paymentMethod.encryptedCardNumber")),
-        },
-        Some(_) => Ok(None),
-        None => Err(fixtures.reply("field_missing").fill("<field>", "paymentMethod.type")),
-    }
-}
-
-fn brand(number: &str) -> &'static str {
-    match number.as_bytes().first() {
-        Some(b'3') => "amex",
-        Some(b'2' | b'5') => "mc",
-        _ => "visa",
-    }
-}
-
-/// Luhn's (ISO/IEC 7812-1).
-fn has_check_digit(number: &str) -> bool {
-    let double = |digit: u32| if digit > 4 { 2 * digit - 9 } else { 2 * digit };
-    let mut sum = 0;
-    for (place, digit) in number.chars().rev().enumerate() {
-        let Some(digit) = digit.to_digit(10) else { return false };
-        sum += if place % 2 == 1 { double(digit) } else { digit };
-    }
-    number.len() >= 12 && sum % 10 == 0
-}
-
-static SHAPES: LazyLock<HashMap<String, Shape>> = LazyLock::new(|| {
-    let mut all: serde_json::Map<String, Value> =
-        serde_json::from_str(include_str!("../../fixtures/adyen_contract.json")).expect("it is in the crate");
-    all.remove("_about");
-    serde_json::from_value(Value::Object(all)).expect("it is in the crate")
-});
+/// Of a value that could not be read.
+const INPUT_SHOWN: usize = 80;

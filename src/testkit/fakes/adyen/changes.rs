@@ -6,8 +6,9 @@ use super::super::fixture::Reply;
 use super::bodies::{self, Amount};
 use super::hooks::Notice;
 use super::machine::{Made, State, Write};
+use super::methods;
 use super::payments::Payment;
-use super::results::Outcome;
+use super::results::{Failing, Outcome};
 
 /// What a change of a payment is called, in its path and in its notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +69,14 @@ pub(super) fn pay(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {
         Some(_) => return Err(fixtures.reply("configuration_500")),
     }
     let unsupported = || fixtures.reply("configuration_500");
-    let method = bodies::method(fixtures, &body)?.ok_or_else(unsupported)?;
-    let outcome = Outcome::of(&body).ok_or_else(unsupported)?;
-    let psp = state.next_psp();
+    let method = methods::method(fixtures, &body)?.ok_or_else(unsupported)?;
+    if STORING.iter().any(|name| body[name] == true) {
+        return Err(unsupported());
+    }
+    let asked = Outcome::of(&body).ok_or_else(unsupported)?;
+    // "If you specify an incorrect CVC or an invalid expiry date, the payment fails" as declined: the page of the names.
+    let outcome = if method.is_whole { asked } else { Outcome::DECLINED };
+    let (psp, method) = (state.next_psp(), method.name);
     let mut payment = Payment::new(&psp, &body, &amount, method, write.now);
     if method == "ideal" {
         state.payments.add(payment);
@@ -147,8 +153,35 @@ pub(super) fn change(state: &mut State, write: &Write<'_>, psp: &str, change: Ch
     notice.original = Some(payment.psp.clone());
     notice.action = action;
     state.hooks.tell(write.outbox, write.now, &notice);
+    if told.is_ok() {
+        fail(state, write, &mut payment, change, &amount, &notice);
+    }
     state.payments.replace(ordinal, payment);
     Ok(Made { psp: own, reply: Reply::json(201, &reply) })
+}
+
+/// What the card scheme does not carry out was taken all the same. A second notification tells of it, with the reference of
+/// the change. Its `success` is true, as in the examples of Webhooks-v1 (github.com/Adyen/adyen-openapi).
+fn fail(
+    state: &mut State,
+    write: &Write<'_>,
+    payment: &mut Payment,
+    change: Change,
+    amount: &Amount,
+    taken: &Notice,
+) {
+    let (event, reason) = match (change, payment.failing) {
+        (Change::Capture, Some(Failing::Capture)) => {
+            payment.capture_failed(amount);
+            ("CAPTURE_FAILED", "Capture Failed")
+        }
+        (Change::Refund, Some(Failing::Refund)) => {
+            payment.refund_failed(amount);
+            ("REFUND_FAILED", "Refund Failed")
+        }
+        _ => return,
+    };
+    state.hooks.tell(write.outbox, write.now, &taken.failed(event, reason));
 }
 
 /// `POST /cancels`, by the payment's own reference: it is taken also where there is no such payment.
@@ -210,3 +243,6 @@ fn tell_result(state: &mut State, write: &Write<'_>, payment: &Payment, outcome:
         state.hooks.tell(write.outbox, write.now, &notice);
     }
 }
+
+/// What asks for a token, which the fake does not give.
+const STORING: [&str; 3] = ["enableOneClick", "enableRecurring", "storePaymentMethod"];

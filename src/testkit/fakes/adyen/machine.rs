@@ -15,7 +15,8 @@ use super::super::table::Table;
 use super::super::webhooks::Outbox;
 use super::AdyenAnswer;
 use super::changes::{self, Change};
-use super::hooks::{self, Hooks};
+use super::hooks::Hooks;
+use super::manage;
 use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
 use crate::clock::{Clock, Timestamp};
@@ -30,6 +31,7 @@ pub(super) struct Machine {
     pub(super) busy: Duration,
     pub(super) refuses_reused_keys: bool,
     pub(super) captures_in_parts: bool,
+    pub(super) forgets_invalid: bool,
     pub(super) state: Mutex<State>,
 }
 
@@ -94,7 +96,8 @@ impl Machine {
         }
         let given = |name: &str| header(&request.headers, name).is_some_and(|value| !value.trim().is_empty());
         if !given("x-api-key") && !header(&request.headers, "authorization").is_some_and(is_basic) {
-            return self.fixtures.reply("unauthorized");
+            let is_managed = manage::is_managed(path);
+            return if is_managed { manage::unauthorized() } else { self.fixtures.reply("unauthorized") };
         }
         if let Some(reply) = fault_of(&request.headers).and_then(|fault| self.refuse(fault)) {
             return reply;
@@ -102,8 +105,8 @@ impl Machine {
         match checkout {
             Some(route) if is_write => self.write(state, request, route, key),
             Some(_) => self.fixtures.reply("not_found"),
-            None => hooks::manage(&mut state.hooks, request, path)
-                .unwrap_or_else(|| self.fixtures.reply("not_found")),
+            None if manage::is_managed(path) => manage::manage(&mut state.hooks, request, path),
+            None => self.fixtures.reply("not_found"),
         }
     }
 
@@ -127,7 +130,7 @@ impl Machine {
                 let reply = self.first(state, request, route, key, now);
                 // Its own reference, in this answer and in each repeat of it.
                 let reply = reply.fill("<pspReference>", &state.next_psp());
-                if let Some(key) = key.filter(|_| is_stored(&reply)) {
+                if let Some(key) = key.filter(|_| self.stores(&reply)) {
                     let record = Record {
                         route: route.to_owned(),
                         body: request.body.clone(),
@@ -193,6 +196,18 @@ impl Machine {
         }
     }
 
+    /// Whether an answer is kept under its key. Not what Adyen marks as transient, nor what it could not read or did not let
+    /// in. Nor what a proxy or a limit in front of it says.
+    ///
+    /// A 422 for a request that is not valid is kept or not, as the fake was built. One that says that the request was
+    /// processed before is none of these.
+    fn stores(&self, reply: &Reply) -> bool {
+        let is_transient = reply.headers.iter().any(|(name, _)| name == "transient-error");
+        let is_invalid = reply.status == 422 && reply.value()["errorCode"] != "704";
+        let is_outside = matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502);
+        !is_transient && !is_outside && !(is_invalid && self.forgets_invalid)
+    }
+
     /// What a fault makes of a request before it can execute.
     fn refuse(&self, fault: Fault) -> Option<Reply> {
         match fault {
@@ -209,13 +224,6 @@ impl Machine {
             _ => None,
         }
     }
-}
-
-/// Not what Adyen marks as transient, nor what it could not read or did not let in. Nor what a proxy or a limit in front
-/// of it says.
-fn is_stored(reply: &Reply) -> bool {
-    let is_transient = reply.headers.iter().any(|(name, _)| name == "transient-error");
-    !is_transient && !matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502)
 }
 
 fn is_basic(credentials: &str) -> bool {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::table::{Row, Table, Term};
 use super::bodies::Amount;
-use super::results::Outcome;
+use super::results::{Failing, Outcome};
 use crate::clock::Timestamp;
 
 /// One payment.
@@ -25,6 +25,8 @@ pub(super) struct Payment {
     pub(super) is_closed: bool,
     /// When it is captured by itself.
     pub(super) captures_at: Option<Timestamp>,
+    /// Which of its changes the card scheme does not carry out.
+    pub(super) failing: Option<Failing>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,7 @@ impl Payment {
             refunded: 0,
             is_closed: false,
             captures_at: delay.map(|delay| now.plus(delay)),
+            failing: Failing::of(body),
         }
     }
 
@@ -81,10 +84,11 @@ impl Payment {
         };
     }
 
-    /// Captures it if the time for that has come.
+    /// Captures it if the time for that has come, and if the card scheme carries captures out.
     pub(super) fn pass_time(&mut self, now: Timestamp) {
         let is_due = self.captures_at.is_some_and(|at| at <= now);
-        if is_due && self.state == State::Authorised && self.captured == 0 {
+        let is_carried_out = self.failing != Some(Failing::Capture);
+        if is_due && is_carried_out && self.state == State::Authorised && self.captured == 0 {
             self.captured = self.authorised;
             self.is_closed = true;
         }
@@ -98,6 +102,17 @@ impl Payment {
         self.captured += amount.value;
         self.is_closed = !in_parts;
         Ok(())
+    }
+
+    /// Takes a capture back that the card scheme did not carry out.
+    pub(super) fn capture_failed(&mut self, amount: &Amount) {
+        self.captured -= amount.value;
+        self.is_closed = false;
+    }
+
+    /// Takes a refund back that the card scheme did not carry out.
+    pub(super) fn refund_failed(&mut self, amount: &Amount) {
+        self.refunded -= amount.value;
     }
 
     pub(super) fn cancel(&mut self) -> Told {
