@@ -25,6 +25,15 @@ fn with(name: &str, value: Value) -> Value {
     message
 }
 
+/// A message by a template, which has no subject and no body of its own.
+fn templated(name: &str, value: Value) -> Value {
+    let mut message = json!({
+        "From": "joe@domain.com", "To": "receiver@example.com", "TemplateModel": {}, "Metadata": { "steadfast_key": "k" },
+    });
+    message[name] = value;
+    message
+}
+
 async fn post_as(fake: &PostmarkFake, token: &str, path: &str, body: String) -> reqwest::Result<Response> {
     let request = reqwest::Client::new().post(format!("{}{path}", fake.url()));
     request
@@ -117,7 +126,7 @@ async fn a_batch_answers_200_with_one_result_per_message_in_order() {
     assert_eq!(results.as_array().unwrap().len(), 3);
     assert_eq!((fake.ledger().count(), fake.ledger().effects_for("a").len()), (1, 1));
 
-    let both = json!({ "Messages": [with("TemplateId", json!(1)), with("TemplateId", json!(1))] });
+    let both = json!({ "Messages": [templated("TemplateId", json!(1)), templated("TemplateId", json!(1))] });
     post(&fake, "/email/batchWithTemplates", &both).await;
     let parts: Vec<usize> = fake.ledger().effects_for("k").iter().map(|effect| effect.part).collect();
     assert_eq!((parts, fake.ledger().duplicates()), (vec![0, 1], vec![]));
@@ -350,7 +359,7 @@ async fn answers_that_no_state_leads_to_are_the_fixtures() {
     assert_eq!(fake.ledger().count(), 0);
     assert_eq!(post(&fake, "/email/withTemplate", &message("k")).await.status(), 422);
     assert_eq!(
-        post(&fake, "/email/withTemplate", &with("TemplateAlias", json!("receipt"))).await.status(),
+        post(&fake, "/email/withTemplate", &templated("TemplateAlias", json!("receipt"))).await.status(),
         200
     );
 }

@@ -48,6 +48,7 @@ pub(super) struct Settings {
     pub(super) captures_in_parts: bool,
     pub(super) forgets_invalid: bool,
     /// Postmark's.
+    pub(super) keeps_message_ids: bool,
     pub(super) search_lag: Duration,
     pub(super) second_filter: SecondFilter,
     pub(super) token: Option<String>,

@@ -1,13 +1,15 @@
 //! Webhooks of a server (<https://postmarkapp.com/developer/api/webhooks-api>), and whom they tell of what.
 
 use serde_json::{Value, json};
+use url::Url;
 use wiremock::Request;
 
 use super::super::encoding::base64;
 use super::super::fixture::Reply;
 use super::super::webhooks::{Delivery, Outbox, Proof};
 use super::query;
-use super::server::{Server, number, refused};
+use super::server::{STREAMS, Server, invalid_field, no_stream, number, refused};
+use super::shapes::{self, Shape};
 
 impl Server {
     pub(super) fn webhooks(&self, request: &Request) -> Reply {
@@ -17,13 +19,19 @@ impl Server {
         Reply::json(200, &json!({ "Webhooks": shown }))
     }
 
-    pub(super) fn create_webhook(&mut self, sent: &Value) -> Reply {
-        if sent["Url"].as_str().is_none_or(str::is_empty) {
-            return refused(606, "The 'Url' of the webhook is required.");
+    pub(super) fn create_webhook(&mut self, sent: &Value) -> Result<Reply, Reply> {
+        taken(shapes::NEW_WEBHOOK, sent)?;
+        if sent["Url"].is_null() {
+            return Err(refused(606, "The 'Url' of the webhook is required."));
+        }
+        let stream = sent["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
+        // What comes in has a hook of its own, at the server.
+        if !STREAMS.iter().any(|(known, kind)| *known == stream && *kind != "Inbound") {
+            return Err(no_stream(stream));
         }
         let id = self.next_id();
         let mut hook = json!({
-            "ID": id, "Url": "", "MessageStream": "outbound", "HttpAuth": null, "HttpHeaders": [],
+            "ID": id, "Url": "", "MessageStream": stream, "HttpAuth": null, "HttpHeaders": [],
             "Triggers": {
                 "Open": { "Enabled": false, "PostFirstOpenOnly": false }, "Click": { "Enabled": false },
                 "Delivery": { "Enabled": false }, "Bounce": { "Enabled": false, "IncludeContent": false },
@@ -33,23 +41,25 @@ impl Server {
         set_webhook(&mut hook, sent);
         let told = Reply::json(200, &hook);
         self.webhooks.insert(id, hook);
-        told
+        Ok(told)
     }
 
-    pub(super) fn webhook(&mut self, method: &str, id: &str, sent: &Value) -> Reply {
-        let Some(hook) = self.webhooks.get_mut(&number(id)) else {
-            return refused(603, "The webhook was not found.");
-        };
+    pub(super) fn webhook(&mut self, method: &str, id: &str, sent: &Value) -> Result<Reply, Reply> {
+        let none = || refused(603, "The webhook was not found.");
+        let hook = self.webhooks.get_mut(&number(id)).ok_or_else(none)?;
         match method {
             "DELETE" => {
                 self.webhooks.remove(&number(id));
                 let message = format!("Webhook {id} removed.");
-                return Reply::json(200, &json!({ "ErrorCode": 0, "Message": message }));
+                return Ok(Reply::json(200, &json!({ "ErrorCode": 0, "Message": message })));
             }
-            "PUT" => set_webhook(hook, sent),
+            "PUT" => {
+                taken(shapes::WEBHOOK, sent)?;
+                set_webhook(hook, sent);
+            }
             _ => {}
         }
-        Reply::json(200, hook)
+        Ok(Reply::json(200, hook))
     }
 
     /// Tells those webhooks of a record that want it.
@@ -71,8 +81,9 @@ impl Server {
                 let pair = base64(format!("{user}:{password}").as_bytes());
                 headers.push(("Authorization".to_owned(), format!("Basic {pair}")));
             }
+            let of = if kind == "Bounce" { record["ID"].to_string() } else { text_of(&record["MessageID"]) };
             outbox.post(Delivery {
-                id: format!("{}-{kind}", record["MessageID"].as_str().unwrap_or_default()),
+                id: format!("{of}-{kind}"),
                 kind: kind.to_owned(),
                 url: hook["Url"].as_str().unwrap_or_default().to_owned(),
                 body: record.to_string(),
@@ -84,9 +95,30 @@ impl Server {
     }
 }
 
+/// The refusal of a webhook that has another form, or that asks for what never comes.
+fn taken(shape: Shape, sent: &Value) -> Result<(), Reply> {
+    if let Some(member) = shapes::wrong(shape, sent) {
+        return Err(invalid_field(&member));
+    }
+    let url = sent["Url"].as_str();
+    let is_url = |url: &str| Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    if url.is_some_and(|url| !is_url(url)) {
+        return Err(refused(606, "The 'Url' of the webhook is not valid."));
+    }
+    for (trigger, how) in sent["Triggers"].as_object().into_iter().flatten() {
+        // A receiver that waits for it would wait for ever. Nor has the fake a bounce's content to tell.
+        let is_known = how["Enabled"] != true || FIRED.contains(&trigger.as_str());
+        if !is_known || how["IncludeContent"] == true {
+            return Err(invalid_field(&format!("Triggers.{trigger}")));
+        }
+    }
+    Ok(())
+}
+
 fn set_webhook(hook: &mut Value, sent: &Value) {
-    for name in ["Url", "MessageStream", "HttpAuth", "HttpHeaders"] {
-        if let Some(value) = sent.get(name) {
+    for name in ["Url", "HttpAuth", "HttpHeaders"] {
+        // An address can be changed, and not taken away.
+        if let Some(value) = sent.get(name).filter(|value| name != "Url" || !value.is_null()) {
             hook[name] = value.clone();
         }
     }
@@ -96,3 +128,10 @@ fn set_webhook(hook: &mut Value, sent: &Value) {
         }
     }
 }
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The triggers that the fake has events for.
+const FIRED: [&str; 2] = ["Bounce", "Delivery"];

@@ -17,7 +17,7 @@ use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
 use super::messages::{Message, Messages};
 use super::server::Server;
-use super::{PostmarkAnswer, SecondFilter, answers, validation};
+use super::{PostmarkAnswer, SecondFilter, answers, questions, validation};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
 
@@ -30,6 +30,7 @@ pub(super) struct Machine {
     pub(super) lag: Duration,
     pub(super) second_filter: SecondFilter,
     pub(super) token: Option<String>,
+    pub(super) keeps_message_ids: bool,
     pub(super) state: Mutex<State>,
 }
 
@@ -76,6 +77,9 @@ impl Machine {
         if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
             return reply;
         }
+        if let Err(refusal) = questions::check(request, &route) {
+            return refusal;
+        }
         let reply = match (request.method.as_str(), route.as_str()) {
             ("GET", "/messages/outbound") => {
                 state.messages.search(request, self.clock.wall(), self.lag, self.second_filter)
@@ -117,7 +121,10 @@ impl Machine {
         let template = route.ends_with("template") || route.ends_with("templates");
         let items = match route.as_str() {
             "/email/batch" => body.as_array(),
-            "/email/batchwithtemplates" => body["Messages"].as_array(),
+            "/email/batchwithtemplates" if body.as_object().is_some_and(|sent| sent.len() == 1) => {
+                body["Messages"].as_array()
+            }
+            "/email/batchwithtemplates" => None,
             _ => return self.accept(state, account, path, &body, 0, template).unwrap_or_else(|error| error),
         };
         let Some(items) = items else {
@@ -178,7 +185,9 @@ impl Machine {
                 at: now,
             });
             let words = &mut state.messages.words;
-            let message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
+            let message_id = if self.keeps_message_ids { kept_id(item) } else { None };
+            let mut message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
+            message.message_id = message_id.map(Into::into);
             for recipient in &active {
                 state.server.tell(&self.outbox, &message.delivery(recipient));
             }
@@ -229,6 +238,18 @@ fn bounce_of(route: &str) -> Option<&str> {
 /// The key that an adapter stamped into a message.
 fn wire_key(item: &Value) -> Option<&str> {
     item["Metadata"]["steadfast_key"].as_str()
+}
+
+/// The `Message-ID` that a message asks to keep.
+fn kept_id(item: &Value) -> Option<&str> {
+    let named = |name: &str| {
+        let mut headers = item["Headers"].as_array().into_iter().flatten();
+        let header =
+            headers.find(|header| header["Name"].as_str().is_some_and(|it| it.eq_ignore_ascii_case(name)));
+        header.and_then(|header| header["Value"].as_str())
+    };
+    let keeps = named("X-PM-KeepID").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if keeps { named("Message-ID") } else { None }
 }
 
 /// The key of a request: of the message, or of the batch, or of the first message in it that has one.

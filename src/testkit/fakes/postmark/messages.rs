@@ -8,12 +8,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wiremock::Request;
 
-use super::super::calendar::{eastern, parse_eastern};
+use super::super::calendar::eastern;
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::shows;
 use super::super::table::{Row, Table, Term};
 use super::SecondFilter;
 use super::query;
+use super::search::Asked;
 use super::validation::bare;
 use super::words::{Word, Words};
 use crate::clock::Timestamp;
@@ -30,22 +31,24 @@ pub(super) struct Messages {
 #[derive(Debug)]
 pub(super) struct Message {
     id: String,
-    accepted: Timestamp,
-    shown: Box<RawValue>,
+    pub(super) accepted: Timestamp,
+    pub(super) shown: Box<RawValue>,
     /// What only the message's own page shows.
     bodies: Box<RawValue>,
-    filtered: Filtered,
+    /// The RFC's `Message-ID` that it went out with, where it is not Postmark's own.
+    pub(super) message_id: Option<Box<str>>,
+    pub(super) filtered: Filtered,
 }
 
 /// What the search looks at. Beside the text, and as numbers: a search that had to take a hundred thousand texts apart,
 /// or to compare them, would be slow.
 #[derive(Debug)]
-struct Filtered {
-    stream: Word,
-    tag: Word,
-    subject: Word,
-    from: Word,
-    recipients: Box<[String]>,
+pub(super) struct Filtered {
+    pub(super) stream: Word,
+    pub(super) tag: Word,
+    pub(super) subject: Word,
+    pub(super) from: Word,
+    pub(super) recipients: Box<[String]>,
 }
 
 impl Message {
@@ -90,7 +93,14 @@ impl Message {
             from: words.keep(bare(text("From"))),
             recipients: recipients.into(),
         };
-        Message { id: id.to_owned(), accepted, shown: text_of(&shown), bodies: text_of(&bodies), filtered }
+        Message {
+            id: id.to_owned(),
+            accepted,
+            shown: text_of(&shown),
+            bodies: text_of(&bodies),
+            message_id: None,
+            filtered,
+        }
     }
 
     /// As its own page shows it.
@@ -116,12 +126,13 @@ impl Message {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let to: Vec<String> =
             shown["To"].as_array().into_iter().flatten().map(|to| text(&to["Email"])).collect();
+        let own = || format!("<{}@mtasv.net>", self.id);
+        let message_id = self.message_id.as_deref().map_or_else(own, str::to_owned);
         format!(
-            "From: {}\r\nTo: {}\r\nSubject: {}\r\nMessage-ID: <{}@mtasv.net>\r\n\r\n{}{}",
+            "From: {}\r\nTo: {}\r\nSubject: {}\r\nMessage-ID: {message_id}\r\n\r\n{}{}",
             text(&shown["From"]),
             to.join(", "),
             text(&shown["Subject"]),
-            self.id,
             text(&bodies["TextBody"]),
             text(&bodies["HtmlBody"])
         )
@@ -190,6 +201,16 @@ impl Messages {
 
     pub(super) fn add(&mut self, message: Message) {
         self.held.add(message);
+    }
+
+    /// The newest message to this address, as it is shown.
+    pub(super) fn newest_to(&self, address: &str) -> Option<Value> {
+        let term = Term::new("recipient", address.to_ascii_lowercase());
+        let is_to = |message: &Message| {
+            message.filtered.recipients.iter().any(|held| held.eq_ignore_ascii_case(address))
+        };
+        let mut found = self.held.with(&[term]).filter(|(_, message)| is_to(message));
+        found.next_back().map(|(_, message)| parsed(&message.shown))
     }
 
     pub(super) fn search(
@@ -271,63 +292,6 @@ struct Page<'a> {
     total_count: usize,
 }
 
-/// What a search asks for beside metadata.
-struct Asked {
-    stream: Word,
-    tag: Option<Word>,
-    subject: Option<Word>,
-    from_email: Option<Word>,
-    status: Option<String>,
-    recipient: Option<String>,
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-    /// What all that passes is found under.
-    term: Option<Term>,
-}
-
-impl Asked {
-    fn of(request: &Request, words: &Words) -> Asked {
-        let text = |name: &str| query(request, name);
-        let word = |name: &str| text(name).map(|text| words.find(&text));
-        let recipient = text("recipient").map(|address| address.to_ascii_lowercase());
-        let under = |name: &str| text(name).map(|text| Term::new(name, text));
-        Asked {
-            stream: word("messagestream").unwrap_or_else(|| words.find("outbound")),
-            tag: word("tag"),
-            subject: word("subject"),
-            from_email: word("fromemail"),
-            status: text("status"),
-            from: text("fromdate").and_then(|text| parse_eastern(&text, false)),
-            to: text("todate").and_then(|text| parse_eastern(&text, true)),
-            term: recipient
-                .as_ref()
-                .map(|address| Term::new("recipient", address))
-                .or_else(|| under("tag"))
-                .or_else(|| under("subject")),
-            recipient,
-        }
-    }
-
-    /// Whether a message passes the filters.
-    fn matches(&self, message: &Message, metadata: Option<&(String, String)>) -> bool {
-        let held = &message.filtered;
-        let equal = |wanted: Option<Word>, held: Word| wanted.is_none_or(|wanted| wanted == held);
-        self.stream == held.stream
-            && equal(self.tag, held.tag)
-            && equal(self.subject, held.subject)
-            && equal(self.from_email, held.from)
-            && self.status.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(SENT))
-            && self
-                .recipient
-                .as_ref()
-                .is_none_or(|wanted| held.recipients.iter().any(|held| held.eq_ignore_ascii_case(wanted)))
-            && self.from.is_none_or(|from| message.accepted >= from)
-            && self.to.is_none_or(|to| message.accepted <= to)
-            && metadata
-                .is_none_or(|(name, wanted)| parsed(&message.shown)["Metadata"][name] == wanted.as_str())
-    }
-}
-
 fn number(request: &Request, name: &str) -> Option<usize> {
     query(request, name)?.parse().ok()
 }
@@ -338,7 +302,7 @@ fn refused(message: &str) -> Reply {
 }
 
 /// The status of every message here.
-const SENT: &str = "Sent";
+pub(super) const SENT: &str = "Sent";
 const COUNT_MAX: usize = 500;
 const REACH_MAX: usize = 10_000;
 const RETENTION: Duration = Duration::from_secs(45 * 24 * 3600);

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use wiremock::Request;
 
 use super::super::fixture::Reply;
+use super::bounces::Bounce;
 use super::query;
+use super::shapes::{self, Shape};
 
 /// All of it. It begins with the two streams that every server has, and with one template.
 #[derive(Debug)]
@@ -14,7 +16,7 @@ pub(super) struct Server {
     own: Value,
     templates: BTreeMap<u64, Value>,
     pub(super) webhooks: BTreeMap<u64, Value>,
-    bounces: BTreeMap<u64, Value>,
+    pub(super) bounces: BTreeMap<u64, Bounce>,
     made: u64,
 }
 
@@ -56,16 +58,21 @@ impl Server {
         };
         Some(match (request.method.as_str(), &parts[..]) {
             ("GET", ["server"]) => Reply::json(200, &self.own),
-            ("PUT", ["server"]) => self.edit_server(sent),
+            ("PUT", ["server"]) => self.edit_server(sent).unwrap_or_else(|no| no),
             ("GET", ["templates"]) => self.templates(request),
             ("POST", ["templates"]) => self.create_template(sent).unwrap_or_else(|no| no),
             ("GET", ["templates", id]) => {
                 self.template(id).map_or_else(no_template, |it| Reply::json(200, it))
             }
-            ("PUT", ["templates", id]) => self.edit_template(id, sent),
+            ("PUT", ["templates", id]) => self.edit_template(id, sent).unwrap_or_else(|no| no),
             ("DELETE", ["templates", id]) => self.delete_template(id),
             ("GET", ["message-streams"]) => {
-                let streams = STREAMS.map(|(id, kind)| stream(id, kind));
+                let wanted =
+                    query(request, "messagestreamtype").filter(|wanted| !wanted.eq_ignore_ascii_case("all"));
+                let is_of =
+                    |kind: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind));
+                let of = STREAMS.iter().filter(|(_, kind)| is_of(kind));
+                let streams: Vec<Value> = of.map(|(id, kind)| stream(id, kind)).collect();
                 Reply::json(200, &json!({ "MessageStreams": streams, "TotalCount": streams.len() }))
             }
             ("GET", ["message-streams", id]) => match STREAMS.iter().find(|(known, _)| known == id) {
@@ -73,28 +80,29 @@ impl Server {
                 None => refused(1226, "The message stream for the provided 'ID' was not found."),
             },
             ("GET", ["webhooks"]) => self.webhooks(request),
-            ("POST", ["webhooks"]) => self.create_webhook(sent),
-            ("GET" | "PUT" | "DELETE", ["webhooks", id]) => self.webhook(request.method.as_str(), id, sent),
+            ("POST", ["webhooks"]) => self.create_webhook(sent).unwrap_or_else(|no| no),
+            (method @ ("GET" | "PUT" | "DELETE"), ["webhooks", id]) => {
+                self.webhook(method, id, sent).unwrap_or_else(|no| no)
+            }
             ("GET", ["deliverystats"]) => self.delivery_statistics(),
             ("GET", ["bounces"]) => self.bounces(request),
-            ("GET", ["bounces", id]) => match self.bounces.get(&number(id)) {
-                Some(bounce) => Reply::json(200, bounce),
-                None => refused(407, "The bounce was not found."),
-            },
-            ("GET", ["bounces", id, "dump"]) if self.bounces.contains_key(&number(id)) => {
-                Reply::json(200, &json!({ "Body": "" }))
+            ("GET", ["bounces", id, rest @ ..]) if matches!(rest, [] | ["dump"]) => {
+                match self.bounces.get(&number(id)) {
+                    Some(bounce) if rest.is_empty() => Reply::json(200, &bounce.shown),
+                    Some(_) => Reply::json(200, &json!({ "Body": "" })),
+                    None => refused(407, "The bounce was not found."),
+                }
             }
             _ => return None,
         })
     }
 
-    fn edit_server(&mut self, sent: &Value) -> Reply {
-        for (name, value) in sent.as_object().into_iter().flatten() {
-            if !matches!(name.as_str(), "ID" | "ApiTokens" | "ServerLink") && self.own.get(name).is_some() {
-                self.own[name] = value.clone();
-            }
+    fn edit_server(&mut self, sent: &Value) -> Result<Reply, Reply> {
+        shaped(shapes::SERVER, sent)?;
+        for (name, value) in sent.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+            self.own[name] = value.clone();
         }
-        Reply::json(200, &self.own)
+        Ok(Reply::json(200, &self.own))
     }
 
     fn templates(&self, request: &Request) -> Reply {
@@ -104,8 +112,19 @@ impl Server {
             let fields = names.map(|name| (name.to_owned(), template[name].clone()));
             Value::Object(fields.into_iter().collect())
         };
-        let shown: Vec<Value> = self.templates.values().skip(offset).take(count).map(short).collect();
-        Reply::json(200, &json!({ "TotalCount": self.templates.len(), "Templates": shown }))
+        let kind = query(request, "templatetype").filter(|kind| !kind.eq_ignore_ascii_case("all"));
+        let layout = query(request, "layouttemplate");
+        let is = |wanted: &Option<String>, held: &Value| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| held.as_str().is_some_and(|held| held.eq_ignore_ascii_case(wanted)))
+        };
+        let passes = |template: &&Value| {
+            is(&kind, &template["TemplateType"]) && is(&layout, &template["LayoutTemplate"])
+        };
+        let found: Vec<&Value> = self.templates.values().filter(passes).collect();
+        let shown: Vec<Value> = found.iter().skip(offset).take(count).copied().map(short).collect();
+        Reply::json(200, &json!({ "TotalCount": found.len(), "Templates": shown }))
     }
 
     /// By its id or its alias.
@@ -120,10 +139,13 @@ impl Server {
     pub(super) fn template_of(&self, item: &Value) -> Result<&Value, Reply> {
         let id = item["TemplateId"].as_u64().map(|id| id.to_string());
         let name = id.or_else(|| item["TemplateAlias"].as_str().map(str::to_owned));
-        name.and_then(|name| self.template(&name)).ok_or_else(no_template)
+        let found = name.and_then(|name| self.template(&name));
+        // Nobody sends a layout by itself.
+        found.filter(|found| found["TemplateType"] != "Layout").ok_or_else(no_template)
     }
 
     fn create_template(&mut self, sent: &Value) -> Result<Reply, Reply> {
+        shaped(shapes::TEMPLATE, sent)?;
         let text = |name: &str| sent[name].as_str().filter(|text| !text.is_empty());
         if text("Name").is_none() {
             return Err(refused(1125, "The 'Name' for the template is required."));
@@ -134,6 +156,7 @@ impl Server {
         if text("Alias").is_some_and(|alias| self.template(alias).is_some()) {
             return Err(refused(1128, "A template with this alias already exists."));
         }
+        self.has_layout(sent)?;
         let id = self.next_id();
         let template = json!({
             "TemplateType": text("TemplateType").unwrap_or("Standard"), "Name": sent["Name"], "TemplateId": id,
@@ -145,17 +168,29 @@ impl Server {
         Ok(Reply::json(200, &told))
     }
 
-    fn edit_template(&mut self, id: &str, sent: &Value) -> Reply {
-        let Some(id) = self.template(id).and_then(|template| template["TemplateId"].as_u64()) else {
-            return no_template();
-        };
-        let Some(template) = self.templates.get_mut(&id) else { return no_template() };
+    fn edit_template(&mut self, id: &str, sent: &Value) -> Result<Reply, Reply> {
+        shaped(shapes::TEMPLATE, sent)?;
+        self.has_layout(sent)?;
+        let id = self.template(id).and_then(|template| template["TemplateId"].as_u64());
+        let template = id.and_then(|id| self.templates.get_mut(&id)).ok_or_else(no_template)?;
+        if sent["TemplateType"].as_str().is_some_and(|kind| template["TemplateType"] != kind) {
+            return Err(invalid_field("TemplateType"));
+        }
         for name in ["Name", "Subject", "HtmlBody", "TextBody", "Alias", "LayoutTemplate"] {
             if let Some(value) = sent.get(name) {
                 template[name] = value.clone();
             }
         }
-        Reply::json(200, &brief(template))
+        Ok(Reply::json(200, &brief(template)))
+    }
+
+    /// That the layout of a template is one of this server's.
+    fn has_layout(&self, sent: &Value) -> Result<(), Reply> {
+        let Some(layout) = sent["LayoutTemplate"].as_str().filter(|layout| !layout.is_empty()) else {
+            return Ok(());
+        };
+        let found = self.template(layout).filter(|found| found["TemplateType"] == "Layout");
+        found.map(|_| ()).ok_or_else(no_template)
     }
 
     fn delete_template(&mut self, id: &str) -> Reply {
@@ -164,60 +199,6 @@ impl Server {
         };
         self.templates.remove(&id);
         Reply::json(200, &json!({ "ErrorCode": 0, "Message": format!("Template {id} removed.") }))
-    }
-
-    /// An address that takes no more mail.
-    pub(super) fn bounce(&mut self, address: &str, at: &str) {
-        let id = self.next_id();
-        let bounce = json!({
-            "RecordType": "Bounce", "ID": id, "Type": "HardBounce", "TypeCode": 1, "Name": "Hard bounce", "Tag": "",
-            "MessageID": "00000000-0000-0000-0000-000000000000", "ServerID": SERVER,
-            "Description": "The server was unable to deliver your message (ex: unknown user, mailbox not found).",
-            "Details": "", "Email": address, "From": "", "BouncedAt": at, "DumpAvailable": false, "Inactive": true,
-            "CanActivate": true, "Subject": "", "MessageStream": "outbound",
-        });
-        self.bounces.insert(id, bounce);
-    }
-
-    /// Lets an address take mail again. Gives the answer, and the address.
-    pub(super) fn activate(&mut self, id: &str) -> Result<(Reply, String), Reply> {
-        let bounce = self.bounces.get_mut(&number(id));
-        let bounce = bounce.ok_or_else(|| refused(407, "The bounce was not found."))?;
-        if bounce["Inactive"] == false {
-            return Err(refused(408, "The bounce cannot be activated: its address is active."));
-        }
-        bounce["Inactive"] = Value::from(false);
-        let address = bounce["Email"].as_str().unwrap_or_default().to_owned();
-        Ok((Reply::json(200, &json!({ "Message": "OK", "Bounce": bounce })), address))
-    }
-
-    fn bounces(&self, request: &Request) -> Reply {
-        let Some((count, offset)) = page(request) else { return no_page() };
-        let equal = |parameter: &str, held: &Value| {
-            query(request, parameter).is_none_or(|wanted| {
-                held.as_str().map_or_else(|| held.to_string(), str::to_owned).eq_ignore_ascii_case(&wanted)
-            })
-        };
-        let passes = |bounce: &&Value| {
-            equal("type", &bounce["Type"])
-                && equal("inactive", &bounce["Inactive"])
-                && equal("emailFilter", &bounce["Email"])
-        };
-        let found: Vec<&Value> = self.bounces.values().rev().filter(passes).collect();
-        let shown: Vec<&&Value> = found.iter().skip(offset).take(count).collect();
-        Reply::json(200, &json!({ "TotalCount": found.len(), "Bounces": shown }))
-    }
-
-    fn delivery_statistics(&self) -> Reply {
-        let inactive = self.bounces.values().filter(|bounce| bounce["Inactive"] == true).count();
-        let counts = [("All", None), ("Hard bounce", Some("HardBounce"))].map(|(name, kind)| {
-            let mut metric = Map::new();
-            metric.insert("Name".to_owned(), Value::from(name));
-            metric.insert("Count".to_owned(), Value::from(self.bounces.len()));
-            metric.extend(kind.map(|kind| ("Type".to_owned(), Value::from(kind))));
-            metric
-        });
-        Reply::json(200, &json!({ "InactiveMails": inactive, "Bounces": counts }))
     }
 }
 
@@ -239,12 +220,14 @@ fn stream(id: &str, kind: &str) -> Value {
 }
 
 /// `count` and `offset`, which lists require.
-fn page(request: &Request) -> Option<(usize, usize)> {
+pub(super) fn page(request: &Request) -> Option<(usize, usize)> {
     let number = |name: &str| query(request, name)?.parse().ok();
-    Some((number("count")?, number("offset")?)).filter(|(count, _)| (1..=500).contains(count))
+    let (count, offset): (usize, usize) = (number("count")?, number("offset")?);
+    let is_within = (1..=500).contains(&count) && count.saturating_add(offset) <= 10_000;
+    is_within.then_some((count, offset))
 }
 
-fn no_page() -> Reply {
+pub(super) fn no_page() -> Reply {
     refused(300, "Parameters 'count' (1 to 500) and 'offset' are required.")
 }
 
@@ -253,6 +236,19 @@ fn no_template() -> Reply {
         1101,
         "The Template's 'TemplateId' or 'TemplateAlias' associated with this request is not valid or was not found.",
     )
+}
+
+/// The refusal of what has another form than it must have.
+fn shaped(shape: Shape, sent: &Value) -> Result<(), Reply> {
+    shapes::wrong(shape, sent).map_or(Ok(()), |member| Err(invalid_field(&member)))
+}
+
+pub(super) fn invalid_field(member: &str) -> Reply {
+    refused(403, &format!("Invalid request field(s): '{member}'."))
+}
+
+pub(super) fn no_stream(stream: &str) -> Reply {
+    refused(1235, &format!("The stream provided: '{stream}' does not exist on this server."))
 }
 
 /// The codes are documented (<https://postmarkapp.com/developer/api/overview#error-codes>), the words composed.
@@ -269,4 +265,4 @@ pub(super) fn number(id: &str) -> u64 {
 pub(super) const STREAMS: [(&str, &str); 3] =
     [("outbound", "Transactional"), ("broadcast", "Broadcasts"), ("inbound", "Inbound")];
 
-const SERVER: u64 = 1;
+pub(super) const SERVER: u64 = 1;

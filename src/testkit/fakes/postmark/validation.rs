@@ -4,17 +4,16 @@ use serde_json::{Value, json};
 
 use super::super::fixture::{Fixtures, Reply};
 use super::server::STREAMS;
+use super::shapes;
 
 /// Checks a message and gives its recipients.
 pub(super) fn check(fixtures: &Fixtures, item: &Value, template: bool) -> Result<Vec<String>, Reply> {
     if !item.is_object() {
         return Err(fixtures.reply("invalid_json"));
     }
-    for (name, needed) in [("From", true), ("To", true), ("Subject", false), ("MessageStream", false)] {
-        let value = &item[name];
-        if !(value.is_string() || value.is_null() && !needed) {
-            return Err(fixtures.reply("invalid_field").fill("'From'", &format!("'{name}'")));
-        }
+    let shape = if template { shapes::TEMPLATED } else { shapes::MESSAGE };
+    if let Some(member) = shapes::wrong(shape, item) {
+        return Err(fixtures.reply("invalid_field").fill("'From'", &format!("'{member}'")));
     }
     if template && item["TemplateId"].is_null() && item["TemplateAlias"].is_null() {
         return Err(fixtures.reply("invalid_field").fill("'From'", "'TemplateId'"));

@@ -1,0 +1,184 @@
+//! The members of what Postmark is sent, and their kinds, as its pages and its own client libraries have them
+//! (<https://postmarkapp.com/developer/api/email-api>).
+//!
+//! A member of another kind is refused with ErrorCode 403, which names it
+//! (<https://postmarkapp.com/updates/changes-to-email-api-validation-action-may-be-required>). What happens to a member
+//! that a request does not have is not documented. The fake refuses it in the same way: it does not know what it would do.
+
+use serde_json::Value;
+
+use super::super::encoding::from_base64;
+
+/// What a member must be. Null stands for one that is left out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Text,
+    /// Text, and not left out.
+    Needed,
+    Number,
+    Flag,
+    /// Text in base64, and not left out.
+    Base64,
+    /// An object of anything, and not left out.
+    Model,
+    /// Names and texts.
+    Texts,
+    OneOf(&'static [&'static str]),
+    Object(Shape),
+    List(Shape),
+}
+
+pub(super) type Shape = &'static [(&'static str, Kind)];
+
+/// The member of an object that is unknown, missing or of another kind.
+pub(super) fn wrong(shape: Shape, value: &Value) -> Option<String> {
+    let Some(members) = value.as_object() else { return Some("$".to_owned()) };
+    let mut given = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
+    let unknown = given.find(|name| !shape.iter().any(|(known, _)| known == name));
+    let first = || {
+        shape.iter().find_map(|(name, kind)| {
+            let inner = kind.wrong(&value[*name])?;
+            Some(if inner.is_empty() { (*name).to_owned() } else { format!("{name}.{inner}") })
+        })
+    };
+    unknown.cloned().or_else(first)
+}
+
+impl Kind {
+    /// Where a value is wrong: empty for the value itself.
+    fn wrong(self, value: &Value) -> Option<String> {
+        let is = |fits: bool| if fits { None } else { Some(String::new()) };
+        match self {
+            Kind::Needed => is(value.is_string()),
+            Kind::Base64 => is(value.as_str().is_some_and(is_base64)),
+            Kind::Model => is(value.is_object()),
+            _ if value.is_null() => None,
+            Kind::Text => is(value.is_string()),
+            Kind::Number => is(value.is_u64()),
+            Kind::Flag => is(value.is_boolean()),
+            Kind::Texts => is(value.as_object().is_some_and(|all| all.values().all(Value::is_string))),
+            Kind::OneOf(words) => is(value.as_str().is_some_and(|text| words.contains(&text))),
+            Kind::Object(shape) => wrong(shape, value),
+            Kind::List(shape) => match value.as_array() {
+                Some(all) => all.iter().find_map(|one| wrong(shape, one)),
+                None => Some(String::new()),
+            },
+        }
+    }
+}
+
+/// In lines or in one.
+fn is_base64(text: &str) -> bool {
+    let text: String = text.split_ascii_whitespace().collect();
+    text.len().is_multiple_of(4) && from_base64(&text).is_some()
+}
+
+pub(super) const MESSAGE: Shape = &[
+    ("From", Kind::Needed),
+    ("To", Kind::Needed),
+    ("Cc", Kind::Text),
+    ("Bcc", Kind::Text),
+    ("Subject", Kind::Text),
+    ("Tag", Kind::Text),
+    ("HtmlBody", Kind::Text),
+    ("TextBody", Kind::Text),
+    ("ReplyTo", Kind::Text),
+    ("Metadata", Kind::Texts),
+    ("Headers", Kind::List(HEADER)),
+    ("TrackOpens", Kind::Flag),
+    ("TrackLinks", TRACK_LINKS),
+    ("Attachments", Kind::List(ATTACHMENT)),
+    ("MessageStream", Kind::Text),
+];
+
+/// Subject and bodies are the template's.
+pub(super) const TEMPLATED: Shape = &[
+    ("TemplateId", Kind::Number),
+    ("TemplateAlias", Kind::Text),
+    ("TemplateModel", Kind::Model),
+    ("InlineCss", Kind::Flag),
+    ("From", Kind::Needed),
+    ("To", Kind::Needed),
+    ("Cc", Kind::Text),
+    ("Bcc", Kind::Text),
+    ("Tag", Kind::Text),
+    ("ReplyTo", Kind::Text),
+    ("Metadata", Kind::Texts),
+    ("Headers", Kind::List(HEADER)),
+    ("TrackOpens", Kind::Flag),
+    ("TrackLinks", TRACK_LINKS),
+    ("Attachments", Kind::List(ATTACHMENT)),
+    ("MessageStream", Kind::Text),
+];
+
+pub(super) const TEMPLATE: Shape = &[
+    ("TemplateType", Kind::OneOf(&["Standard", "Layout"])),
+    ("Name", Kind::Text),
+    ("Alias", Kind::Text),
+    ("Subject", Kind::Text),
+    ("HtmlBody", Kind::Text),
+    ("TextBody", Kind::Text),
+    ("LayoutTemplate", Kind::Text),
+];
+
+pub(super) const NEW_WEBHOOK: Shape = &[
+    ("Url", Kind::Text),
+    ("MessageStream", Kind::Text),
+    ("HttpAuth", AUTH),
+    ("HttpHeaders", Kind::List(HEADER)),
+    ("Triggers", Kind::Object(TRIGGERS)),
+];
+
+/// A webhook stays in its stream.
+pub(super) const WEBHOOK: Shape = &[
+    ("Url", Kind::Text),
+    ("HttpAuth", AUTH),
+    ("HttpHeaders", Kind::List(HEADER)),
+    ("Triggers", Kind::Object(TRIGGERS)),
+];
+
+pub(super) const SERVER: Shape = &[
+    ("Name", Kind::Text),
+    ("Color", Kind::Text),
+    ("SmtpApiActivated", Kind::Flag),
+    ("RawEmailEnabled", Kind::Flag),
+    ("InboundHookUrl", Kind::Text),
+    ("InboundDomain", Kind::Text),
+    ("BounceHookUrl", Kind::Text),
+    ("OpenHookUrl", Kind::Text),
+    ("DeliveryHookUrl", Kind::Text),
+    ("ClickHookUrl", Kind::Text),
+    ("PostFirstOpenOnly", Kind::Flag),
+    ("InboundSpamThreshold", Kind::Number),
+    ("TrackOpens", Kind::Flag),
+    ("TrackLinks", TRACK_LINKS),
+    ("IncludeBounceContentInHook", Kind::Flag),
+    ("EnableSmtpApiErrorHooks", Kind::Flag),
+];
+
+const HEADER: Shape = &[("Name", Kind::Needed), ("Value", Kind::Needed)];
+
+const ATTACHMENT: Shape = &[
+    ("Name", Kind::Needed),
+    ("Content", Kind::Base64),
+    ("ContentType", Kind::Needed),
+    ("ContentID", Kind::Text),
+    ("ContentLength", Kind::Number),
+    ("Disposition", Kind::Text),
+];
+
+const AUTH: Kind = Kind::Object(&[("Username", Kind::Needed), ("Password", Kind::Needed)]);
+
+const TRACK_LINKS: Kind = Kind::OneOf(&["None", "HtmlAndText", "HtmlOnly", "TextOnly"]);
+
+const ENABLED: (&str, Kind) = ("Enabled", Kind::Flag);
+const CONTENT: (&str, Kind) = ("IncludeContent", Kind::Flag);
+
+const TRIGGERS: Shape = &[
+    ("Open", Kind::Object(&[ENABLED, ("PostFirstOpenOnly", Kind::Flag)])),
+    ("Click", Kind::Object(&[ENABLED])),
+    ("Delivery", Kind::Object(&[ENABLED])),
+    ("Bounce", Kind::Object(&[ENABLED, CONTENT])),
+    ("SpamComplaint", Kind::Object(&[ENABLED, CONTENT])),
+    ("SubscriptionChange", Kind::Object(&[ENABLED])),
+];

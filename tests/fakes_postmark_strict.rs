@@ -1,0 +1,429 @@
+//! What the fake of Postmark refuses, what its filters leave out, and its webhooks.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use steadfast::testkit::TestClock;
+use steadfast::testkit::fakes::PostmarkFake;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// Status and body.
+async fn ask(fake: &PostmarkFake, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let method: Method = method.parse().unwrap();
+    let call = reqwest::Client::new().request(method, format!("{}{path}", fake.url()));
+    let call = call.header("X-Postmark-Server-Token", "token").body(body.to_string());
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16();
+    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+}
+
+async fn ok(fake: &PostmarkFake, method: &str, path: &str, body: &Value) -> Value {
+    let (status, told) = ask(fake, method, path, body).await;
+    assert_eq!(status, 200, "{method} {path} {body}: {told}");
+    told
+}
+
+fn mail(name: &str, value: Value) -> Value {
+    let mut mail =
+        json!({ "From": "shop@example.com", "To": "ann@example.com", "Subject": "s", "TextBody": "t" });
+    mail[name] = value;
+    mail
+}
+
+fn by_template(name: &str, value: Value) -> Value {
+    let mut mail = json!({
+        "From": "shop@example.com", "To": "ann@example.com", "TemplateAlias": "receipt", "TemplateModel": {},
+    });
+    mail[name] = value;
+    mail
+}
+
+fn hook(name: &str, value: Value) -> Value {
+    let mut hook = json!({ "Url": "http://127.0.0.1:1/", "Triggers": { "Delivery": { "Enabled": true } } });
+    hook[name] = value;
+    hook
+}
+
+/// Method, path, body and ErrorCode of what is refused. What each of them is with its mistake taken out is accepted: the
+/// tests of the fake's features send that.
+type Refused = (&'static str, String, Value, u64);
+
+fn refused_questions() -> Vec<Refused> {
+    let none = Value::Null;
+    let mut all = Vec::new();
+    let page = "count=1&offset=0";
+    for (list, queries) in [
+        (
+            "/messages/outbound",
+            &[
+                "fromdate=soon",
+                "todate=2026-13-01",
+                "status=lost",
+                "status=processed",
+                "messagestream=none",
+                "form=a@example.com",
+                "tag=a&tag=b",
+                "metadata=x",
+                "count=2",
+            ][..],
+        ),
+        (
+            "/bounces",
+            &[
+                "fromdate=soon",
+                "todate=x",
+                "type=Soft",
+                "inactive=1",
+                "messagestream=none",
+                "stream=outbound",
+            ],
+        ),
+        ("/templates", &["templateType=Standart", "type=Standard"]),
+    ] {
+        for query in queries {
+            all.push(("GET", format!("{list}?{page}&{query}"), none.clone(), 300));
+        }
+        for query in ["", "count=1", "count=0&offset=0", "count=501&offset=0", "count=1&offset=10000"] {
+            all.push(("GET", format!("{list}?{query}"), none.clone(), 300));
+        }
+    }
+    for path in [
+        "/message-streams?messageStreamType=Bulk",
+        "/message-streams?includeArchivedStreams=2",
+        "/message-streams/outbound?count=1",
+        "/webhooks?MessageStream=none",
+        "/webhooks?count=1",
+        "/server?verbose=true",
+        "/deliverystats?tag=a",
+        "/bounces/1?tag=a",
+        "/templates/receipt?x=1",
+        "/messages/outbound/1/details?x=1",
+    ] {
+        all.push(("GET", path.to_owned(), none.clone(), 300));
+    }
+    all
+}
+
+fn refused_messages() -> Vec<Refused> {
+    let (none, mut all) = (Value::Null, Vec::new());
+    all.push(("POST", "/email?tag=a".to_owned(), mail("Tag", json!("a")), 300));
+    for (name, value) in [
+        ("Cc", json!(["c@example.com"])),
+        ("Bcc", json!(7)),
+        ("To", json!(["a@example.com"])),
+        ("From", none.clone()),
+        ("Subject", json!(1)),
+        ("Tag", json!(["a"])),
+        ("HtmlBody", json!({})),
+        ("ReplyTo", json!(false)),
+        ("TrackOpens", json!("true")),
+        ("TrackLinks", json!("Some")),
+        ("MessageStream", json!(1)),
+        ("Metadata", json!({ "order": 42 })),
+        ("Metadata", json!({ "order": null })),
+        ("Metadata", json!(["order"])),
+        ("Headers", json!({ "X-A": "b" })),
+        ("Headers", json!([{ "Name": "X-A" }])),
+        ("Headers", json!([{ "Name": "X-A", "Value": 1 }])),
+        ("Headers", json!([{ "Name": "X-A", "Value": "b", "Charset": "utf-8" }])),
+        ("Attachments", json!([{ "Name": "a.txt", "Content": "YQ==" }])),
+        ("Attachments", json!([{ "Name": "a.txt", "Content": "not base64!", "ContentType": "text/plain" }])),
+        ("Attachments", json!([{ "Name": "a.txt", "Content": "YQ", "ContentType": "text/plain" }])),
+        ("TemplateId", json!(1)),
+        ("Cookies", json!("a")),
+    ] {
+        all.push(("POST", "/email".to_owned(), mail(name, value), 403));
+    }
+    for (name, value) in [
+        ("TemplateModel", none.clone()),
+        ("TemplateModel", json!("x")),
+        ("TemplateId", json!("1")),
+        ("TemplateAlias", none.clone()),
+        ("Subject", json!("s")),
+        ("TextBody", json!("t")),
+        ("InlineCss", json!(1)),
+    ] {
+        all.push(("POST", "/email/withTemplate".to_owned(), by_template(name, value), 403));
+    }
+    all.push(("POST", "/email/withTemplate".to_owned(), by_template("TemplateAlias", json!("none")), 1101));
+    all.push(("POST", "/email/batchWithTemplates".to_owned(), json!({ "Messages": [], "Tag": "a" }), 402));
+    all.push(("POST", "/email".to_owned(), mail("MessageStream", json!("inbound")), 1235));
+    all
+}
+
+fn refused_settings() -> Vec<Refused> {
+    let (none, mut all) = (Value::Null, Vec::new());
+    for (name, value, code) in [
+        ("Url", none.clone(), 606),
+        ("Url", json!("not a url"), 606),
+        ("Url", json!(7), 403),
+        ("MessageStream", json!("none"), 1235),
+        ("MessageStream", json!("inbound"), 1235),
+        ("HttpAuth", json!({ "Username": "u" }), 403),
+        ("HttpHeaders", json!([{ "Name": "X-A" }]), 403),
+        ("Triggers", json!({ "Deliveries": { "Enabled": true } }), 403),
+        ("Triggers", json!({ "Delivery": { "Enabled": "yes" } }), 403),
+        ("Triggers", json!({ "Delivery": { "IncludeContent": true } }), 403),
+        ("Triggers", json!({ "Bounce": { "Enabled": true, "IncludeContent": true } }), 403),
+        ("Triggers", json!({ "Open": { "Enabled": true } }), 403),
+        ("Triggers", json!({ "Click": { "Enabled": true } }), 403),
+        ("Triggers", json!({ "SpamComplaint": { "Enabled": true } }), 403),
+        ("Triggers", json!({ "SubscriptionChange": { "Enabled": true } }), 403),
+        ("Secret", json!("s"), 403),
+    ] {
+        all.push(("POST", "/webhooks".to_owned(), hook(name, value), code));
+    }
+    for (method, path, body, code) in [
+        ("PUT", "/server", json!({ "ID": 2 }), 403),
+        ("PUT", "/server", json!({ "Color": 1 }), 403),
+        ("PUT", "/server", json!({ "Colour": "Red" }), 403),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 403),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "LayoutTemplate": "none" }), 1101),
+        ("POST", "/templates", json!({ "TextBody": "t" }), 1125),
+        ("PUT", "/templates/receipt", json!({ "Active": false }), 403),
+        ("PUT", "/templates/receipt", json!({ "TemplateType": "Layout" }), 403),
+        ("GET", "/webhooks/99", Value::Null, 603),
+        ("GET", "/bounces/99", Value::Null, 407),
+        ("GET", "/bounces/99/dump", Value::Null, 407),
+        ("PUT", "/bounces/99/activate", json!({}), 407),
+        ("GET", "/message-streams/none", Value::Null, 1226),
+    ] {
+        all.push((method, path.to_owned(), body, code));
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_it_does_not_know_it_refuses_as_postmark_does() {
+    let fake = PostmarkFake::start().await;
+    let refused = [refused_questions(), refused_messages(), refused_settings()].concat();
+    for (method, path, body, code) in refused {
+        let (status, told) = ask(&fake, method, &path, &body).await;
+        assert_eq!((status, told["ErrorCode"].as_u64()), (422, Some(code)), "{method} {path} {body}: {told}");
+        assert!(told["Message"].as_str().is_some_and(|words| !words.is_empty()), "{told}");
+        assert_eq!(told.as_object().unwrap().len(), 2, "its form is Postmark's: {told}");
+    }
+    // A webhook that is there is changed by the same rules, and stays as it was.
+    let made =
+        ok(&fake, "POST", "/webhooks", &hook("HttpAuth", json!({ "Username": "u", "Password": "p" }))).await;
+    let path = format!("/webhooks/{}", made["ID"]);
+    for body in
+        [json!({ "MessageStream": "broadcast" }), json!({ "Triggers": { "Open": { "Enabled": true } } })]
+    {
+        assert_eq!(ask(&fake, "PUT", &path, &body).await.1["ErrorCode"], 403, "{body}");
+    }
+    assert_eq!(ok(&fake, "GET", &path, &Value::Null).await, made);
+    // A route that is not there has no parameters to be wrong.
+    assert_eq!(ask(&fake, "GET", "/messages/outbound/opens?count=1&offset=0", &Value::Null).await.0, 404);
+    assert_eq!(fake.ledger().count(), 0, "a refusal is no effect");
+}
+
+#[tokio::test]
+async fn what_postmark_documents_for_a_message_is_taken() {
+    let fake = PostmarkFake::start().await;
+    let whole = json!({
+        "From": "shop@example.com", "To": "ann@example.com", "Cc": "c@example.com", "Bcc": null, "Subject": "s",
+        "Tag": "t", "HtmlBody": "<p>", "TextBody": "t", "ReplyTo": "r@example.com", "Metadata": { "order": "42" },
+        "Headers": [{ "Name": "X-A", "Value": "b" }], "TrackOpens": true, "TrackLinks": "HtmlOnly",
+        "MessageStream": "broadcast",
+        "Attachments": [{
+            "Name": "a.txt", "Content": "YWJj\r\nYQ==", "ContentType": "text/plain", "ContentID": null, "ContentLength": 4,
+        }],
+    });
+    ok(&fake, "POST", "/email", &whole).await;
+    ok(&fake, "POST", "/email/withTemplate", &by_template("InlineCss", json!(true))).await;
+    let batch = json!({ "Messages": [by_template("TemplateAlias", json!("receipt"))] });
+    ok(&fake, "POST", "/email/batchWithTemplates", &batch).await;
+    assert_eq!(fake.ledger().count(), 3);
+}
+
+#[tokio::test]
+async fn each_filter_leaves_out_what_it_does_not_name() {
+    let clock = TestClock::new();
+    let fake = PostmarkFake::builder().test_clock(&clock).start().await;
+    for (to, tag, stream) in [
+        ("a@example.com", "one", "outbound"),
+        ("b@example.com", "two", "outbound"),
+        ("c@example.com", "", "broadcast"),
+    ] {
+        let mut mail = mail("To", json!(to));
+        (mail["Tag"], mail["MessageStream"]) = (json!(tag), json!(stream));
+        ok(&fake, "POST", "/email", &mail).await;
+        fake.deactivate(to);
+        clock.advance(Duration::from_secs(24 * 3600));
+    }
+    let found = async |list: &str, query: &str| {
+        let told = ok(&fake, "GET", &format!("{list}?count=9&offset=0&{query}"), &Value::Null).await;
+        let shown = told.as_object().unwrap().values().find_map(Value::as_array).unwrap();
+        assert_eq!(told["TotalCount"], shown.len(), "{told}");
+        shown.clone()
+    };
+    let second = found("/bounces", "tag=two").await[0]["MessageID"].as_str().unwrap().to_owned();
+    // The clock starts at midnight UTC of 1 January, which is 31 December in New York.
+    for (query, emails) in [
+        ("", &["b@example.com", "a@example.com"][..]),
+        ("tag=one", &["a@example.com"]),
+        ("tag=none", &[]),
+        ("type=hardbounce", &["b@example.com", "a@example.com"]),
+        ("type=SoftBounce", &[]),
+        ("inactive=true", &["b@example.com", "a@example.com"]),
+        ("inactive=false", &[]),
+        ("emailFilter=B@example.com", &["b@example.com"]),
+        ("fromDate=2026-01-01", &["b@example.com"]),
+        ("toDate=2025-12-31", &["a@example.com"]),
+        ("messageStream=broadcast", &["c@example.com"]),
+        (&format!("messageID={second}"), &["b@example.com"]),
+    ] {
+        let bounces = found("/bounces", query).await;
+        let shown: Vec<&str> = bounces.iter().map(|bounce| bounce["Email"].as_str().unwrap()).collect();
+        assert_eq!(shown, emails, "{query}");
+    }
+    assert_eq!(found("/messages/outbound", "status=queued").await.len(), 0);
+    assert_eq!(found("/messages/outbound", "status=Sent&fromemail=shop@example.com").await.len(), 2);
+
+    let layout =
+        json!({ "Name": "L", "Alias": "layout", "HtmlBody": "{{{@content}}}", "TemplateType": "Layout" });
+    ok(&fake, "POST", "/templates", &layout).await;
+    let within = json!({ "Name": "W", "Alias": "within", "TextBody": "t", "LayoutTemplate": "layout" });
+    ok(&fake, "POST", "/templates", &within).await;
+    for (query, aliases) in [
+        ("", &["receipt", "layout", "within"][..]),
+        ("templateType=All", &["receipt", "layout", "within"]),
+        ("templateType=Layout", &["layout"]),
+        ("templateType=Standard", &["receipt", "within"]),
+        ("layoutTemplate=layout", &["within"]),
+    ] {
+        let templates = found("/templates", query).await;
+        let shown: Vec<&str> = templates.iter().map(|one| one["Alias"].as_str().unwrap()).collect();
+        assert_eq!(shown, aliases, "{query}");
+    }
+    let (_, told) =
+        ask(&fake, "POST", "/email/withTemplate", &by_template("TemplateAlias", json!("layout"))).await;
+    assert_eq!(told["ErrorCode"], 1101, "nobody sends a layout by itself");
+    for (kind, ids) in [("Broadcasts", &["broadcast"][..]), ("All", &["outbound", "broadcast", "inbound"])] {
+        let path = format!("/message-streams?MessageStreamType={kind}&includeArchivedStreams=false");
+        let told = ok(&fake, "GET", &path, &Value::Null).await;
+        let streams = told["MessageStreams"].as_array().unwrap();
+        let shown: Vec<&str> = streams.iter().map(|one| one["ID"].as_str().unwrap()).collect();
+        assert_eq!((shown, &told["TotalCount"]), (ids.to_vec(), &json!(ids.len())), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_id_is_kept_only_where_the_fake_is_told_so_and_the_message_asks_for_it() {
+    let headers = |keeps: &str| json!([{ "Name": "Message-ID", "Value": "<42@example.com>" }, { "Name": "X-PM-KeepID", "Value": keeps }]);
+    for (keeps, header, kept) in [(false, "true", false), (true, "true", true), (true, "false", false)] {
+        let builder = PostmarkFake::builder();
+        let fake = if keeps { builder.keep_message_ids() } else { builder }.start().await;
+        let sent = ok(&fake, "POST", "/email", &mail("Headers", headers(header))).await;
+        let id = sent["MessageID"].as_str().unwrap();
+        let dump = ok(&fake, "GET", &format!("/messages/outbound/{id}/dump"), &Value::Null).await;
+        let expected = if kept { "<42@example.com>".to_owned() } else { format!("<{id}@mtasv.net>") };
+        let dump = dump["Body"].as_str().unwrap();
+        assert!(dump.contains(&format!("\r\nMessage-ID: {expected}\r\n")), "{keeps} {header}: {dump}");
+    }
+}
+
+/// Keeps the records that it is sent.
+#[derive(Clone, Default)]
+struct Receiver(Arc<Mutex<Vec<Value>>>);
+
+impl Receiver {
+    async fn listen() -> (Receiver, String) {
+        let receiver = Receiver::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let kept = receiver.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut read = Vec::new();
+                let body = loop {
+                    stream.read_buf(&mut read).await.unwrap();
+                    let text = String::from_utf8_lossy(&read).to_string();
+                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                    let head = head.to_lowercase();
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+                    if body.len() >= length.parse::<usize>().unwrap() {
+                        break body.to_owned();
+                    }
+                };
+                kept.0.lock().unwrap().push(serde_json::from_str(&body).unwrap());
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        (receiver, url)
+    }
+
+    /// Kind, and the address, of what was sent since this was last asked.
+    fn taken(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let about = |record: &Value| text(record.get("Recipient").unwrap_or(&record["Email"]));
+        self.0.lock().unwrap().drain(..).map(|record| (text(&record["RecordType"]), about(&record))).collect()
+    }
+}
+
+async fn order(fake: &PostmarkFake, order: &Value) -> Value {
+    ok(fake, "POST", "/_fake/webhooks", order).await
+}
+
+fn told(records: &[(&str, &str)]) -> Vec<(String, String)> {
+    records.iter().map(|(kind, about)| ((*kind).to_owned(), (*about).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn its_webhooks_come_late_twice_and_out_of_order_when_they_are_ordered_so() {
+    let fake = PostmarkFake::start().await;
+    let (receiver, url) = Receiver::listen().await;
+    let triggers = json!({ "Delivery": { "Enabled": true }, "Bounce": { "Enabled": true } });
+    ok(&fake, "POST", "/webhooks", &json!({ "Url": url, "Triggers": triggers })).await;
+    order(&fake, &json!({ "hold": true })).await;
+    for to in ["a@example.com", "b@example.com"] {
+        ok(&fake, "POST", "/email", &mail("To", json!(to))).await;
+    }
+    fake.deactivate("b@example.com");
+    assert_eq!(receiver.taken(), [], "held until it is ordered");
+
+    let sent = order(&fake, &json!({ "newest_first": true, "times": 2 })).await;
+    let (bounce, second, first) =
+        (("Bounce", "b@example.com"), ("Delivery", "b@example.com"), ("Delivery", "a@example.com"));
+    assert_eq!(receiver.taken(), told(&[bounce, bounce, second, second, first, first]));
+    // One by one, and again: the id of each is that of its message, or of its bounce.
+    let ids: Vec<&str> =
+        sent["deliveries"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    order(&fake, &json!({ "send": [ids[1], ids[2]] })).await;
+    assert_eq!(receiver.taken(), told(&[second, bounce]));
+    assert_eq!(order(&fake, &json!({ "send": [] })).await["held"], true);
+}
+
+#[tokio::test]
+async fn a_bounce_is_told_of_with_its_message_and_to_the_webhooks_of_its_stream() {
+    let fake = PostmarkFake::start().await;
+    let (outbound, url) = Receiver::listen().await;
+    let (broadcast, other) = Receiver::listen().await;
+    let triggers = json!({ "Bounce": { "Enabled": true } });
+    ok(&fake, "POST", "/webhooks", &json!({ "Url": url, "Triggers": triggers })).await;
+    let second = json!({ "Url": other, "MessageStream": "broadcast", "Triggers": triggers });
+    ok(&fake, "POST", "/webhooks", &second).await;
+    order(&fake, &json!({ "hold": true })).await;
+    let mut news = mail("MessageStream", json!("broadcast"));
+    (news["To"], news["Tag"], news["Metadata"]) =
+        (json!("Ann <ann@example.com>"), json!("news"), json!({ "issue": "7" }));
+    let sent = ok(&fake, "POST", "/email", &news).await;
+    // Once: an address that is inactive does not bounce again.
+    fake.deactivate("ANN@example.com").deactivate("ann@example.com").deactivate("nobody@example.com");
+    order(&fake, &json!({})).await;
+    let record = broadcast.0.lock().unwrap().clone();
+    let [record] = &record[..] else { panic!("one: {record:?}") };
+    assert_eq!((&record["MessageID"], &record["Tag"]), (&sent["MessageID"], &json!("news")));
+    assert_eq!((&record["Metadata"], &record["Inactive"]), (&json!({ "issue": "7" }), &json!(true)));
+    let listed = ok(&fake, "GET", &format!("/bounces/{}", record["ID"]), &Value::Null).await;
+    assert_eq!(listed["BouncedAt"], record["BouncedAt"]);
+    // The one that no message led to is of the default stream.
+    assert_eq!(outbound.taken(), told(&[("Bounce", "nobody@example.com")]));
+}
