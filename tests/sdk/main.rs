@@ -71,6 +71,13 @@ async fn every_answer_has_the_fields_that_stripes_own_types_require() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_fits_the_types_of_adyens_and_postmarks_own_libraries() {
+    let (adyen, postmark) = (AdyenFake::start().await, PostmarkFake::start().await);
+    postmark.deactivate("inactive@example.com");
+    passes(Library::Node, "vendor_types.mjs", format!("{} {}", adyen.url(), postmark.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postmark_for_node() {
     let fake = PostmarkFake::start().await;
     fake.deactivate("inactive@example.com");
