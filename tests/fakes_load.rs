@@ -56,10 +56,10 @@ async fn fill(stripe: &InProcess, postmark: &InProcess, store: &InProcess, custo
     let half = OBJECTS / 2;
     for n in 0..OBJECTS {
         let owner = if n == half { format!("&customer={customer}") } else { String::new() };
-        ask(stripe, Method::POST, "/v1/payment_intents", format!("amount=1&currency=usd{owner}")).await;
+        ask(stripe, Method::POST, "/v1/payment_intents", format!("amount=100&currency=usd{owner}")).await;
         let active = if n == half { "&active=false" } else { "" };
         ask(stripe, Method::POST, "/v1/products", format!("name=p{n}&id=prod_{n}{active}")).await;
-        ask(stripe, Method::POST, "/v1/charges", "amount=1&currency=usd&source=tok_visa".to_owned()).await;
+        ask(stripe, Method::POST, "/v1/charges", "amount=100&currency=usd&source=tok_visa".to_owned()).await;
         let mail = json!({ "From": "a@example.com", "To": format!("b{n}@example.com"), "Subject": "s", "TextBody": "t",
             "Metadata": { "steadfast_key": n.to_string() } });
         ask(postmark, Method::POST, "/email", mail.to_string()).await;

@@ -22,7 +22,7 @@ const over = await refused(stripe.refunds.create({ payment_intent: intent.id, am
 assert.ok(over instanceof Stripe.errors.StripeInvalidRequestError && /greater than/.test(over.message));
 await stripe.refunds.create({ payment_intent: intent.id });
 assert.equal((await refused(stripe.refunds.create({ payment_intent: intent.id }))).code, "charge_already_refunded");
-const declined = await refused(stripe.paymentIntents.create({ amount: 5, currency: "usd", payment_method: "pm_card_visa_chargeDeclined", confirm: true }));
+const declined = await refused(stripe.paymentIntents.create({ amount: 50, currency: "usd", payment_method: "pm_card_visa_chargeDeclined", confirm: true }));
 assert.ok(declined instanceof Stripe.errors.StripeCardError);
 assert.deepEqual([declined.code, declined.decline_code, declined.payment_intent.status], ["card_declined", "generic_decline", "requires_payment_method"]);
 assert.equal((await refused(stripe.paymentIntents.capture(intent.id))).code, "payment_intent_unexpected_state");
@@ -52,16 +52,16 @@ assert.equal((await refused(stripe.coupons.list({ colour: "red" }))).param, "col
 for (const fault of ["drop-after-apply", "error-500-after", "drop-before-read", "key-in-use"]) {
     const before = (await page("ledger")).effects.length;
     await page("faults", { fault, method: "POST", path: "/v1/charges" });
-    const charge = await stripe.charges.create({ amount: 10, currency: "usd", source: "tok_visa" });
+    const charge = await stripe.charges.create({ amount: 100, currency: "usd", source: "tok_visa" });
     const effects = (await page("ledger")).effects.slice(before);
     assert.deepEqual(effects.map((effect) => effect.id), [charge.id], fault);
 }
 await page("faults", { fault: "too-many-requests=none" });
-assert.ok((await refused(stripe.charges.create({ amount: 10, currency: "usd" }))) instanceof Stripe.errors.StripeRateLimitError);
+assert.ok((await refused(stripe.charges.create({ amount: 100, currency: "usd" }))) instanceof Stripe.errors.StripeRateLimitError);
 const key = { idempotencyKey: "node-1" };
-const first = await stripe.charges.create({ amount: 10, currency: "usd" }, key);
-assert.equal((await stripe.charges.create({ amount: 10, currency: "usd" }, key)).id, first.id);
-assert.ok((await refused(stripe.charges.create({ amount: 11, currency: "usd" }, key))) instanceof Stripe.errors.StripeIdempotencyError);
+const first = await stripe.charges.create({ amount: 100, currency: "usd" }, key);
+assert.equal((await stripe.charges.create({ amount: 100, currency: "usd" }, key)).id, first.id);
+assert.ok((await refused(stripe.charges.create({ amount: 110, currency: "usd" }, key))) instanceof Stripe.errors.StripeIdempotencyError);
 
 // v2: JSON, keys on DELETE too, and lists that name the URL of their next page.
 const v2 = stripe.v2.core.eventDestinations;

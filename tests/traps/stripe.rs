@@ -372,7 +372,7 @@ async fn fact_11_a_resend_is_byte_identical() {
 async fn fact_12_metadata_keeps_to_stripes_limits() {
     let (rig, fake) = stripe().await;
     let form = |own: usize| -> Vec<(String, String)> {
-        let base = [("amount", "1"), ("currency", "usd")].map(|(name, value)| (name.into(), value.into()));
+        let base = [("amount", "100"), ("currency", "usd")].map(|(name, value)| (name.into(), value.into()));
         base.into_iter().chain((0..own).map(|n| (format!("metadata[k{n}]"), "v".into()))).collect()
     };
     for (own, stamped) in [(0, true), (49, true), (50, false)] {

@@ -44,7 +44,8 @@ async fn a_look_up_at_stripe_looks_at_what_was_made_in_its_time() {
         let clock = TestClock::new();
         let stripe = StripeFake::builder().test_clock(&clock).in_process();
         let transport = stripe.transport();
-        let charge = || ask(&transport, Method::POST, "/v1/payment_intents", "amount=1&currency=usd".into());
+        let charge =
+            || ask(&transport, Method::POST, "/v1/payment_intents", "amount=100&currency=usd".into());
         for _ in 0..others {
             charge().await;
         }
