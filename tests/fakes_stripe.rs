@@ -254,6 +254,62 @@ async fn after_24_hours_the_same_key_executes_again() {
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (2, vec!["k".to_owned()]));
 }
 
+/// Whether Stripe does either is not documented, so each is a switch.
+#[tokio::test]
+async fn another_order_and_another_version_are_other_parameters_as_the_switches_say() {
+    let builder = StripeFake::builder;
+    for (fake, of_order, of_version) in [
+        (builder().start().await, 400, 200),
+        (builder().ignore_form_order().start().await, 200, 200),
+        (builder().compare_versions().start().await, 400, 400),
+        (builder().ignore_form_order().compare_versions().start().await, 200, 400),
+    ] {
+        let said = async |body: &'static str, version: &str| {
+            let sent = call(&fake, Method::POST, "/v1/charges").header("Idempotency-Key", "k");
+            let answer = sent.header("Stripe-Version", version).body(body).send().await.unwrap();
+            let replayed = header(&answer, "idempotent-replayed").is_some();
+            (answer.status().as_u16(), replayed)
+        };
+        let (now, other) = ("2026-07-29.dahlia", "2025-08-27.basil");
+        assert_eq!(said("amount=100&currency=usd&metadata[a]=1", now).await, (200, false));
+        assert_eq!(said("amount=100&currency=usd&metadata[a]=1", now).await, (200, true));
+        let order = said("metadata[a]=1&currency=usd&amount=100", now).await;
+        assert_eq!(order, (of_order, of_order == 200));
+        let version = said("amount=100&currency=usd&metadata[a]=1", other).await;
+        assert_eq!(version, (of_version, of_version == 200));
+        assert_eq!(said("amount=100&currency=usd&metadata[a]=2", now).await, (400, false), "never a value");
+        assert_eq!(fake.ledger().count(), 1);
+    }
+}
+
+/// The order of a list is its meaning: it counts where that of other pairs does not.
+#[tokio::test]
+async fn the_order_of_a_list_counts_at_either_position_of_the_switch() {
+    for fake in [StripeFake::start().await, StripeFake::builder().ignore_form_order().start().await] {
+        assert_eq!(post(&fake, "/v1/products", "k", "name=P&images[]=a&images[]=b").await.status(), 200);
+        assert_eq!(post(&fake, "/v1/products", "k", "name=P&images[]=b&images[]=a").await.status(), 400);
+    }
+}
+
+/// The words were seen (stripe-java#682).
+#[tokio::test]
+async fn a_version_that_is_none_is_refused_before_anything_else_and_not_echoed() {
+    let fake = StripeFake::start().await;
+    for (version, path) in
+        [("x", "/v1/charges"), ("2019-2-19", "/v1/charges"), ("x", "/v2/core/event_destinations")]
+    {
+        let sent =
+            call(&fake, Method::POST, path).header("Stripe-Version", version).header("Idempotency-Key", "k");
+        let answer = sent.body(CHARGE).send().await.unwrap();
+        assert_eq!(answer.status(), 400, "{version} {path}");
+        assert_ne!(header(&answer, "stripe-version"), Some(version));
+        let error = json_of(answer).await["error"].clone();
+        assert_eq!(error["message"], format!("Invalid Stripe API version: {version}"));
+    }
+    assert_eq!(fake.ledger().count(), 0);
+    assert_eq!(post(&fake, "/v1/charges", "k", CHARGE).await.status(), 200, "the key is free");
+}
+
 #[tokio::test]
 async fn get_and_delete_ignore_the_key() {
     let fake = StripeFake::start().await;
@@ -360,9 +416,9 @@ async fn lists_page_by_creation_time_and_echo_metadata() {
     let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
     let mut ids = Vec::new();
     for body in [
-        "amount=1&currency=usd&metadata[k]=a",
-        "amount=2&currency=usd&metadata[k]=b",
-        "amount=3&currency=usd&metadata[k]=c",
+        "amount=100&currency=usd&metadata[k]=a",
+        "amount=200&currency=usd&metadata[k]=b",
+        "amount=300&currency=usd&metadata[k]=c",
     ] {
         let made = json_of(call(&fake, Method::POST, "/v1/charges").body(body).send().await.unwrap()).await;
         ids.push(made["id"].as_str().unwrap().to_owned());
@@ -531,7 +587,7 @@ async fn an_intent_goes_through_its_life_and_no_other() {
         (&held["status"], &held["latest_charge"]["captured"]),
         (&json!("requires_capture"), &json!(false))
     );
-    assert_eq!(refusal(&fake, &path, "amount=1").await.1, state, "it is held");
+    assert_eq!(refusal(&fake, &path, "amount=100").await.1, state, "it is held");
     assert_eq!(
         refusal(&fake, &format!("{path}/capture"), "amount_to_capture=901").await.1,
         "amount_too_large"

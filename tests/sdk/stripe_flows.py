@@ -89,7 +89,7 @@ def declines():
     assert intent.status == "requires_payment_method" and intent.last_payment_error.code == "card_declined"
     intent = client.payment_intents.confirm(intent.id, {"payment_method": "pm_card_visa"})
     assert intent.status == "succeeded" and intent.last_payment_error is None
-    assert refused(stripe.CardError, client.charges.create, {"amount": 5, "currency": "usd", "source": "tok_chargeDeclinedExpiredCard"}).code == "expired_card"
+    assert refused(stripe.CardError, client.charges.create, {"amount": 50, "currency": "usd", "source": "tok_chargeDeclinedExpiredCard"}).code == "expired_card"
     asks = client.payment_intents.create({"amount": 1000, "currency": "usd", "payment_method": "pm_card_authenticationRequired", "confirm": True, "return_url": "https://example.com"})
     assert (asks.status, asks.next_action.type) == ("requires_action", "redirect_to_url")
 
@@ -97,16 +97,17 @@ def declines():
 def refusals():
     for params, code, param in [
         ({"currency": "usd"}, "parameter_missing", "amount"),
-        ({"amount": 10}, "parameter_missing", "currency"),
+        ({"amount": 100}, "parameter_missing", "currency"),
         ({"amount": 0, "currency": "usd"}, "parameter_invalid_integer", "amount"),
+        ({"amount": 49, "currency": "usd"}, "amount_too_small", "amount"),
         ({"amount": "ten", "currency": "usd"}, "parameter_invalid_integer", "amount"),
-        ({"amount": 10, "currency": "xxx"}, None, "currency"),
-        ({"amount": 10, "currency": "usd", "colour": "red"}, "parameter_unknown", "colour"),
-        ({"amount": 10, "currency": "usd", "shipping": {"name": "A", "drone": 1}}, "parameter_unknown", "shipping[drone]"),
-        ({"amount": 10, "currency": "usd", "confirm": "perhaps"}, None, "confirm"),
-        ({"amount": 10, "currency": "usd", "customer": "cus_none"}, "resource_missing", "customer"),
-        ({"amount": 10, "currency": "usd", "payment_method": "pm_none"}, "resource_missing", "payment_method"),
-        ({"amount": 10, "currency": "usd", "capture_method": "later"}, None, "capture_method"),
+        ({"amount": 100, "currency": "xxx"}, None, "currency"),
+        ({"amount": 100, "currency": "usd", "colour": "red"}, "parameter_unknown", "colour"),
+        ({"amount": 100, "currency": "usd", "shipping": {"name": "A", "drone": 1}}, "parameter_unknown", "shipping[drone]"),
+        ({"amount": 100, "currency": "usd", "confirm": "perhaps"}, None, "confirm"),
+        ({"amount": 100, "currency": "usd", "customer": "cus_none"}, "resource_missing", "customer"),
+        ({"amount": 100, "currency": "usd", "payment_method": "pm_none"}, "resource_missing", "payment_method"),
+        ({"amount": 100, "currency": "usd", "capture_method": "later"}, None, "capture_method"),
     ]:
         error = refused(stripe.InvalidRequestError, client.payment_intents.create, params)
         assert (error.http_status, error.code, error.param) == (400, code, param), (params, error)
@@ -163,6 +164,9 @@ def billing():
     poor = client.customers.create({})
     owed = client.invoices.create({"customer": poor.id})
     client.invoice_items.create({"customer": poor.id, "invoice": owed.id, "amount": 100, "currency": "usd"})
+    refused(stripe.InvalidRequestError, client.invoices.pay, owed.id)
+    assert client.invoices.retrieve(owed.id).status == "draft"
+    assert client.invoices.finalize_invoice(owed.id).status == "open"
     refused(stripe.InvalidRequestError, client.invoices.pay, owed.id)
     assert client.invoices.void_invoice(owed.id).status == "void"
     coupon = client.coupons.create({"percent_off": 25, "duration": "once"})

@@ -41,6 +41,8 @@ pub struct FakeBuilder<F> {
 pub(super) struct Settings {
     /// Stripe's.
     pub(super) conflict_type: ConflictType,
+    pub(super) ignores_form_order: bool,
+    pub(super) compares_versions: bool,
     /// Stripe's and Adyen's.
     pub(super) busy: Duration,
     /// Adyen's.

@@ -149,7 +149,11 @@ mod tests {
         let vendors = [
             (
                 include_str!("../fixtures/stripe.json"),
-                concat!(include_str!("stripe/machine.rs"), include_str!("stripe/answers.rs")),
+                concat!(
+                    include_str!("stripe/machine.rs"),
+                    include_str!("stripe/answers.rs"),
+                    include_str!("stripe/edge.rs")
+                ),
                 11,
             ),
             (

@@ -29,7 +29,10 @@ mod answers;
 mod cards;
 mod contract;
 mod desk;
+mod edge;
 mod expand;
+mod headers;
+mod life;
 mod machine;
 mod objects;
 mod params;
@@ -66,11 +69,20 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// ```
 ///
 /// - The resources, their parameters and their fields are in `src/testkit/fixtures/stripe_contract.json`. An unknown
-///   resource, parameter, filter, currency or id is refused as Stripe refuses it.
+///   resource, parameter, filter, currency, id, version or expansion is refused as Stripe refuses it. So is a parameter
+///   of Stripe's that the fake does not act on: discounts, taxes, fees of applications, prorations.
+/// - What is refused leaves nothing. A payment that is declined is the exception, as at Stripe: its failed charge is
+///   shown, and its intent says why.
 /// - Each `POST` and `DELETE` that executes is one [`Effect`](super::Effect). Payment intents, charges, refunds,
 ///   invoices, subscriptions, payouts and transfers go through their life cycles, and their money adds up.
+/// - What is due by the injected clock takes place before the next request is answered. A payout is paid on its
+///   `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available from its
+///   `available_on`. A subscription with `cancel_at_period_end` is canceled at its `cancel_at`.
+/// - Nothing else happens by itself. A trial does not end, and a subscription is not renewed, past due or expired. An
+///   invoice is finalized, sent, paid and retried by requests alone.
 /// - Lists are newest first, with `created`, `limit`, `starting_after`, `ending_before` and the resource's own filters.
-///   `expand` is taken, Search is not.
+///   `expand` takes the ids that Stripe's own types can expand, as far as the fake holds their objects. Search is not
+///   there.
 /// - `DELETE /v1/{resource}/{id}` ignores the key, as v1 does.
 /// - `/v2/core/event_destinations` goes by the rules of [API v2](https://docs.stripe.com/api-v2-overview): JSON,
 ///   `Stripe-Version` required, keys on `POST` and `DELETE` for 30 days. A call that failed is executed again under its
@@ -112,6 +124,21 @@ impl FakeBuilder<StripeFake> {
         self
     }
 
+    /// Takes two forms for the same parameters under a key if they differ in the order of their pairs alone. Stripe
+    /// documents that it compares the parameters, and not whether their order counts. Default: it counts, and another
+    /// order under the same key is refused.
+    pub fn ignore_form_order(mut self) -> Self {
+        self.settings.ignores_form_order = true;
+        self
+    }
+
+    /// Takes another `Stripe-Version` for other parameters under a key, and refuses it. Stripe does not document whether
+    /// it does. Default: the version does not count, and the first answer is given. Below `/v2` it never counts.
+    pub fn compare_versions(mut self) -> Self {
+        self.settings.compares_versions = true;
+        self
+    }
+
     fn machine(&self) -> Arc<Machine> {
         Arc::new(Machine {
             fixtures: &FIXTURES,
@@ -120,6 +147,8 @@ impl FakeBuilder<StripeFake> {
             outbox: Outbox::new(self.setup.clock.clone()),
             conflict_type: self.settings.conflict_type,
             busy: self.settings.busy,
+            ignores_form_order: self.settings.ignores_form_order,
+            compares_versions: self.settings.compares_versions,
             state: Mutex::default(),
         })
     }

@@ -6,11 +6,14 @@ use super::contract::{Field, Kind, Resource};
 use super::desk::{Desk, Made, merge};
 use super::params::Params;
 use super::refusal::Refusal;
+use checks::decoded;
 
 mod billing;
 mod catalog;
 mod charges;
+mod checks;
 mod intents;
+mod items;
 mod methods;
 mod payouts;
 mod subscriptions;
@@ -33,14 +36,17 @@ pub(super) fn post(desk: &mut Desk<'_>, rest: &str, params: &Params, path: &str)
         }
         ["charges", id, "refund" | "refunds"] => {
             let charge = held(desk, "charges", id)?;
-            let fields = Resource::named("refunds").and_then(|resource| resource.create.as_ref());
-            let mut sent = decoded(desk, fields.ok_or_else(unknown)?, params)?;
+            let fields = Resource::named("refunds").and_then(|resource| resource.create.clone());
+            let mut fields = fields.ok_or_else(unknown)?;
+            // The path names it.
+            fields.retain(|field| !matches!(field.name.as_str(), "charge" | "payment_intent"));
+            let mut sent = decoded(desk, &fields, params)?;
             sent.insert("charge".to_owned(), charge["id"].clone());
             create(desk, "refunds", &sent)
         }
         ["transfers", id, "reversals"] => {
             let transfer = held(desk, "transfers", id)?;
-            let fields = [("amount", Kind::Int), ("description", Kind::Text), ("metadata", Kind::Metadata)];
+            let fields = [("amount", Kind::Int), ("metadata", Kind::Metadata)];
             payouts::reverse(desk, transfer, &decoded(desk, &optional(fields), params)?)
         }
         [name, id, action] => {
@@ -60,30 +66,6 @@ pub(super) fn held(desk: &Desk<'_>, name: &str, id: &str) -> Made {
     found.ok_or_else(|| Refusal::not_found(object, id))
 }
 
-/// The parameters, and whether what they name is there.
-fn decoded(desk: &Desk<'_>, fields: &[Field], params: &Params) -> Result<Map<String, Value>, Refusal> {
-    let sent = params.decode(fields)?;
-    for (param, resource) in NAMES {
-        if let Some(id) = sent.get(param).and_then(Value::as_str) {
-            desk.named(resource, id, param)?;
-        }
-    }
-    if let Some(currency) = sent.get("currency").and_then(Value::as_str)
-        && !CURRENCIES.split(' ').any(|known| known.eq_ignore_ascii_case(currency))
-    {
-        let message =
-            format!("Invalid currency: {currency}. Stripe currently supports these currencies: {CURRENCIES}");
-        return Err(Refusal::param("currency", message));
-    }
-    if sent.get("amount").and_then(Value::as_i64).is_some_and(|amount| amount < 1) {
-        return Err(Refusal::param("amount", "Invalid positive integer").code("parameter_invalid_integer"));
-    }
-    if sent.get("amount").and_then(Value::as_i64).is_some_and(|amount| amount > AMOUNT_MAX) {
-        return Err(Refusal::param("amount", "Amount must be no more than 99999999").code("amount_too_large"));
-    }
-    Ok(sent)
-}
-
 fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>) -> Made {
     match name {
         "charges" => charges::create(desk, sent),
@@ -99,30 +81,32 @@ fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>) -> Made {
 }
 
 fn update(desk: &mut Desk<'_>, name: &str, mut object: Value, sent: &Map<String, Value>) -> Made {
+    let mut sent = sent.clone();
     match name {
-        "payment_intents" => intents::check_update(&object, sent)?,
-        "subscriptions" => subscriptions::update(desk, &mut object, sent)?,
-        "webhook_endpoints" => catalog::update_endpoint(&mut object, sent),
-        "products" => object["updated"] = Value::from(desk.now),
+        "customers" => methods::check_default(desk, &object["id"], &sent)?,
+        "payment_intents" | "setup_intents" => intents::prepare_update(desk, &object, &mut sent)?,
+        "invoices" => billing::check_update(desk, &mut object, &sent)?,
+        "invoiceitems" => items::change(desk, &mut object, &mut sent)?,
+        "subscriptions" => subscriptions::update(desk, &mut object, &mut sent)?,
+        "webhook_endpoints" => catalog::update_endpoint(&mut object, &sent),
+        "products" => catalog::update_product(desk, &mut object, &sent)?,
+        "prices" => catalog::take_lookup_key(desk, &object, &sent)?,
         _ => {}
     }
-    let mut sent = sent.clone();
-    sent.remove("items");
-    if let Some(currency) = sent.get("currency").and_then(Value::as_str).map(str::to_lowercase) {
+    if let Some(currency) = text(&sent, "currency").map(str::to_lowercase) {
         sent.insert("currency".to_owned(), Value::from(currency));
-    }
-    if name == "payment_intents" {
-        intents::take_method(desk, &mut sent)?;
     }
     if let Some(resource) = Resource::named(name) {
         merge(resource, &mut object, &sent);
     }
     match name {
-        "payment_intents" => intents::after_update(&mut object),
-        "invoiceitems" => billing::after_item(desk, &object),
+        "payment_intents" | "setup_intents" => intents::after_update(&mut object),
         _ => {}
     }
     desk.put(name, &object);
+    if name == "invoiceitems" {
+        items::after_change(desk, &object);
+    }
     desk.tell("updated", &object);
     Ok(object)
 }
@@ -130,48 +114,49 @@ fn update(desk: &mut Desk<'_>, name: &str, mut object: Value, sent: &Map<String,
 /// What an action takes; `None` for one that the fake does not know.
 fn fields_of(name: &str, action: &str) -> Option<Vec<Field>> {
     let text = Kind::Text;
-    let update = |more: Vec<Field>| {
-        let known = Resource::named(name).and_then(|resource| resource.update.clone()).unwrap_or_default();
-        let known = known
-            .into_iter()
-            .filter(|field| !matches!(field.name.as_str(), "amount" | "currency" | "customer"));
-        known.chain(more).collect()
+    // As an update takes them.
+    let and_updated = |fields: Vec<Field>, names: &[&str]| {
+        let resource = Resource::named(name);
+        let updated = names.iter().filter_map(|name| resource.and_then(|resource| resource.updated(name)));
+        fields.into_iter().chain(updated).collect()
     };
+    let descriptors = [("statement_descriptor", text.clone()), ("statement_descriptor_suffix", text.clone())];
     Some(match (name, action) {
-        ("payment_intents" | "setup_intents", "confirm") => update(optional([
-            ("payment_method", text.clone()),
-            ("return_url", text.clone()),
-            ("receipt_email", text),
-            ("off_session", Kind::Bool),
-            ("error_on_requires_action", Kind::Bool),
-            ("use_stripe_sdk", Kind::Bool),
-        ])),
-        ("payment_intents", "capture") => optional([
-            ("amount_to_capture", Kind::Int),
-            ("application_fee_amount", Kind::Int),
-            ("final_capture", Kind::Bool),
-            ("metadata", Kind::Metadata),
-            ("statement_descriptor", text.clone()),
-            ("statement_descriptor_suffix", text),
-        ]),
-        ("payment_intents" | "setup_intents", "cancel") => optional([("cancellation_reason", text)]),
-        ("charges", "capture") => optional([
-            ("amount", Kind::Int),
-            ("application_fee_amount", Kind::Int),
-            ("receipt_email", text.clone()),
-            ("statement_descriptor", text.clone()),
-            ("statement_descriptor_suffix", text.clone()),
-            ("transfer_group", text),
-        ]),
+        ("payment_intents", "confirm") => {
+            let fields = [
+                ("payment_method", text.clone()),
+                ("return_url", text.clone()),
+                ("receipt_email", text),
+                ("off_session", Kind::Bool),
+                ("error_on_requires_action", Kind::Bool),
+                ("use_stripe_sdk", Kind::Bool),
+            ];
+            and_updated(optional(fields), &["capture_method", "setup_future_usage", "shipping"])
+        }
+        ("setup_intents", "confirm") => {
+            optional([("payment_method", text.clone()), ("return_url", text), ("use_stripe_sdk", Kind::Bool)])
+        }
+        ("payment_intents", "capture") => {
+            let fields = [("amount_to_capture", Kind::Int), ("metadata", Kind::Metadata)];
+            optional(fields).into_iter().chain(optional(descriptors)).collect()
+        }
+        ("payment_intents", "cancel") => optional([(
+            "cancellation_reason",
+            Kind::one_of("abandoned duplicate fraudulent requested_by_customer"),
+        )]),
+        ("setup_intents", "cancel") => {
+            optional([("cancellation_reason", Kind::one_of("abandoned duplicate requested_by_customer"))])
+        }
+        ("charges", "capture") => {
+            let fields = [("amount", Kind::Int), ("receipt_email", text.clone()), ("transfer_group", text)];
+            optional(fields).into_iter().chain(optional(descriptors)).collect()
+        }
         ("payment_methods", "attach") => {
-            vec![Field { name: "customer".to_owned(), required: true, kind: text }]
+            let kind = Kind::Id("customers".to_owned());
+            vec![Field { name: "customer".to_owned(), required: true, kind }]
         }
         ("payment_methods", "detach") | ("refunds" | "payouts" | "topups", "cancel") => Vec::new(),
-        ("invoices", "pay") => optional([
-            ("payment_method", text),
-            ("paid_out_of_band", Kind::Bool),
-            ("off_session", Kind::Bool),
-        ]),
+        ("invoices", "pay") => optional([("payment_method", text), ("paid_out_of_band", Kind::Bool)]),
         ("invoices", "finalize") => optional([("auto_advance", Kind::Bool)]),
         ("invoices", "send" | "void" | "mark_uncollectible") => Vec::new(),
         _ => return None,
@@ -203,20 +188,26 @@ fn act(
 }
 
 /// Removes what can be removed.
-pub(super) fn delete(desk: &mut Desk<'_>, name: &str, id: &str, path: &str) -> Made {
+pub(super) fn delete(desk: &mut Desk<'_>, name: &str, id: &str, params: &Params, path: &str) -> Made {
     let gone = |object: &Value| json!({ "id": object["id"], "object": object["object"], "deleted": true });
     match name {
         "subscriptions" => {
             let subscription = held(desk, name, id)?;
-            subscriptions::cancel(desk, subscription)
+            let details = Resource::named(name).and_then(|resource| resource.updated("cancellation_details"));
+            let sent = decoded(desk, details.as_slice(), params)?;
+            subscriptions::cancel(desk, subscription, &sent)
         }
         "customers" | "products" | "coupons" | "plans" | "invoices" | "invoiceitems"
         | "webhook_endpoints" | "accounts" => {
             let object = held(desk, name, id)?;
+            params.decode(&[])?;
             catalog::check_removal(desk, name, &object)?;
+            if name == "customers" {
+                subscriptions::cancel_all_of(desk, id)?;
+            }
             desk.objects.remove(desk.account, name, id);
             if name == "invoiceitems" {
-                billing::after_item(desk, &object);
+                items::after_change(desk, &object);
             }
             desk.tell("deleted", &object);
             Ok(gone(&object))
@@ -246,25 +237,3 @@ fn text<'a>(sent: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 fn money(cents: i64, currency: &str) -> String {
     format!("{}.{:02} {currency}", cents / 100, cents % 100)
 }
-
-/// Parameters that name objects.
-const NAMES: [(&str, &str); 7] = [
-    ("customer", "customers"),
-    ("charge", "charges"),
-    ("payment_intent", "payment_intents"),
-    ("price", "prices"),
-    ("product", "products"),
-    ("invoice", "invoices"),
-    ("subscription", "subscriptions"),
-];
-
-/// Documented at <https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts>.
-const AMOUNT_MAX: i64 = 99_999_999;
-
-/// Documented at <https://docs.stripe.com/currencies#presentment-currencies>.
-const CURRENCIES: &str = "usd aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd bwp \
-    byn bzd cad cdf chf clp cny cop crc cve czk djf dkk dop dzd egp etb eur fjd fkp gbp gel gip gmd gnf gtq gyd hkd \
-    hnl htg huf idr ils inr isk jmd jod jpy kes kgs khr kmf krw kwd kyd kzt lak lbp lkr lrd lsl mad mdl mga mkd mmk \
-    mnt mop mur mvr mwk mxn myr mzn nad ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar \
-    sbd scr sek sgd shp sle sos srd std szl thb tjs tnd top try ttd twd tzs uah ugx uyu uzs vnd vuv wst xaf xcd xof \
-    xpf yer zar zmw";

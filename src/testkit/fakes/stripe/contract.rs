@@ -1,6 +1,6 @@
 //! What Stripe's resources are made of: the fixture files `stripe_contract.json` and `stripe_v2_contract.json`, read once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -25,6 +25,8 @@ pub(super) struct Resource {
     pub(super) update: Option<Vec<Field>>,
     /// The filters of its list.
     pub(super) list: Vec<Field>,
+    /// Where an object has an id that may be expanded, and the resource of that id.
+    pub(super) expand: BTreeMap<String, String>,
 }
 
 /// A parameter.
@@ -45,18 +47,30 @@ pub(super) enum Kind {
     Decimal,
     OneOf(Vec<String>),
     Metadata,
-    /// Seconds, or `now`.
-    IntOrNow,
+    /// The id of an object of this resource.
+    Id(String),
     /// A number, or bounds.
     Range,
     List(Box<Kind>),
     Hash(Vec<Field>),
 }
 
+impl Kind {
+    /// One of these names, which stand apart by blanks.
+    pub(super) fn one_of(names: &str) -> Kind {
+        Kind::OneOf(names.split(' ').map(str::to_owned).collect())
+    }
+}
+
 impl Resource {
     /// The one of this name.
     pub(super) fn named(name: &str) -> Option<&'static Resource> {
         RESOURCES.get(name)
+    }
+
+    /// The field of an update that has this name.
+    pub(super) fn updated(&self, name: &str) -> Option<Field> {
+        self.update.iter().flatten().find(|field| field.name == name).cloned()
     }
 
     /// The name of the resource whose ids begin so.
@@ -117,6 +131,8 @@ struct Written {
     update_more: Map<String, Value>,
     #[serde(default)]
     list: Map<String, Value>,
+    #[serde(default)]
+    expand: BTreeMap<String, String>,
 }
 
 impl From<Written> for Resource {
@@ -139,6 +155,7 @@ impl From<Written> for Resource {
             create,
             update: Some(update).filter(|update| !update.is_empty()),
             list: fields_of(&written.list),
+            expand: written.expand,
         }
     }
 }
@@ -161,11 +178,11 @@ fn kind_of(written: &Value) -> Kind {
             "bool" => Kind::Bool,
             "decimal" => Kind::Decimal,
             "metadata" => Kind::Metadata,
-            "int or now" => Kind::IntOrNow,
             "range" => Kind::Range,
-            text => match text.strip_prefix("one of ") {
-                Some(names) => Kind::OneOf(names.split(' ').map(str::to_owned).collect()),
-                None => Kind::Text,
+            text => match (text.strip_prefix("one of "), text.strip_prefix("id of ")) {
+                (Some(names), _) => Kind::one_of(names),
+                (None, Some(resource)) => Kind::Id(resource.to_owned()),
+                (None, None) => Kind::Text,
             },
         },
     }

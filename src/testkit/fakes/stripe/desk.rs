@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::cards::Charging;
 use super::contract::Resource;
+use super::life::Due;
 use super::objects::Objects;
 use super::refusal::Refusal;
 
@@ -14,11 +15,14 @@ pub(super) struct Desk<'a> {
     pub(super) objects: &'a mut Objects,
     /// What each payment method does when it is charged, where that is not success.
     pub(super) methods: &'a mut HashMap<String, Charging>,
+    /// What is to happen by itself.
+    pub(super) due: &'a mut Due,
     pub(super) account: &'a str,
     /// Seconds.
     pub(super) now: u64,
     pub(super) version: &'a str,
-    pub(super) request_id: &'a str,
+    /// `None` for what happens by itself.
+    pub(super) request_id: Option<&'a str>,
     pub(super) key: Option<&'a str>,
     /// What happened, for the webhooks: the kind, and the event.
     pub(super) events: Vec<Value>,
@@ -53,7 +57,7 @@ impl Desk<'_> {
 
     /// Holds a new object, and tells of it.
     pub(super) fn add(&mut self, name: &str, object: Value) -> Value {
-        self.objects.add(self.account, name, &object);
+        self.add_quietly(name, &object);
         self.tell("created", &object);
         object
     }
@@ -61,11 +65,13 @@ impl Desk<'_> {
     /// Holds a new object without an event.
     pub(super) fn add_quietly(&mut self, name: &str, object: &Value) {
         self.objects.add(self.account, name, object);
+        self.due.note(self.account, name, object);
     }
 
     /// Puts a changed object in its place.
     pub(super) fn put(&mut self, name: &str, object: &Value) {
         self.objects.replace(self.account, name, object);
+        self.due.note(self.account, name, object);
     }
 
     /// The object that a parameter or a field names.

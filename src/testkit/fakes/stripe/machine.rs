@@ -6,24 +6,27 @@ use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::Value;
 use wiremock::Request;
 
-use super::super::encoding::from_base64;
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
-use super::super::serve::{Behaviour, date, fault_of, header};
+use super::super::serve::{Behaviour, fault_of, header};
 use super::super::webhooks::Outbox;
 use super::cards::Charging;
 use super::desk::{Desk, Made};
+use super::edge::KEY_LEN_MAX;
+use super::expand::Shown;
+use super::headers::{VERSION, account, echo, is_version};
+use super::life::{self, Due};
 use super::objects::Objects;
 use super::params::Params;
 use super::records::{Answer, Lookup, Record, Records};
 use super::refusal::Refusal;
 use super::v2::Asked;
-use super::{ConflictType, StripeAnswer, actions, expand, reads, webhooks};
+use super::{ConflictType, StripeAnswer, actions, reads, webhooks};
 use crate::clock::Clock;
-use crate::testkit::{Fault, WaitForm};
+use crate::testkit::Fault;
 
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -33,6 +36,8 @@ pub(super) struct Machine {
     pub(super) outbox: Outbox,
     pub(super) conflict_type: ConflictType,
     pub(super) busy: Duration,
+    pub(super) ignores_form_order: bool,
+    pub(super) compares_versions: bool,
     pub(super) state: Mutex<State>,
 }
 
@@ -42,6 +47,7 @@ pub(super) struct State {
     pub(super) v2_records: Records<String>,
     pub(super) objects: Objects,
     pub(super) methods: HashMap<String, Charging>,
+    pub(super) due: Due,
     pub(super) scripted: VecDeque<StripeAnswer>,
     pub(super) requests: u64,
 }
@@ -62,6 +68,7 @@ impl Behaviour for Machine {
         let mut state = self.state.lock();
         state.requests += 1;
         let request_id = format!("req_{:014}", state.requests);
+        self.pass_time(&mut state);
         let reply = self.route(&mut state, request, &request_id);
         // The server would add the machine's, which is another clock than the objects are dated by.
         echo(reply, request, &request_id).header("Date", self.clock.wall().to_string())
@@ -86,9 +93,12 @@ impl Machine {
         let Some(rest) = path.strip_prefix("/v1/").filter(|rest| !rest.is_empty()) else {
             return Refusal::unknown_url(request.method.as_str(), path).reply();
         };
+        let version = header(&request.headers, "stripe-version").unwrap_or(VERSION);
+        if !is_version(version) {
+            return Refusal::version(version).reply();
+        }
         let fault = fault_of(&request.headers);
         let params = Params::of(request);
-        let version = header(&request.headers, "stripe-version").unwrap_or(VERSION);
         let write = Write { account: &account, key, path, params, fault, request_id, version };
         if is_post {
             return self.write(state, &write, rest);
@@ -109,40 +119,67 @@ impl Machine {
     }
 
     fn read(&self, state: &State, read: &Write<'_>, rest: &str) -> Result<Reply, Refusal> {
-        let paths: Vec<String> = read.params.expand().map(str::to_owned).collect();
-        expand::check(rest.split('/').next().unwrap_or_default(), &paths)?;
-        let now = self.clock.wall().as_millis() / 1000;
-        let reply = reads::get(&state.objects, read.account, now, rest, &read.params, read.path)?;
-        if paths.is_empty() {
-            return Ok(reply);
+        let (shown, paths) = expansions(read, "GET", rest)?;
+        let reply = reads::get(&state.objects, read.account, self.seconds(), rest, &read.params, read.path)?;
+        match shown {
+            Some(shown) if !paths.is_empty() => {
+                Ok(Reply::json(200, &shown.expand(&state.objects, read.account, reply.value(), &paths)))
+            }
+            _ => Ok(reply),
         }
-        Ok(Reply::json(200, &expand::expand(&state.objects, read.account, reply.value(), &paths)))
     }
 
     fn delete(&self, state: &mut State, write: &Write<'_>, name: &str, id: &str) -> Result<Reply, Refusal> {
-        let made = self.at_desk(state, write, |desk| actions::delete(desk, name, id, write.path))?;
+        let rest = format!("{name}/{id}");
+        let (shown, paths) = expansions(write, "DELETE", &rest)?;
+        let act = |desk: &mut Desk<'_>| actions::delete(desk, name, id, &write.params, write.path);
+        let made = self.at_desk(state, write, act)?;
         self.effect(write.account, write.key, "DELETE", write.path, id);
+        let made = match shown {
+            Some(shown) => shown.expand(&state.objects, write.account, made, &paths),
+            None => made,
+        };
         Ok(Reply::json(200, &made))
     }
 
-    /// Carries out a write, and tells the webhooks of it.
+    /// Carries out a write, and tells the webhooks of it. One that is refused leaves nothing, but for what its refusal
+    /// says that it leaves.
     fn at_desk(&self, state: &mut State, write: &Write<'_>, act: impl FnOnce(&mut Desk<'_>) -> Made) -> Made {
-        let mut desk = Desk {
-            objects: &mut state.objects,
-            methods: &mut state.methods,
-            account: write.account,
-            now: self.clock.wall().as_millis() / 1000,
-            version: write.version,
-            request_id: write.request_id,
-            key: write.key,
-            events: Vec::new(),
-        };
-        let made = act(&mut desk);
-        let events = desk.events;
-        for event in &events {
-            webhooks::post(&self.outbox, &state.objects, write.account, event);
+        state.objects.begin();
+        let request = (write.version, Some(write.request_id), write.key);
+        let (made, events) = desk_of(state, write.account, self.seconds(), request, act);
+        if made.as_ref().is_err_and(|refusal| !refusal.leaves) {
+            state.objects.take_back();
+            return made;
         }
+        state.objects.keep();
+        self.tell(state, write.account, &events);
         made
+    }
+
+    /// What is due takes place, each at its own time.
+    fn pass_time(&self, state: &mut State) {
+        while let Some(entry) = state.due.next(self.seconds()) {
+            let come = |desk: &mut Desk<'_>| life::come(desk, entry.resource, &entry.id);
+            let ((), events) = desk_of(state, &entry.account, entry.at, (VERSION, None, None), come);
+            self.tell(state, &entry.account, &events);
+        }
+    }
+
+    fn tell(&self, state: &State, account: &str, events: &[Value]) {
+        for event in events {
+            webhooks::post(&self.outbox, &state.objects, account, event);
+        }
+    }
+
+    fn seconds(&self) -> u64 {
+        self.clock.wall().as_millis() / 1000
+    }
+
+    /// All that makes two requests under a key the same.
+    fn compared(&self, write: &Write<'_>) -> String {
+        let params = write.params.text(self.ignores_form_order);
+        if self.compares_versions { format!("{} {params}", write.version) } else { params }
     }
 
     /// The order is Stripe's. What keeps a request from executing comes first and stores nothing. Then the key's
@@ -158,10 +195,9 @@ impl Machine {
         if write.key.is_some_and(|key| key.len() > KEY_LEN_MAX) {
             return self.key_too_long();
         }
-        let reply = match write
-            .key
-            .map(|key| (key, state.records.find(write.account, key, write.path, &write.params.text(), now)))
-        {
+        let params = self.compared(write);
+        let find = |key| (key, state.records.find(write.account, key, write.path, &params, now));
+        let reply = match write.key.map(find) {
             Some((key, Lookup::Busy)) => return self.key_in_use(Some(key)),
             Some((key, Lookup::OtherEndpoint(first))) => return self.other_endpoint(key, &first, write.path),
             Some((key, Lookup::OtherParams)) => {
@@ -175,7 +211,7 @@ impl Machine {
                 Outcome::NotStored(reply) => return reply,
                 Outcome::Stored(reply) => {
                     if let Some(key) = write.key {
-                        let record = Record::new(write, &reply, now, now.plus(self.busy));
+                        let record = Record::new(write, params, &reply, now, now.plus(self.busy));
                         state.records.insert(write.account, key, record);
                     }
                     reply
@@ -198,68 +234,23 @@ impl Machine {
         if write.fault == Some(Fault::Stored500) {
             return Outcome::Stored(self.fixtures.reply("stored_500"));
         }
-        let paths: Vec<String> = write.params.expand().map(str::to_owned).collect();
-        let made = expand::check(rest.split('/').next().unwrap_or_default(), &paths).and_then(|()| {
-            self.at_desk(state, write, |desk| actions::post(desk, rest, &write.params, write.path))
+        let made = expansions(write, "POST", rest).and_then(|asked| {
+            let act = |desk: &mut Desk<'_>| actions::post(desk, rest, &write.params, write.path);
+            Ok((asked, self.at_desk(state, write, act)?))
         });
         match made {
-            Ok(made) => {
+            Ok(((shown, paths), made)) => {
                 let id = made["id"].as_str().unwrap_or_default();
                 self.effect(write.account, write.key, "POST", write.path, id);
-                let shown = expand::expand(&state.objects, write.account, made, &paths);
+                let shown = match shown {
+                    Some(shown) => shown.expand(&state.objects, write.account, made, &paths),
+                    None => made,
+                };
                 Outcome::Stored(Reply::json(200, &shown).header("Stripe-Should-Retry", "false"))
             }
             Err(refusal) if refusal.executed => Outcome::Stored(refusal.reply()),
             Err(refusal) => Outcome::NotStored(refusal.reply()),
         }
-    }
-
-    /// What a fault makes of a request before it can execute.
-    pub(super) fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before => Some(self.server_error()),
-            Fault::Html => Some(self.fixtures.reply("gateway_html")),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited_global");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply
-                        .header("Retry-After", date(&*self.clock, wait))
-                        .header("Date", self.clock.wall().to_string()),
-                    _ => reply,
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// A 500 of which nothing is stored: the words of a stored one, without its advice.
-    pub(super) fn server_error(&self) -> Reply {
-        let mut reply = self.fixtures.reply("stored_500");
-        reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("stripe-should-retry"));
-        reply
-    }
-
-    pub(super) fn key_in_use(&self, key: Option<&str>) -> Reply {
-        let reply =
-            self.fixtures.reply("concurrent_key_in_use").fill("770434815658t5litna", key.unwrap_or_default());
-        match self.conflict_type {
-            ConflictType::InvalidRequest => reply,
-            ConflictType::Idempotency => reply.fill("invalid_request_error", "idempotency_error"),
-        }
-    }
-
-    fn other_endpoint(&self, key: &str, first: &str, now: &str) -> Reply {
-        self.fixtures
-            .reply("endpoint_mismatch")
-            .fill("'/v1/invoices/in_x/pay' vs '/v1/invoices'", &format!("'{first}' vs '{now}'"))
-            .fill("<key>", key)
-    }
-
-    /// Stripe documents the limit, not the words: these are composed.
-    pub(super) fn key_too_long(&self) -> Reply {
-        let message = format!("Idempotency keys may be at most {KEY_LEN_MAX} characters long.");
-        Reply::json(400, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
     }
 
     pub(super) fn effect(&self, account: &str, key: Option<&str>, method: &str, path: &str, id: &str) {
@@ -275,53 +266,44 @@ impl Machine {
     }
 }
 
+/// What is to be expanded, refused if it cannot be.
+fn expansions<'a>(
+    write: &Write<'_>,
+    method: &str,
+    rest: &'a str,
+) -> Result<(Option<Shown<'a>>, Vec<String>), Refusal> {
+    let paths: Vec<String> = write.params.expand().map(str::to_owned).collect();
+    let shown = Shown::of(method, rest);
+    shown.map_or(Ok(()), |shown| shown.check(&paths))?;
+    Ok((shown, paths))
+}
+
+/// Does it at the desk of an account. Gives what came of it, and the events. The request is its version, id and key.
+fn desk_of<T>(
+    state: &mut State,
+    account: &str,
+    now: u64,
+    (version, request_id, key): (&str, Option<&str>, Option<&str>),
+    act: impl FnOnce(&mut Desk<'_>) -> T,
+) -> (T, Vec<Value>) {
+    let mut desk = Desk {
+        objects: &mut state.objects,
+        methods: &mut state.methods,
+        due: &mut state.due,
+        account,
+        now,
+        version,
+        request_id,
+        key,
+        events: Vec::new(),
+    };
+    let made = act(&mut desk);
+    (made, desk.events)
+}
+
 enum Outcome {
     /// Execution never started: the key stays free.
     NotStored(Reply),
     /// It did: this is the key's answer from now on.
     Stored(Reply),
 }
-
-/// The account and mode that a request's keys and objects belong to; `None` if it may not come in.
-fn account(request: &Request) -> Option<String> {
-    let credentials = header(&request.headers, "authorization")?;
-    let secret = match credentials.split_once(' ')? {
-        ("Bearer", secret) => secret.to_owned(),
-        // The key is the user, without a password.
-        ("Basic", pair) => String::from_utf8(from_base64(pair)?).ok()?.trim_end_matches(':').to_owned(),
-        _ => return None,
-    };
-    let (_, rest) = secret.split_once('_').filter(|(kind, _)| matches!(*kind, "sk" | "rk"))?;
-    let mode = if rest.starts_with("live") { "live" } else { "test" };
-    let account = header(&request.headers, "stripe-account").unwrap_or("acct_own");
-    Some(format!("{account}/{mode}"))
-}
-
-/// The headers that are on every answer.
-fn echo(reply: Reply, request: &Request, request_id: &str) -> Reply {
-    if reply.headers.iter().any(|(_, value)| value == "text/html") {
-        // A gateway's: it knows none of them.
-        return reply;
-    }
-    let is_v2 = request.url.path().starts_with("/v2/");
-    let mut reply = reply.header("Request-Id", request_id);
-    // v2 has no version but that of the request.
-    if let Some(version) = header(&request.headers, "stripe-version").or((!is_v2).then_some(VERSION)) {
-        reply = reply.header("Stripe-Version", version);
-    }
-    if let Some(key) = header(&request.headers, "idempotency-key") {
-        reply = reply.header("Idempotency-Key", key);
-        let named = reply.headers.iter().any(|(name, _)| name == "Original-Request");
-        // Seen in v1 alone.
-        if request.method == Method::POST && !is_v2 && !named {
-            reply = reply.header("Original-Request", request_id);
-        }
-    }
-    reply
-}
-
-/// Documented at <https://docs.stripe.com/api/idempotent_requests>.
-pub(super) const KEY_LEN_MAX: usize = 255;
-
-/// The version of the newest real answer among the fixtures.
-const VERSION: &str = "2026-07-29.dahlia";

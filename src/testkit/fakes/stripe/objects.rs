@@ -11,8 +11,13 @@ use serde_json::{Value, json};
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::table::{Row, Table, Tables, Term};
 use super::contract::{Field, Kind, Resource};
-use super::params::Params;
 use super::refusal::Refusal;
+
+mod list;
+mod undo;
+
+pub(super) use list::{LIMIT_DEFAULT, LIMIT_MAX, List};
+use undo::Change;
 
 /// All objects, a table for each account's each resource.
 #[derive(Debug, Default)]
@@ -22,13 +27,15 @@ pub(super) struct Objects {
     /// Customers that were deleted: they are shown as such.
     gone: HashSet<(String, String)>,
     booked: HashMap<String, Booked>,
+    /// What the write under way has changed; `None` if none is.
+    changes: Option<Vec<Change>>,
 }
 
 /// What the lines of an account's balance come to, by currency and by the second in which they are available. Lines do
 /// not change, and a balance of very many is told as fast as one of a few.
 type Booked = BTreeMap<(String, u64), i64>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Object {
     id: String,
     created: u64,
@@ -89,11 +96,17 @@ impl Objects {
         let so_far = SoFar::behind(table.all().next_back(), created(value));
         table.add(Object::new(resource, value, so_far));
         if resource == "balance_transactions" {
-            let currency = value["currency"].as_str().unwrap_or_default().to_owned();
-            let available_on = value["available_on"].as_u64().unwrap_or(u64::MAX);
-            let booked = self.booked.entry(account.to_owned()).or_default();
-            *booked.entry((currency, available_on)).or_default() += value["net"].as_i64().unwrap_or(0);
+            self.book(account, value, 1);
         }
+        self.note(|| Change::added(account, resource, value));
+    }
+
+    /// Adds a line to the balance, or takes it out of it.
+    fn book(&mut self, account: &str, line: &Value, times: i64) {
+        let currency = line["currency"].as_str().unwrap_or_default().to_owned();
+        let available_on = line["available_on"].as_u64().unwrap_or(u64::MAX);
+        let booked = self.booked.entry(account.to_owned()).or_default();
+        *booked.entry((currency, available_on)).or_default() += times * line["net"].as_i64().unwrap_or(0);
     }
 
     /// What an account's balance adds up from: a currency, the second in which it is available, and the net amount.
@@ -105,9 +118,10 @@ impl Objects {
     /// Puts a changed object in its place.
     pub(super) fn replace(&mut self, account: &str, resource: &str, value: &Value) {
         let table = self.tables.of_mut(account, resource);
-        if let Some((ordinal, object)) = find(table, value["id"].as_str().unwrap_or_default()) {
-            let so_far = object.so_far;
-            table.replace(ordinal, Object::new(resource, value, so_far));
+        let found = find(table, value["id"].as_str().unwrap_or_default());
+        if let Some((ordinal, was)) = found.map(|(ordinal, object)| (ordinal, object.clone())) {
+            table.replace(ordinal, Object::new(resource, value, was.so_far));
+            self.note(|| Change::was(account, resource, ordinal, was));
         }
     }
 
@@ -122,11 +136,15 @@ impl Objects {
 
     pub(super) fn remove(&mut self, account: &str, resource: &str, id: &str) -> bool {
         let table = self.tables.of_mut(account, resource);
-        let found = find(table, id).map(|(ordinal, _)| ordinal);
-        if resource == "customers" && found.is_some() {
+        let Some((ordinal, was)) = find(table, id).map(|(ordinal, object)| (ordinal, object.clone())) else {
+            return false;
+        };
+        table.remove(ordinal);
+        if resource == "customers" {
             self.gone.insert((account.to_owned(), id.to_owned()));
         }
-        found.map(|ordinal| table.remove(ordinal)).is_some()
+        self.note(|| Change::was(account, resource, ordinal, was));
+        true
     }
 
     /// Whether it is a customer that was deleted.
@@ -229,123 +247,16 @@ struct Page<'a> {
     url: &'a str,
 }
 
-/// What a list request asks for.
-#[derive(Debug)]
-pub(super) struct List<'a> {
-    resource: &'a str,
-    path: &'a str,
-    limit: usize,
-    starting_after: Option<String>,
-    ending_before: Option<String>,
-    created: RangeInclusive<i64>,
-    /// Of other fields.
-    ranges: Vec<(String, RangeInclusive<i64>)>,
-    equal: Vec<(String, Value)>,
-}
-
-impl<'a> List<'a> {
-    /// Of this resource, and with this filter beside those of the request.
-    pub(super) fn of(
-        resource: &'a str,
-        path: &'a str,
-        params: &Params,
-        also: Option<(&str, &str)>,
-    ) -> Result<List<'a>, Refusal> {
-        let filters = Resource::named(resource).map_or(&[][..], |resource| &resource.list);
-        let cursor = |name: &str, kind| Field { name: name.to_owned(), required: false, kind };
-        let mut fields = filters.to_vec();
-        fields.push(cursor("limit", Kind::Int));
-        fields.extend(["starting_after", "ending_before"].map(|name| cursor(name, Kind::Text)));
-        let mut asked = params.decode(&fields)?;
-        let mut text = |name: &str| asked.remove(name).and_then(|id| id.as_str().map(str::to_owned));
-        let (starting_after, ending_before) = (text("starting_after"), text("ending_before"));
-        if starting_after.is_some() && ending_before.is_some() {
-            let message = "You cannot parameterize both starting_after and ending_before.";
-            return Err(Refusal::param("starting_after", message));
-        }
-        let limit = match asked.remove("limit") {
-            None | Some(Value::Null) => LIMIT_DEFAULT,
-            Some(limit) => limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
-        };
-        if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(Refusal::param("limit", "Invalid integer: limit must be between 1 and 100."));
-        }
-        let is_range =
-            |name: &str| filters.iter().any(|field| field.name == name && matches!(field.kind, Kind::Range));
-        asked.retain(|_, value| !value.is_null());
-        let created = asked.remove("created").map_or(i64::MIN..=i64::MAX, |range| bounds(&range));
-        let (ranges, mut equal): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(name, _)| is_range(name));
-        let ranges = ranges.into_iter().map(|(name, range)| (name, bounds(&range))).collect();
-        equal.extend(also.map(|(name, value)| (name.to_owned(), Value::from(value))));
-        // Those that were canceled are shown when they are asked for.
-        if resource == "subscriptions" && equal.iter().any(|(name, value)| name == "status" && value == "all")
-        {
-            equal.retain(|(name, _)| name != "status");
-        }
-        Ok(List { resource, path, limit, starting_after, ending_before, created, ranges, equal })
-    }
-
-    fn object(&self) -> &str {
-        Resource::named(self.resource).map_or(self.resource, |resource| &resource.object)
-    }
-
-    /// What it asks for is under one of each of these.
-    fn terms(&self) -> Vec<Vec<Term>> {
-        let terms = |(name, wanted): &(String, Value)| {
-            let name = held(name, &Value::Null).0;
-            match wanted {
-                Value::Array(any) => any.iter().map(|one| term(name, one)).collect(),
-                one => vec![term(name, one)],
-            }
-        };
-        self.equal.iter().map(terms).collect()
-    }
-
-    fn matches(&self, object: &Object) -> bool {
-        if !self.created.contains(&i64::try_from(object.created).unwrap_or(i64::MAX)) {
-            return false;
-        }
-        if self.equal.is_empty() && self.ranges.is_empty() {
-            return true;
-        }
-        let value = parsed(&object.text);
-        let ranges = self
-            .ranges
-            .iter()
-            .all(|(name, range)| value[name].as_i64().is_some_and(|held| range.contains(&held)));
-        ranges
-            && self.equal.iter().all(|(name, wanted)| match (held(name, &value).1, wanted) {
-                (held, Value::Array(wanted)) => wanted.contains(held),
-                (held, wanted) => held == wanted,
-            })
-    }
-}
-
-/// A number, or what is within bounds.
-fn bounds(range: &Value) -> RangeInclusive<i64> {
-    let Value::Object(bounds) = range else {
-        // What is no number is before all time.
-        let exact = range.as_i64().unwrap_or(i64::MIN);
-        return exact..=exact;
-    };
-    let bound = |name: &str| bounds.get(name).and_then(Value::as_i64);
-    let from = bound("gte").max(bound("gt").map(|gt| gt.saturating_add(1)));
-    let to = [bound("lte"), bound("lt").map(|lt| lt.saturating_sub(1))].into_iter().flatten().min();
-    from.unwrap_or(i64::MIN)..=to.unwrap_or(i64::MAX)
-}
-
 /// A page that is part of an object, with all that is in it.
 pub(super) fn inner_list(data: &[Value], path: &str) -> Value {
     json!({ "data": data, "has_more": false, "object": "list", "url": path })
 }
 
-/// Both from <https://docs.stripe.com/api/pagination>.
-pub(super) const LIMIT_DEFAULT: usize = 10;
-pub(super) const LIMIT_MAX: usize = 100;
-
 #[cfg(test)]
 mod tests {
     use super::super::desk::Desk;
+    use super::super::life::Due;
+    use super::super::params::Params;
     use super::*;
     use crate::random::Random as _;
     use crate::testkit::SeededRandom;
@@ -367,10 +278,11 @@ mod tests {
         let mut desk = Desk {
             objects,
             methods: &mut HashMap::new(),
+            due: &mut Due::default(),
             account: ACCOUNT,
             now: created,
             version: "",
-            request_id: "",
+            request_id: None,
             key: None,
             events: Vec::new(),
         };
@@ -387,6 +299,46 @@ mod tests {
         let page = objects.list(ACCOUNT, &list).unwrap().value();
         let ids = page["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned());
         (ids.collect(), page["has_more"].as_bool().unwrap())
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_there() {
+        let mut objects = Objects::default();
+        let (first, second) = (add(&mut objects, 1, "ch_1"), add(&mut objects, 2, "ch_2"));
+        let customer = json!({ "id": "cus_1", "created": 1 });
+        let line =
+            |id: &str| json!({ "id": id, "created": 1, "currency": "usd", "available_on": 5, "net": 7 });
+        objects.add(ACCOUNT, "customers", &customer);
+        objects.add(ACCOUNT, "balance_transactions", &line("txn_1"));
+        let told = |objects: &Objects| {
+            let all = ["refunds", "customers", "balance_transactions"].map(|name| objects.all(ACCOUNT, name));
+            let booked: Vec<_> =
+                objects.booked(ACCOUNT).map(|(at, until, net)| (at.to_owned(), until, net)).collect();
+            (all, booked, objects.is_gone(ACCOUNT, "cus_1"), page(objects, "charge=ch_9"))
+        };
+        let before = told(&objects);
+        objects.begin();
+        let third = add(&mut objects, 3, "ch_3");
+        for (object, charge) in [(&second, "ch_8"), (&third, "ch_9"), (&second, "ch_9")] {
+            let mut changed = object.clone();
+            changed["charge"] = Value::from(charge);
+            objects.replace(ACCOUNT, "refunds", &changed);
+        }
+        for (name, gone) in [("refunds", &first), ("refunds", &third), ("customers", &customer)] {
+            assert!(objects.remove(ACCOUNT, name, gone["id"].as_str().unwrap()));
+        }
+        objects.add(ACCOUNT, "balance_transactions", &line("txn_2"));
+        let changed = told(&objects);
+        assert!(changed.0 != before.0 && changed.1 != before.1 && changed.2 && changed.3 != before.3);
+        objects.take_back();
+        assert_eq!(told(&objects), before);
+        // What is kept is not taken back, nor what nobody notes.
+        objects.begin();
+        let fourth = add(&mut objects, 4, "ch_4");
+        objects.keep();
+        let fifth = add(&mut objects, 5, "ch_5");
+        objects.take_back();
+        assert_eq!(objects.all(ACCOUNT, "refunds"), [first, second, fourth, fifth]);
     }
 
     #[test]

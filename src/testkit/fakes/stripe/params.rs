@@ -24,9 +24,15 @@ impl Params {
         Params(request.url.query_pairs().into_owned().chain(body).collect())
     }
 
-    /// The parameters as one text: two requests are the same if these are equal.
-    pub(super) fn text(&self) -> String {
-        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    /// The parameters as one text: two requests are the same if these are equal. If the order is ignored, pairs of one
+    /// name still keep theirs: it is the order of a list.
+    pub(super) fn text(&self, ignores_order: bool) -> String {
+        let mut pairs: Vec<&(String, String)> = self.0.iter().collect();
+        if ignores_order {
+            pairs.sort_by_key(|(name, _)| name.as_str());
+        }
+        let pairs = pairs.into_iter().map(|(name, value)| (name, value));
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
     }
 
     /// What an answer is to show in place of an id.
@@ -125,8 +131,6 @@ fn scalar(kind: &Kind, text: &str, name: &str) -> Result<Value, Refusal> {
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
     match kind {
         Kind::Int | Kind::Range => integer(),
-        Kind::IntOrNow if text == "now" => Ok(Value::from(text)),
-        Kind::IntOrNow => integer(),
         Kind::Number | Kind::Decimal => match number() {
             Some(number) if matches!(kind, Kind::Number) => {
                 Ok(text.parse::<i64>().map_or_else(|_| Value::from(number), Value::from))

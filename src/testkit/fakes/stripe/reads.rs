@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::fixture::Reply;
 use super::contract::Resource;
+use super::expand::deleted_customer;
 use super::objects::{List, Objects};
 use super::params::Params;
 use super::refusal::Refusal;
@@ -27,8 +28,14 @@ pub(super) fn get(
         objects.text(account, name, id).ok_or_else(|| Refusal::not_found(object, id))
     };
     match parts[..] {
-        ["balance"] => Ok(Reply::json(200, &balance(objects, account, now))),
-        ["account"] => Ok(Reply::json(200, &own_account(account))),
+        ["balance"] => {
+            params.decode(&[])?;
+            Ok(Reply::json(200, &balance(objects, account, now)))
+        }
+        ["account"] => {
+            params.decode(&[])?;
+            Ok(Reply::json(200, &own_account(account)))
+        }
         [name] if Resource::named(name).is_some() => page(name, None),
         ["charges", id, "refunds"] => {
             held("charges", id)?;
@@ -46,7 +53,8 @@ pub(super) fn get(
         // There is none: what a client may not read after its write, a fake need not show.
         [_, "search"] => Err(unknown()),
         ["customers", id] if objects.is_gone(account, id) => {
-            Ok(Reply::json(200, &json!({ "id": id, "object": "customer", "deleted": true })))
+            params.decode(&[])?;
+            Ok(Reply::json(200, &deleted_customer(id)))
         }
         [name, id] if Resource::named(name).is_some() => {
             params.decode(&[])?;

@@ -73,7 +73,13 @@ impl<K> Default for Records<K> {
 }
 
 impl Record<Answer> {
-    pub(super) fn new(write: &Write<'_>, reply: &Reply, now: Timestamp, busy_until: Timestamp) -> Self {
+    pub(super) fn new(
+        write: &Write<'_>,
+        params: String,
+        reply: &Reply,
+        now: Timestamp,
+        busy_until: Timestamp,
+    ) -> Self {
         let mut reply = reply.clone();
         // A plain 200 carries the header on its first answer only; a replayed 500 keeps it, which is how an
         // SDK learns that it will never change (the fixtures `create_ok_replayed` and `stored_500`).
@@ -82,7 +88,7 @@ impl Record<Answer> {
         }
         Record {
             endpoint: write.path.to_owned(),
-            params: write.params.text(),
+            params,
             kept: Answer { reply, request_id: write.request_id.to_owned() },
             busy_until,
             free_from: now.plus(TTL),

@@ -14,6 +14,8 @@ pub(super) struct Refusal {
     error: Map<String, Value>,
     /// Whether execution had begun: then it is the key's answer from now on.
     pub(super) executed: bool,
+    /// Whether what the write did before it was refused stays. Else it is taken back.
+    pub(super) leaves: bool,
 }
 
 impl Refusal {
@@ -30,6 +32,21 @@ impl Refusal {
     /// Money that does not add up: found in execution.
     pub(super) fn amount(message: impl Into<String>) -> Refusal {
         Refusal { executed: true, ..Refusal::param("amount", message) }
+    }
+
+    /// The same, of a parameter inside of another.
+    pub(super) fn within(mut self, outer: &str) -> Refusal {
+        if let Some(param) = self.error.get("param").and_then(Value::as_str) {
+            let param = format!("{outer}[{param}]");
+            self.error.insert("param".to_owned(), Value::from(param));
+        }
+        self
+    }
+
+    /// Parameters of which only one may be sent. The first is named.
+    pub(super) fn exclusive(params: &[&str]) -> Refusal {
+        let message = format!("You may only specify one of these parameters: {}.", params.join(", "));
+        Refusal::param(params.first().copied().unwrap_or_default(), message).code("parameters_exclusive")
     }
 
     pub(super) fn missing(param: &str) -> Refusal {
@@ -66,7 +83,7 @@ impl Refusal {
         let mut error = Map::new();
         error.insert("message".to_owned(), Value::from(message.into()));
         error.insert("type".to_owned(), Value::from("invalid_request_error"));
-        Refusal { status, error, executed: false }
+        Refusal { status, error, executed: false, leaves: false }
     }
 
     pub(super) fn code(self, code: &str) -> Refusal {
@@ -77,6 +94,24 @@ impl Refusal {
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Refusal {
         self.error.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// A version that is none. The words were seen (stripe-java#682).
+    pub(super) fn version(version: &str) -> Refusal {
+        Refusal::new(400, format!("Invalid Stripe API version: {version}"))
+    }
+
+    /// What was attempted stays: a payment that was declined is a charge that failed.
+    pub(super) fn leaving(self) -> Refusal {
+        Refusal { leaves: true, ..self }
+    }
+
+    /// Nothing stays of what was attempted, so nothing of it is named.
+    pub(super) fn without_trace(mut self) -> Refusal {
+        for name in ["charge", "payment_intent", "payment_method"] {
+            self.error.remove(name);
+        }
+        Refusal { leaves: false, ..self }
     }
 
     /// The error as an intent keeps it.

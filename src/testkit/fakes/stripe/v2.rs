@@ -17,7 +17,9 @@ use wiremock::Request;
 use super::super::fixture::Reply;
 use super::super::serve::{fault_of, header};
 use super::StripeAnswer;
-use super::machine::{KEY_LEN_MAX, Machine, State};
+use super::edge::KEY_LEN_MAX;
+use super::headers::is_version;
+use super::machine::{Machine, State};
 use super::records::{Lookup, Record};
 use crate::testkit::Fault;
 
@@ -121,8 +123,10 @@ impl Machine {
     /// An `Err` is of what did not take place.
     fn v2_answer(&self, state: &mut State, asked: &Asked<'_>, fault: Option<Fault>) -> Result<Reply, Reply> {
         let Asked { request, account, key, rest } = *asked;
-        if header(&request.headers, "stripe-version").is_none_or(str::is_empty) {
-            return Err(Refusal::no_version().into());
+        match header(&request.headers, "stripe-version").filter(|version| !version.is_empty()) {
+            None => return Err(Refusal::no_version().into()),
+            Some(version) if !is_version(version) => return Err(Refusal::version(version).into()),
+            Some(_) => {}
         }
         let unknown = || Refusal::unknown_url(request.method.as_str(), request.url.path());
         let (api, id) = Api::of(&request.method, rest).ok_or_else(unknown)?;

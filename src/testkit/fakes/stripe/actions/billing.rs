@@ -1,11 +1,11 @@
-//! Invoices, and the items that they add up.
+//! Invoices: from the draft to the payment.
 
 use serde_json::{Map, Value, json};
 
 use super::super::desk::{Desk, Made};
-use super::super::objects::inner_list;
 use super::super::refusal::Refusal;
-use super::{amount, flag, intents, subscriptions, text};
+use super::items::{add_up, lines};
+use super::{amount, flag, intents, items, methods, subscriptions, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>) -> Made {
     if text(sent, "customer").is_none() {
@@ -13,27 +13,86 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
     }
     match name {
         "invoices" => create_invoice(desk, sent),
-        "invoiceitems" => create_item(desk, sent),
+        "invoiceitems" => items::create(desk, sent),
         _ => subscriptions::create(desk, sent),
     }
 }
 
 fn create_invoice(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
+    check_due(sent, &Value::Null, &DUE)?;
+    methods::check_own(desk, sent, "default_payment_method", &sent["customer"])?;
     let mut invoice = draft_invoice(desk, sent);
     desk.add_quietly("invoices", &invoice);
     if text(sent, "pending_invoice_items_behavior") == Some("include") {
         let customer = text(sent, "customer").unwrap_or_default();
         for mut item in desk.objects.with(desk.account, "invoiceitems", "customer", customer) {
-            if item["invoice"].is_null() {
+            // "The currency parameter dictates which invoice items get pulled into the invoice"
+            // (<https://docs.stripe.com/invoicing/multi-currency-customers>).
+            if item["invoice"].is_null() && item["currency"] == invoice["currency"] {
                 item["invoice"] = invoice["id"].clone();
                 desk.put("invoiceitems", &item);
             }
         }
     }
+    customers_currency(desk, &invoice["customer"], &invoice["currency"]);
     add_up(desk, &mut invoice);
     desk.put("invoices", &invoice);
     desk.tell("created", &invoice);
     Ok(invoice)
+}
+
+/// The first currency that a customer is billed in is the customer's own from then on.
+pub(super) fn customers_currency(desk: &mut Desk<'_>, customer: &Value, currency: &Value) {
+    if let Some(mut customer) = desk.get("customers", customer).filter(|held| held["currency"].is_null()) {
+        customer["currency"] = currency.clone();
+        desk.put("customers", &customer);
+    }
+}
+
+/// What is sent to the customer has a time until which it is to be paid, and nothing else has one
+/// (<https://docs.stripe.com/api/invoices/create#create_invoice-days_until_due>).
+pub(super) fn check_due(sent: &Map<String, Value>, held: &Value, names: &[&str]) -> Result<(), Refusal> {
+    let named: Vec<&str> =
+        names.iter().copied().filter(|name| sent.get(*name).is_some_and(|sent| !sent.is_null())).collect();
+    if named.len() > 1 {
+        return Err(Refusal::exclusive(&named));
+    }
+    let method = sent.get("collection_method").unwrap_or(&held["collection_method"]);
+    let has = !named.is_empty() || names.iter().any(|name| held[*name].is_u64() && !sent.contains_key(*name));
+    match (method == "send_invoice", named.first()) {
+        (true, _) if !has => Err(Refusal::missing("days_until_due")),
+        (false, Some(name)) => {
+            Err(Refusal::param(name, format!("{name} goes with collection_method=send_invoice alone.")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_update(
+    desk: &Desk<'_>,
+    invoice: &mut Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    // "Once an invoice is finalized, monetary values, as well as collection_method, become uneditable"
+    // (<https://docs.stripe.com/api/invoices/update>).
+    if invoice["status"] != "draft" && sent.contains_key("collection_method") {
+        let message = "The collection_method of a finalized invoice cannot be changed.";
+        return Err(Refusal::state("invoice_not_editable", message));
+    }
+    check_due(sent, invoice, &DUE)?;
+    methods::check_own(desk, sent, "default_payment_method", &invoice["customer"])?;
+    if text(sent, "collection_method") == Some("charge_automatically") {
+        invoice["due_date"] = Value::Null;
+    }
+    let created = invoice["created"].as_u64().unwrap_or(desk.now);
+    set_due(invoice, sent, created);
+    Ok(())
+}
+
+fn set_due(invoice: &mut Value, sent: &Map<String, Value>, from: u64) {
+    if let Some(days) = amount(sent, "days_until_due").and_then(|days| u64::try_from(days).ok()) {
+        invoice["due_date"] = Value::from(from.saturating_add(days.saturating_mul(DAY)));
+    }
 }
 
 pub(super) fn draft_invoice(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Value {
@@ -42,119 +101,15 @@ pub(super) fn draft_invoice(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> V
     for name in ["address", "email", "name", "phone", "shipping", "tax_exempt"] {
         invoice[format!("customer_{name}")] = customer[name].clone();
     }
-    invoice["currency"] = Value::from(text(sent, "currency").unwrap_or("usd").to_lowercase());
+    let currency = text(sent, "currency").or(customer["currency"].as_str()).unwrap_or(CURRENCY);
+    invoice["currency"] = Value::from(currency.to_lowercase());
     invoice["auto_advance"] = Value::from(flag(sent, "auto_advance"));
     for name in ["period_start", "period_end"] {
         invoice[name] = Value::from(desk.now);
     }
-    if let Some(days) = amount(sent, "days_until_due").and_then(|days| u64::try_from(days).ok()) {
-        invoice["due_date"] = Value::from(desk.now + days * DAY);
-    }
+    set_due(&mut invoice, sent, desk.now);
     invoice["lines"] = lines(&invoice, &[]);
     invoice
-}
-
-fn lines(invoice: &Value, data: &[Value]) -> Value {
-    let path = format!("/v1/invoices/{}/lines", invoice["id"].as_str().unwrap_or_default());
-    let mut list = inner_list(data, &path);
-    list["total_count"] = Value::from(data.len());
-    list
-}
-
-/// Takes the invoice's items as its lines, and their sum.
-fn add_up(desk: &Desk<'_>, invoice: &mut Value) {
-    let id = invoice["id"].as_str().unwrap_or_default();
-    let items = desk.objects.with(desk.account, "invoiceitems", "invoice", id);
-    let data: Vec<Value> = items.iter().rev().map(|item| line(item, id)).collect();
-    set_lines(invoice, &data);
-}
-
-pub(super) fn set_lines(invoice: &mut Value, data: &[Value]) {
-    let sum: i64 = data.iter().filter_map(|line| line["amount"].as_i64()).sum();
-    invoice["lines"] = lines(invoice, data);
-    if let Some(currency) = data.first().map(|line| line["currency"].clone()) {
-        invoice["currency"] = currency;
-    }
-    for name in ["subtotal", "total"] {
-        invoice[name] = Value::from(sum);
-    }
-    for name in ["amount_due", "amount_remaining"] {
-        invoice[name] = Value::from(sum.max(0));
-    }
-}
-
-pub(super) fn line(item: &Value, invoice: &str) -> Value {
-    let details = json!({ "invoice_item": item["id"], "proration": false, "proration_details": null, "subscription": null });
-    json!({
-        "id": item["id"].as_str().unwrap_or_default().replacen("ii_", "il_", 1), "object": "line_item",
-        "amount": item["amount"], "currency": item["currency"], "description": item["description"],
-        "discount_amounts": [], "discountable": item["discountable"], "discounts": [], "invoice": invoice,
-        "livemode": item["livemode"], "metadata": item["metadata"],
-        "parent": { "invoice_item_details": details, "subscription_item_details": null, "type": "invoice_item_details" },
-        "period": item["period"], "pretax_credit_amounts": [], "pricing": item["pricing"], "quantity": item["quantity"],
-        "quantity_decimal": item["quantity_decimal"], "subscription": null, "subtotal": item["amount"], "taxes": [],
-    })
-}
-
-fn create_item(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
-    if let Some(id) = text(sent, "invoice") {
-        let invoice = desk.named("invoices", id, "invoice")?;
-        if invoice["status"] != "draft" || invoice["customer"] != sent["customer"] {
-            let message = "The invoice must be a draft, and of the same customer.";
-            return Err(Refusal::state("invoice_not_editable", message));
-        }
-    }
-    let mut item = desk.draft("invoiceitems", sent);
-    let quantity = amount(sent, "quantity").unwrap_or(1);
-    let price = sent.get("pricing").and_then(|pricing| pricing["price"].as_str());
-    let unit = match (amount(sent, "amount"), text(sent, "unit_amount_decimal"), price) {
-        (Some(whole), None, None) if sent.get("quantity").is_none() => {
-            item["amount"] = Value::from(whole);
-            None
-        }
-        (None, Some(unit), None) => {
-            let whole = unit.parse::<i64>();
-            Some(whole.map_err(|_| Refusal::param("unit_amount_decimal", "The fake takes whole units."))?)
-        }
-        (None, None, Some(price)) => {
-            let price = desk.named("prices", price, "pricing[price]")?;
-            item["currency"] = price["currency"].clone();
-            item["pricing"] = json!({
-                "price_details": { "price": price["id"], "product": price["product"] }, "type": "price_details",
-                "unit_amount_decimal": price["unit_amount_decimal"],
-            });
-            Some(price["unit_amount"].as_i64().unwrap_or(0))
-        }
-        _ => return Err(Refusal::missing("amount")),
-    };
-    if let Some(unit) = unit {
-        item["amount"] = Value::from(unit * quantity);
-    }
-    if item["currency"] == "" {
-        item["currency"] = Value::from(text(sent, "currency").unwrap_or("usd").to_lowercase());
-    }
-    item["quantity"] = Value::from(quantity);
-    item["quantity_decimal"] = Value::from(quantity.to_string());
-    item["date"] = Value::from(desk.now);
-    if text(sent, "period").is_none() && !sent.contains_key("period") {
-        item["period"] = json!({ "start": desk.now, "end": desk.now });
-    }
-    let item = desk.add("invoiceitems", item);
-    after_item(desk, &item);
-    Ok(item)
-}
-
-/// Adds up anew the invoice that an item belongs to.
-pub(super) fn after_item(desk: &mut Desk<'_>, item: &Value) {
-    if let Some(mut invoice) = desk.get("invoices", &item["invoice"]) {
-        add_up(desk, &mut invoice);
-        desk.put("invoices", &invoice);
-        desk.tell("updated", &invoice);
-    }
-}
-
-pub(super) fn is_draft(desk: &Desk<'_>, invoice: &Value) -> bool {
-    desk.get("invoices", invoice).is_none_or(|invoice| invoice["status"] == "draft")
 }
 
 pub(super) fn act(desk: &mut Desk<'_>, action: &str, mut invoice: Value, sent: &Map<String, Value>) -> Made {
@@ -164,7 +119,12 @@ pub(super) fn act(desk: &mut Desk<'_>, action: &str, mut invoice: Value, sent: &
         Refusal::state("invoice_not_editable", message)
     };
     match (action, status.as_str()) {
-        ("finalize", "draft") => finalize(desk, &mut invoice),
+        ("finalize", "draft") => {
+            if sent.contains_key("auto_advance") {
+                invoice["auto_advance"] = Value::from(flag(sent, "auto_advance"));
+            }
+            finalize(desk, &mut invoice);
+        }
         ("send", "draft" | "open") => {
             if status == "draft" {
                 finalize(desk, &mut invoice);
@@ -193,7 +153,9 @@ pub(super) fn finalize(desk: &mut Desk<'_>, invoice: &mut Value) {
     if invoice["number"].is_null() {
         invoice["number"] = Value::from(number);
     }
-    invoice["effective_at"] = Value::from(desk.now);
+    if invoice["effective_at"].is_null() {
+        invoice["effective_at"] = Value::from(desk.now);
+    }
     invoice["ending_balance"] = Value::from(0);
     let id = invoice["id"].as_str().unwrap_or_default();
     let page = format!("https://invoice.stripe.com/i/{id}");
@@ -236,7 +198,8 @@ pub(super) fn pay(desk: &mut Desk<'_>, mut invoice: Value, sent: &Map<String, Va
             "amount": due, "currency": invoice["currency"], "customer": invoice["customer"], "payment_method": method,
             "confirm": true, "off_session": true,
         });
-        if let Err(refusal) = intents::create(desk, intent.as_object().unwrap_or(&Map::new())) {
+        let currency = invoice["currency"].as_str().unwrap_or_default().to_owned();
+        if let Err(refusal) = intents::make(desk, intent.as_object().unwrap_or(&Map::new()), currency) {
             desk.tell("payment_failed", &invoice);
             return Err(refusal);
         }
@@ -245,7 +208,13 @@ pub(super) fn pay(desk: &mut Desk<'_>, mut invoice: Value, sent: &Map<String, Va
     invoice["amount_remaining"] = Value::from(0);
     close(desk, &mut invoice, "paid", "paid");
     desk.tell("payment_succeeded", &invoice);
+    subscriptions::after_payment(desk, &invoice);
     Ok(invoice)
 }
 
 pub(super) const DAY: u64 = 24 * 3600;
+
+/// Of an account in the United States, and so of a customer who was not billed yet.
+pub(super) const CURRENCY: &str = "usd";
+
+const DUE: [&str; 2] = ["days_until_due", "due_date"];

@@ -7,27 +7,24 @@ use super::super::refusal::Refusal;
 use super::{amount, flag, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>) -> Made {
-    if let Some(id) = text(sent, "id").filter(|id| desk.objects.text(desk.account, name, id).is_some()) {
-        let message = format!("An object with the ID '{id}' already exists.");
-        return Err(Refusal::param("id", message).code("resource_already_exists"));
-    }
+    check_id(desk, name, sent, "id")?;
     let mut object = desk.draft(name, sent);
     if let Some(currency) = text(sent, "currency") {
         object["currency"] = Value::from(currency.to_lowercase());
     }
     match name {
-        "products" => object["updated"] = Value::from(desk.now),
+        "products" => product(desk, &mut object, sent)?,
         "prices" => price(desk, &mut object, sent)?,
-        "plans" => plan(desk, &mut object, sent)?,
-        "coupons" => check_coupon(sent)?,
-        "promotion_codes" => promotion(desk, &mut object, sent)?,
-        "tax_rates" => object["effective_percentage"] = object["percentage"].clone(),
-        "shipping_rates" => {
-            object["tax_behavior"] =
-                sent.get("tax_behavior").cloned().unwrap_or_else(|| Value::from("unspecified"));
+        "plans" => {
+            (object["amount"], object["amount_decimal"]) = unit_of(sent, "amount", "amount_decimal")?;
         }
+        "coupons" => check_coupon(sent)?,
+        "promotion_codes" if text(sent, "code").is_none() => {
+            object["code"] = Value::from(desk.objects.next_id("CODE").replace('_', ""));
+        }
+        "tax_rates" => object["effective_percentage"] = object["percentage"].clone(),
+        "shipping_rates" => object["tax_behavior"] = tax_behavior(sent),
         "subscription_schedules" => object["current_phase"] = Value::Null,
-        "webhook_endpoints" => endpoint(&mut object),
         _ => {}
     }
     let made = desk.add(name, object);
@@ -43,28 +40,51 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
     })
 }
 
+/// An id of the caller's own is of no other object.
+fn check_id(desk: &Desk<'_>, name: &str, sent: &Map<String, Value>, param: &str) -> Result<(), Refusal> {
+    match text(sent, "id").filter(|id| desk.objects.text(desk.account, name, id).is_some()) {
+        Some(id) => {
+            let message = format!("An object with the ID '{id}' already exists.");
+            Err(Refusal::param(param, message).code("resource_already_exists"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn tax_behavior(sent: &Map<String, Value>) -> Value {
+    sent.get("tax_behavior").cloned().unwrap_or_else(|| Value::from("unspecified"))
+}
+
+fn product(desk: &mut Desk<'_>, product: &mut Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
+    product["updated"] = Value::from(desk.now);
+    if let Some(data) = sent.get("default_price_data").and_then(Value::as_object) {
+        let mut data = data.clone();
+        data.insert("product".to_owned(), product["id"].clone());
+        let price = create(desk, "prices", &data).map_err(|refusal| refusal.within("default_price_data"))?;
+        product["default_price"] = price["id"].clone();
+    }
+    Ok(())
+}
+
+pub(super) fn update_product(
+    desk: &Desk<'_>,
+    product: &mut Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    let price = sent.get("default_price").and_then(|id| desk.get("prices", id));
+    if price.is_some_and(|price| price["product"] != product["id"]) {
+        let message = "The default price must be a price of this product.";
+        return Err(Refusal::param("default_price", message));
+    }
+    product["updated"] = Value::from(desk.now);
+    Ok(())
+}
+
 fn price(desk: &mut Desk<'_>, price: &mut Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
-    match (text(sent, "product"), sent.get("product_data").and_then(Value::as_object)) {
-        (Some(_), None) => {}
-        (None, Some(data)) => {
-            let mut product = desk.draft("products", data);
-            product["updated"] = Value::from(desk.now);
-            price["product"] = desk.add("products", product)["id"].clone();
-        }
-        _ => return Err(Refusal::missing("product")),
-    }
-    let unit = amount(sent, "unit_amount");
-    let decimal = text(sent, "unit_amount_decimal").map(str::to_owned);
-    match (unit, decimal) {
-        (Some(unit), None) if unit >= 0 => price["unit_amount_decimal"] = Value::from(unit.to_string()),
-        (None, Some(decimal)) => {
-            price["unit_amount"] = decimal.parse::<i64>().map_or(Value::Null, Value::from);
-            price["unit_amount_decimal"] = Value::from(decimal);
-        }
-        (Some(_), None) => return Err(Refusal::param("unit_amount", "Invalid non-negative integer")),
-        _ => return Err(Refusal::missing("unit_amount")),
-    }
-    price["tax_behavior"] = sent.get("tax_behavior").cloned().unwrap_or_else(|| Value::from("unspecified"));
+    (price["unit_amount"], price["unit_amount_decimal"]) =
+        unit_of(sent, "unit_amount", "unit_amount_decimal")?;
+    take_lookup_key(desk, price, sent)?;
+    price["tax_behavior"] = tax_behavior(sent);
     if let Some(recurring) = sent.get("recurring").and_then(Value::as_object) {
         let mut whole = json!({
             "interval_count": 1, "meter": null, "trial_period_days": null, "usage_type": "licensed",
@@ -75,16 +95,53 @@ fn price(desk: &mut Desk<'_>, price: &mut Value, sent: &Map<String, Value>) -> R
         price["recurring"] = whole;
         price["type"] = Value::from("recurring");
     }
+    match (text(sent, "product"), sent.get("product_data").and_then(Value::as_object)) {
+        (Some(_), None) => {}
+        (None, Some(data)) => {
+            check_id(desk, "products", data, "product_data[id]")?;
+            let mut product = desk.draft("products", data);
+            product["updated"] = Value::from(desk.now);
+            price["product"] = desk.add("products", product)["id"].clone();
+        }
+        (Some(_), Some(_)) => return Err(Refusal::exclusive(&["product", "product_data"])),
+        (None, None) => return Err(Refusal::missing("product")),
+    }
     Ok(())
 }
 
-fn plan(desk: &Desk<'_>, plan: &mut Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
-    if text(sent, "product").is_none() {
-        return Err(Refusal::missing("product"));
+/// The amount of one unit: as a number, null if it is no whole one, and as text.
+fn unit_of(sent: &Map<String, Value>, whole: &str, decimal: &str) -> Result<(Value, Value), Refusal> {
+    let negative =
+        |name| Refusal::param(name, "Invalid non-negative integer").code("parameter_invalid_integer");
+    match (amount(sent, whole), text(sent, decimal)) {
+        (Some(unit), None) if unit < 0 => Err(negative(whole)),
+        (None, Some(text)) if text.starts_with('-') => Err(negative(decimal)),
+        (Some(unit), None) => Ok((Value::from(unit), Value::from(unit.to_string()))),
+        (None, Some(text)) => Ok((text.parse::<i64>().map_or(Value::Null, Value::from), Value::from(text))),
+        (Some(_), Some(_)) => Err(Refusal::exclusive(&[whole, decimal])),
+        (None, None) => Err(Refusal::missing(whole)),
     }
-    desk.named("products", text(sent, "product").unwrap_or_default(), "product")?;
-    plan["amount_decimal"] =
-        plan["amount"].as_i64().map_or(Value::Null, |amount| Value::from(amount.to_string()));
+}
+
+/// A lookup key is of one active price. With `transfer_lookup_key` it is taken from the other one
+/// (<https://docs.stripe.com/products-prices/manage-prices#lookup-keys>).
+pub(super) fn take_lookup_key(
+    desk: &mut Desk<'_>,
+    price: &Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    let Some(key) = text(sent, "lookup_key") else { return Ok(()) };
+    let held = desk.objects.with(desk.account, "prices", "lookup_key", key);
+    for mut other in held.into_iter().filter(|other| other["id"] != price["id"] && other["active"] == true) {
+        if !flag(sent, "transfer_lookup_key") {
+            let id = other["id"].as_str().unwrap_or_default();
+            let message = format!("A price (`{id}`) already uses that lookup key.");
+            return Err(Refusal::param("lookup_key", message));
+        }
+        other["lookup_key"] = Value::Null;
+        desk.put("prices", &other);
+        desk.tell("updated", &other);
+    }
     Ok(())
 }
 
@@ -110,23 +167,6 @@ fn check_coupon(sent: &Map<String, Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn promotion(desk: &mut Desk<'_>, code: &mut Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
-    let promotion = sent.get("promotion").and_then(Value::as_object);
-    let coupon = promotion.and_then(|promotion| text(promotion, "coupon"));
-    let Some(coupon) = coupon else { return Err(Refusal::missing("promotion[coupon]")) };
-    desk.named("coupons", coupon, "promotion[coupon]")?;
-    if text(sent, "code").is_none() {
-        code["code"] = Value::from(desk.objects.next_id("CODE").replace('_', ""));
-    }
-    Ok(())
-}
-
-fn endpoint(endpoint: &mut Value) {
-    if endpoint["enabled_events"].is_null() {
-        endpoint["enabled_events"] = json!([]);
-    }
-}
-
 pub(super) fn update_endpoint(endpoint: &mut Value, sent: &Map<String, Value>) {
     if sent.contains_key("disabled") {
         endpoint["status"] = Value::from(if flag(sent, "disabled") { "disabled" } else { "enabled" });
@@ -146,7 +186,7 @@ pub(super) fn check_removal(desk: &Desk<'_>, name: &str, object: &Value) -> Resu
             Err(Refusal::state("invoice_not_editable", message))
         }
         "invoiceitems"
-            if !object["invoice"].is_null() && !super::billing::is_draft(desk, &object["invoice"]) =>
+            if !object["invoice"].is_null() && !super::items::is_draft(desk, &object["invoice"]) =>
         {
             let message = "This invoice item belongs to an invoice that is no longer a draft.";
             Err(Refusal::state("invoice_not_editable", message))

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::super::cards::{Card, Charging};
-use super::super::desk::{Desk, Made};
+use super::super::contract::Resource;
+use super::super::desk::{Desk, Made, merge};
 use super::super::refusal::Refusal;
-use super::{amount, flag, money, text};
+use super::{amount, checks, flag, money, text};
 
 /// A charge of its own. Without `source` and `customer` it is paid by a card of the fake's own. Stripe would refuse
 /// it, and a test that is about keys need not care.
@@ -15,17 +16,19 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
             return Err(Refusal::missing(needed));
         }
     }
+    let currency = text(sent, "currency").unwrap_or_default().to_lowercase();
+    checks::at_least_minimum(amount(sent, "amount").unwrap_or(0), &currency)?;
     let card = match text(sent, "source") {
         None => Card::named("visa"),
         Some(source) => Some(Card::named(source).ok_or_else(|| Refusal::no_such("token", source, "source"))?),
     };
     let capture = sent.get("capture").and_then(Value::as_bool).unwrap_or(true);
     let mut charge = desk.draft("charges", sent);
-    charge["currency"] = Value::from(text(sent, "currency").unwrap_or_default().to_lowercase());
+    charge["currency"] = Value::from(currency);
     let Some(card) = card else { return Ok(charge) };
     if let Some(refusal) = card.behaviour.refusal() {
         let charge = fail(desk, charge, card.behaviour);
-        return Err(refusal.with("charge", charge["id"].clone()));
+        return Err(refusal.with("charge", charge["id"].clone()).leaving());
     }
     pay(desk, &mut charge, &card.shown(None), capture);
     let charge = hold_new(desk, charge);
@@ -136,6 +139,10 @@ pub(super) fn capture(desk: &mut Desk<'_>, mut charge: Value, sent: &Map<String,
             "The requested capture amount is greater than the amount you can capture for this charge.",
         )
         .code("amount_too_large"));
+    }
+    if let Some(resource) = Resource::named("charges") {
+        let words = sent.iter().filter(|(name, _)| *name != "amount");
+        merge(resource, &mut charge, &words.map(|(name, value)| (name.clone(), value.clone())).collect());
     }
     settle(desk, &mut charge, taken);
     if let Some(mut intent) = desk.get("payment_intents", &charge["payment_intent"]) {

@@ -7,13 +7,23 @@ use super::super::cards::Charging;
 use super::super::contract::Resource;
 use super::super::desk::{Desk, Made, merge};
 use super::super::refusal::Refusal;
-use super::{amount, charges, flag, methods, text};
+use super::{amount, charges, checks, flag, methods, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
+    let currency = text(sent, "currency").unwrap_or_default().to_lowercase();
+    checks::at_least_minimum(amount(sent, "amount").unwrap_or(0), &currency)?;
+    make(desk, sent, currency)
+}
+
+/// An intent of any amount: that of an invoice is not the caller's choice.
+pub(super) fn make(desk: &mut Desk<'_>, sent: &Map<String, Value>, currency: String) -> Made {
     let mut sent = sent.clone();
     take_method(desk, &mut sent)?;
+    if flag(&sent, "confirm") && text(&sent, "payment_method").is_none() {
+        return Err(Refusal::state("payment_intent_unexpected_state", NO_METHOD));
+    }
     let mut intent = desk.draft("payment_intents", &sent);
-    intent["currency"] = Value::from(text(&sent, "currency").unwrap_or_default().to_lowercase());
+    intent["currency"] = Value::from(currency);
     intent["client_secret"] = secret(&intent);
     if let Some(methods) = intent["automatic_payment_methods"].as_object_mut() {
         methods.entry("allow_redirects").or_insert_with(|| Value::from("always"));
@@ -36,18 +46,28 @@ pub(super) fn take_method(desk: &mut Desk<'_>, sent: &mut Map<String, Value>) ->
     Ok(())
 }
 
-/// What may still be changed.
-pub(super) fn check_update(intent: &Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
+/// Refuses what may no longer be changed, and takes the payment method.
+pub(super) fn prepare_update(
+    desk: &mut Desk<'_>,
+    intent: &Value,
+    sent: &mut Map<String, Value>,
+) -> Result<(), Refusal> {
+    if intent["object"] == "payment_intent" {
+        let amount = amount(sent, "amount").or(intent["amount"].as_i64()).unwrap_or(0);
+        let currency = text(sent, "currency").or(intent["currency"].as_str()).unwrap_or_default();
+        checks::at_least_minimum(amount, &currency.to_lowercase())?;
+    }
     let status = intent["status"].as_str().unwrap_or_default();
     let free = ["requires_payment_method", "requires_confirmation", "requires_action"];
     let only_words =
         sent.keys().all(|name| matches!(name.as_str(), "metadata" | "description" | "receipt_email"));
     if free.contains(&status) || only_words {
-        return Ok(());
+        return take_method(desk, sent);
     }
+    let kind = if intent["object"] == "payment_intent" { "PaymentIntent" } else { "SetupIntent" };
     let message = format!(
-        "This PaymentIntent's parameters could not be updated because it has a status of {status}. Only a \
-         PaymentIntent with one of the following statuses may be updated: {}.",
+        "This {kind}'s parameters could not be updated because it has a status of {status}. Only a {kind} with one of \
+         the following statuses may be updated: {}.",
         free.join(", ")
     );
     Err(unexpected(intent, message))
@@ -87,10 +107,7 @@ pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String,
         merge(resource, &mut intent, &shown.map(|(name, value)| (name.clone(), value.clone())).collect());
     }
     let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
-        let message = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either \
-                       update the PaymentIntent with a payment method and then confirm it again, or confirm it again \
-                       directly with a payment method.";
-        return Err(unexpected(&intent, message));
+        return Err(unexpected(&intent, NO_METHOD));
     };
     let behaviour = methods::behaviour(desk, &method);
     match behaviour {
@@ -103,7 +120,7 @@ pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String,
         }
         Charging::Authenticates => {
             intent["status"] = Value::from("requires_action");
-            intent["next_action"] = next_action(text(&sent, "return_url"));
+            intent["next_action"] = next_action(&sent);
             desk.put("payment_intents", &intent);
             desk.tell("requires_action", &intent);
             Ok(intent)
@@ -112,8 +129,8 @@ pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String,
     }
 }
 
-fn next_action(return_url: Option<&str>) -> Value {
-    match return_url {
+fn next_action(sent: &Map<String, Value>) -> Value {
+    match text(sent, "return_url").filter(|_| !flag(sent, "use_stripe_sdk")) {
         Some(url) => json!({ "type": "redirect_to_url",
             "redirect_to_url": { "return_url": url, "url": "https://hooks.stripe.com/3d_secure_2/hosted" } }),
         None => json!({ "type": "use_stripe_sdk", "use_stripe_sdk": { "type": "three_d_secure_redirect" } }),
@@ -156,7 +173,7 @@ fn decline(desk: &mut Desk<'_>, mut intent: Value, method: &Value, behaviour: Ch
     intent["last_payment_error"] = refusal.error();
     desk.put("payment_intents", &intent);
     desk.tell("payment_failed", &intent);
-    refusal.with("payment_intent", intent)
+    refusal.with("payment_intent", intent).leaving()
 }
 
 fn paid(desk: &mut Desk<'_>, mut intent: Value, method: &Value) -> Value {
@@ -228,37 +245,28 @@ pub(super) fn cancel(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, 
         charges::release(desk, &mut charge);
     }
     intent["amount_capturable"] = Value::from(0);
-    close(desk, "payment_intents", &mut intent, sent)?;
-    Ok(intent)
+    Ok(close(desk, "payment_intents", intent, sent))
 }
 
 /// Cancels an intent of either kind.
-fn close(
-    desk: &mut Desk<'_>,
-    name: &str,
-    intent: &mut Value,
-    sent: &Map<String, Value>,
-) -> Result<(), Refusal> {
-    let reason = text(sent, "cancellation_reason");
-    let known = ["duplicate", "fraudulent", "requested_by_customer", "abandoned"];
-    if reason.is_some_and(|reason| !known.contains(&reason)) {
-        let message = format!("Invalid cancellation_reason: must be one of {}", known.join(", "));
-        return Err(Refusal::param("cancellation_reason", message));
-    }
+fn close(desk: &mut Desk<'_>, name: &str, mut intent: Value, sent: &Map<String, Value>) -> Value {
     intent["status"] = Value::from("canceled");
-    intent["cancellation_reason"] = reason.map_or(Value::Null, Value::from);
+    intent["cancellation_reason"] = sent.get("cancellation_reason").cloned().unwrap_or_default();
     intent["next_action"] = Value::Null;
     if name == "payment_intents" {
         intent["canceled_at"] = Value::from(desk.now);
     }
-    desk.put(name, intent);
-    desk.tell("canceled", intent);
-    Ok(())
+    desk.put(name, &intent);
+    desk.tell("canceled", &intent);
+    intent
 }
 
 pub(super) fn create_setup(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let mut sent = sent.clone();
     take_method(desk, &mut sent)?;
+    if flag(&sent, "confirm") && text(&sent, "payment_method").is_none() {
+        return Err(Refusal::state("setup_intent_unexpected_state", NO_SETUP_METHOD));
+    }
     let mut intent = desk.draft("setup_intents", &sent);
     intent["client_secret"] = secret(&intent);
     after_update(&mut intent);
@@ -279,13 +287,12 @@ pub(super) fn confirm_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<S
         return Err(unexpected(&intent, "You cannot confirm this SetupIntent because it is finished."));
     }
     let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
-        let message = "You cannot confirm this SetupIntent because it's missing a payment method.";
-        return Err(unexpected(&intent, message));
+        return Err(unexpected(&intent, NO_SETUP_METHOD));
     };
     match methods::behaviour(desk, &method) {
         Charging::Authenticates => {
             intent["status"] = Value::from("requires_action");
-            intent["next_action"] = next_action(text(&sent, "return_url"));
+            intent["next_action"] = next_action(&sent);
             desk.put("setup_intents", &intent);
             desk.tell("requires_action", &intent);
         }
@@ -296,7 +303,7 @@ pub(super) fn confirm_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<S
             intent["last_setup_error"] = refusal.error();
             desk.put("setup_intents", &intent);
             desk.tell("setup_failed", &intent);
-            return Err(refusal.with("setup_intent", intent));
+            return Err(refusal.with("setup_intent", intent).leaving());
         }
         Charging::Pays => {
             methods::keep(desk, &method, &intent["customer"]);
@@ -308,10 +315,15 @@ pub(super) fn confirm_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<S
     Ok(intent)
 }
 
-pub(super) fn cancel_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+pub(super) fn cancel_setup(desk: &mut Desk<'_>, intent: Value, sent: &Map<String, Value>) -> Made {
     if matches!(intent["status"].as_str(), Some("succeeded" | "canceled")) {
         return Err(unexpected(&intent, "You cannot cancel this SetupIntent because it is finished."));
     }
-    close(desk, "setup_intents", &mut intent, sent)?;
-    Ok(intent)
+    Ok(close(desk, "setup_intents", intent, sent))
 }
+
+const NO_METHOD: &str = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either \
+    update the PaymentIntent with a payment method and then confirm it again, or confirm it again directly with a \
+    payment method.";
+
+const NO_SETUP_METHOD: &str = "You cannot confirm this SetupIntent because it's missing a payment method.";

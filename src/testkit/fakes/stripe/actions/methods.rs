@@ -8,10 +8,6 @@ use super::super::refusal::Refusal;
 use super::text;
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
-    if text(sent, "customer").is_some() {
-        // It copies one to a connected account, which the fake has none of.
-        return Err(Refusal::unknown("customer"));
-    }
     if text(sent, "type").is_none_or(|kind| kind != "card") {
         return Err(match text(sent, "type") {
             None => Refusal::missing("type"),
@@ -82,8 +78,7 @@ pub(super) fn keep(desk: &mut Desk<'_>, method: &Value, customer: &Value) {
 pub(super) fn attach(desk: &mut Desk<'_>, mut method: Value, sent: &Map<String, Value>) -> Made {
     let customer = sent.get("customer").cloned().unwrap_or(Value::Null);
     if !method["customer"].is_null() && method["customer"] != customer {
-        let message = "The payment method you provided has already been attached to a customer.";
-        return Err(Refusal::state("payment_method_already_attached", message));
+        return Err(attached());
     }
     if let Some(refusal) = behaviour(desk, &method).refusal() {
         return Err(refusal);
@@ -106,19 +101,81 @@ pub(super) fn detach(desk: &mut Desk<'_>, mut method: Value) -> Made {
     Ok(method)
 }
 
+/// Refuses a payment method that is not the customer's own.
+pub(super) fn check_own(
+    desk: &Desk<'_>,
+    sent: &Map<String, Value>,
+    param: &str,
+    customer: &Value,
+) -> Result<(), Refusal> {
+    match sent.get(param).filter(|id| id.is_string()) {
+        Some(id) if !is_of(desk, id, customer) => Err(not_own(id, param)),
+        _ => Ok(()),
+    }
+}
+
+/// The default of a customer's invoices is a payment method of the customer's.
+pub(super) fn check_default(
+    desk: &Desk<'_>,
+    customer: &Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    match default_of(sent) {
+        Some(id) if !is_of(desk, id, customer) => Err(not_own(id, DEFAULT)),
+        _ => Ok(()),
+    }
+}
+
+fn is_of(desk: &Desk<'_>, method: &Value, customer: &Value) -> bool {
+    customer.is_string()
+        && desk.get("payment_methods", method).is_some_and(|method| method["customer"] == *customer)
+}
+
+fn not_own(id: &Value, param: &str) -> Refusal {
+    let id = id.as_str().unwrap_or_default();
+    let message = format!(
+        "The customer does not have a payment method with the ID {id}. The payment method must be attached to the customer."
+    );
+    Refusal::param(param, message).code("resource_missing")
+}
+
+fn default_of(sent: &Map<String, Value>) -> Option<&Value> {
+    let default = &sent.get("invoice_settings")?["default_payment_method"];
+    Some(default).filter(|id| id.is_string())
+}
+
 pub(super) fn create_customer(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
-    let method = match text(sent, "payment_method") {
-        Some(name) => Some(take(desk, name, "payment_method")?),
-        None => None,
-    };
     if let Some(source) = text(sent, "source") {
         let card = Card::named(source).ok_or_else(|| Refusal::no_such("token", source, "source"))?;
         if let Some(refusal) = card.behaviour.refusal() {
             return Err(refusal);
         }
     }
+    // Of a new customer it can only be the one that comes with it.
+    if let Some(default) = default_of(sent).filter(|id| sent.get("payment_method") != Some(*id)) {
+        return Err(not_own(default, DEFAULT));
+    }
+    let method = text(sent, "payment_method").map(|name| take(desk, name, "payment_method")).transpose()?;
+    if method.as_ref().is_some_and(|method| !method["customer"].is_null()) {
+        return Err(attached());
+    }
     let mut customer = desk.draft("customers", sent);
-    // These are there, as nothing, where nobody has set them.
+    if let (Some(method), true) = (&method, default_of(sent).is_some()) {
+        customer["invoice_settings"]["default_payment_method"] = method["id"].clone();
+    }
+    set_unset(&mut customer);
+    if text(sent, "source").is_some() {
+        customer["default_source"] = Value::from(desk.objects.next_id("card"));
+    }
+    let customer = desk.add("customers", customer);
+    if let Some(method) = method {
+        keep(desk, &method, &customer["id"]);
+    }
+    Ok(customer)
+}
+
+/// What is there, as nothing, where no request has set it.
+fn set_unset(customer: &mut Value) {
     for (name, unset) in [
         ("address", Value::Null),
         ("currency", Value::Null),
@@ -136,12 +193,11 @@ pub(super) fn create_customer(desk: &mut Desk<'_>, sent: &Map<String, Value>) ->
             customer[name] = unset;
         }
     }
-    if text(sent, "source").is_some() {
-        customer["default_source"] = Value::from(desk.objects.next_id("card"));
-    }
-    let customer = desk.add("customers", customer);
-    if let Some(method) = method {
-        keep(desk, &method, &customer["id"]);
-    }
-    Ok(customer)
 }
+
+fn attached() -> Refusal {
+    let message = "The payment method you provided has already been attached to a customer.";
+    Refusal::state("payment_method_already_attached", message)
+}
+
+const DEFAULT: &str = "invoice_settings[default_payment_method]";

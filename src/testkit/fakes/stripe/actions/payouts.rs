@@ -11,6 +11,7 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
     if name == "transfers" && amount(sent, "amount").is_none() {
         return Err(Refusal::missing("amount"));
     }
+    check_source(desk, sent)?;
     let mut object = desk.draft(name, sent);
     let currency = Value::from(text(sent, "currency").unwrap_or_default().to_lowercase());
     let moved = amount(sent, "amount").unwrap_or(0);
@@ -37,6 +38,23 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
     let id = object["id"].clone();
     object["balance_transaction"] = charges::book(desk, kind, moved, 0, &currency, &id);
     Ok(desk.add(name, object))
+}
+
+/// The charge that a transfer comes from bounds it (<https://docs.stripe.com/api/transfers/create>).
+fn check_source(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<(), Refusal> {
+    let Some(charge) = sent.get("source_transaction").and_then(|id| desk.get("charges", id)) else {
+        return Ok(());
+    };
+    if text(sent, "currency").map(str::to_lowercase).as_deref() != charge["currency"].as_str() {
+        return Err(Refusal::param(
+            "currency",
+            format!("The source transaction is in {}.", charge["currency"]),
+        ));
+    }
+    if amount(sent, "amount") > charge["amount"].as_i64() {
+        return Err(Refusal::amount("The transfer is greater than its source transaction."));
+    }
+    Ok(())
 }
 
 pub(super) fn cancel(desk: &mut Desk<'_>, name: &str, mut object: Value) -> Made {

@@ -2,31 +2,34 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::desk::{Desk, Made};
+use super::super::contract::Resource;
+use super::super::desk::{Desk, Made, merge, merge_metadata};
 use super::super::objects::inner_list;
 use super::super::refusal::Refusal;
-use super::billing::{DAY, draft_invoice, finalize, line, pay, set_lines};
-use super::{amount, text};
+use super::billing::{DAY, check_due, customers_currency, draft_invoice, finalize, pay};
+use super::items::{line, set_lines};
+use super::{amount, methods, text};
 use crate::testkit::fakes::calendar::months_later;
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let items = sent.get("items").and_then(Value::as_array).filter(|items| !items.is_empty());
     let Some(items) = items else { return Err(Refusal::missing("items")) };
+    check_due(sent, &Value::Null, &["days_until_due"])?;
+    methods::check_own(desk, sent, "default_payment_method", &sent["customer"])?;
+    let trial_end = trial_end(sent, desk.now)?;
     let mut subscription = desk.draft("subscriptions", sent);
     let id = subscription["id"].clone();
-    let trial = amount(sent, "trial_period_days").and_then(|days| u64::try_from(days).ok());
-    let trial_end = trial.map(|days| desk.now + days * DAY);
-    let trial_end = amount(sent, "trial_end").and_then(|end| u64::try_from(end).ok()).or(trial_end);
     let mut made = Vec::new();
-    for item in items {
-        let item = subscription_item(desk, &id, item, trial_end)?;
-        subscription["currency"] = item["price"]["currency"].clone();
-        made.push(item);
+    for (at, item) in items.iter().enumerate() {
+        made.push(subscription_item(desk, &id, item, at, trial_end)?);
     }
+    subscription["currency"] = one_currency(&made, text(sent, "currency"))?;
     set_items(&mut subscription, &made);
     for name in ["billing_cycle_anchor", "start_date"] {
         subscription[name] = Value::from(desk.now);
     }
+    cancel_at_end(desk, &mut subscription, sent);
+    customers_currency(desk, &subscription["customer"], &subscription["currency"]);
     if let Some(end) = trial_end {
         subscription["trial_start"] = Value::from(desk.now);
         subscription["trial_end"] = Value::from(end);
@@ -37,16 +40,72 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let invoice = first_invoice(desk, &subscription, &made);
     subscription["latest_invoice"] = invoice["id"].clone();
     if subscription["collection_method"] != "send_invoice" {
-        let mut how = Map::new();
-        how.insert("payment_method".to_owned(), subscription["default_payment_method"].clone());
-        if let Err(refusal) = pay(desk, invoice, &how) {
-            if text(sent, "payment_behavior") == Some("error_if_incomplete") {
-                return Err(refusal);
-            }
+        let behaviour = text(sent, "payment_behavior");
+        let paid = invoice["status"] == "paid"
+            || (behaviour != Some("default_incomplete") && pays(desk, &subscription, invoice, behaviour)?);
+        if !paid {
             subscription["status"] = Value::from("incomplete");
         }
     }
     Ok(desk.add("subscriptions", subscription))
+}
+
+/// A subscription is incomplete until its first invoice is paid
+/// (<https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses>).
+pub(super) fn after_payment(desk: &mut Desk<'_>, invoice: &Value) {
+    let id = &invoice["parent"]["subscription_details"]["subscription"];
+    if let Some(mut subscription) = desk.get("subscriptions", id)
+        && subscription["status"] == "incomplete"
+    {
+        subscription["status"] = Value::from("active");
+        desk.put("subscriptions", &subscription);
+        desk.tell("updated", &subscription);
+    }
+}
+
+/// Whether the first invoice is paid. With `error_if_incomplete` a payment that fails is the end of it: nothing was made.
+fn pays(
+    desk: &mut Desk<'_>,
+    subscription: &Value,
+    invoice: Value,
+    behaviour: Option<&str>,
+) -> Result<bool, Refusal> {
+    let mut how = Map::new();
+    how.insert("payment_method".to_owned(), subscription["default_payment_method"].clone());
+    match pay(desk, invoice, &how) {
+        Ok(_) => Ok(true),
+        Err(refusal) if behaviour == Some("error_if_incomplete") => Err(refusal.without_trace()),
+        Err(_) => Ok(false),
+    }
+}
+
+fn trial_end(sent: &Map<String, Value>, now: u64) -> Result<Option<u64>, Refusal> {
+    let seconds = |name: &str| amount(sent, name).map(|number| u64::try_from(number).unwrap_or(0));
+    match (seconds("trial_end"), seconds("trial_period_days")) {
+        (Some(_), Some(_)) => Err(Refusal::exclusive(&["trial_end", "trial_period_days"])),
+        (Some(end), None) if end <= now => Err(Refusal::param(
+            "trial_end",
+            "Invalid timestamp: must be an integer Unix timestamp in the future",
+        )),
+        (Some(end), None) => Ok(Some(end)),
+        (None, days) => {
+            Ok(days.filter(|days| *days > 0).map(|days| now.saturating_add(days.saturating_mul(DAY))))
+        }
+    }
+}
+
+/// The one currency of all items, which is the one that is asked for.
+fn one_currency(items: &[Value], asked: Option<&str>) -> Result<Value, Refusal> {
+    let asked = asked.map(|asked| Value::from(asked.to_lowercase()));
+    let first = items.first().map(|item| item["price"]["currency"].clone());
+    let currency = asked.or(first).unwrap_or_default();
+    match items.iter().position(|item| item["price"]["currency"] != currency) {
+        Some(at) => {
+            let message = format!("All prices of a subscription are in one currency, here {currency}.");
+            Err(Refusal::param(&format!("items[{at}][price]"), message))
+        }
+        None => Ok(currency),
+    }
 }
 
 fn set_items(subscription: &mut Value, items: &[Value]) {
@@ -57,9 +116,21 @@ fn set_items(subscription: &mut Value, items: &[Value]) {
     subscription["items"] = list;
 }
 
-fn subscription_item(desk: &mut Desk<'_>, subscription: &Value, sent: &Value, until: Option<u64>) -> Made {
-    let Some(price) = sent["price"].as_str() else { return Err(Refusal::missing("items[0][price]")) };
-    let price = desk.named("prices", price, "items[0][price]")?;
+fn subscription_item(
+    desk: &mut Desk<'_>,
+    subscription: &Value,
+    sent: &Value,
+    at: usize,
+    until: Option<u64>,
+) -> Made {
+    let param = format!("items[{at}][price]");
+    let Some(price) = sent["price"].as_str() else { return Err(Refusal::missing(&param)) };
+    let price = desk.named("prices", price, &param)?;
+    if price["unit_amount"].is_null() {
+        let message = "The fake bills whole units of a currency, and no part of one.";
+        return Err(Refusal::param(&param, message));
+    }
+    check_quantity(sent, at)?;
     let recurring = &price["recurring"];
     let count = recurring["interval_count"].as_u64().unwrap_or(1);
     let end = match recurring["interval"].as_str() {
@@ -69,7 +140,7 @@ fn subscription_item(desk: &mut Desk<'_>, subscription: &Value, sent: &Value, un
         Some("year") => months_later(desk.now, 12 * count),
         _ => {
             let message = "The price specified is set to `type=one_time` but this field only accepts prices with `type=recurring`.";
-            return Err(Refusal::param("items[0][price]", message));
+            return Err(Refusal::param(&param, message));
         }
     };
     let plan = json!({
@@ -89,10 +160,20 @@ fn subscription_item(desk: &mut Desk<'_>, subscription: &Value, sent: &Value, un
     }))
 }
 
+fn check_quantity(item: &Value, at: usize) -> Result<(), Refusal> {
+    match item["quantity"].as_i64() {
+        Some(quantity) if quantity < 0 => {
+            let refusal = Refusal::param(&format!("items[{at}][quantity]"), "Invalid non-negative integer");
+            Err(refusal.code("parameter_invalid_integer"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The invoice of the first period, finalized.
 fn first_invoice(desk: &mut Desk<'_>, subscription: &Value, items: &[Value]) -> Value {
     let mut sent = Map::new();
-    for name in ["customer", "collection_method", "days_until_due", "default_payment_method"] {
+    for name in ["customer", "collection_method", "currency", "days_until_due", "default_payment_method"] {
         sent.insert(name.to_owned(), subscription[name].clone());
     }
     let mut invoice = draft_invoice(desk, &sent);
@@ -126,50 +207,88 @@ fn first_invoice(desk: &mut Desk<'_>, subscription: &Value, items: &[Value]) -> 
     invoice
 }
 
-/// Changes the items that are named, and adds those that are not.
+/// Changes the items that are named, and adds those that are not. Nothing is prorated.
 pub(super) fn update(
     desk: &mut Desk<'_>,
     subscription: &mut Value,
-    sent: &Map<String, Value>,
+    sent: &mut Map<String, Value>,
 ) -> Result<(), Refusal> {
-    if subscription["status"] == "canceled" {
+    let words = ["cancellation_details", "metadata"];
+    if subscription["status"] == "canceled" && sent.keys().any(|name| !words.contains(&name.as_str())) {
         let message = "A canceled subscription can only update its cancellation_details and metadata.";
         return Err(Refusal::state("subscription_canceled", message));
     }
-    let mut items = subscription["items"]["data"].as_array().cloned().unwrap_or_default();
-    for change in sent.get("items").and_then(Value::as_array).into_iter().flatten() {
-        let at = items.iter().position(|item| item["id"] == change["id"]);
-        match (change["id"].as_str(), at) {
-            (None, _) => items.push(subscription_item(desk, &subscription["id"], change, None)?),
-            (Some(id), None) => return Err(Refusal::no_such("subscription_item", id, "items[0][id]")),
-            (Some(_), Some(at)) if change["deleted"] == true => drop(items.remove(at)),
-            (Some(_), Some(at)) => {
-                let mut whole = items[at].clone();
-                if change["price"].is_string() {
-                    let priced = subscription_item(desk, &subscription["id"], change, None)?;
-                    (whole["price"], whole["plan"]) = (priced["price"].clone(), priced["plan"].clone());
-                }
-                if change["quantity"].is_i64() {
-                    whole["quantity"] = change["quantity"].clone();
-                }
-                items[at] = whole;
-            }
+    check_due(sent, subscription, &["days_until_due"])?;
+    methods::check_own(desk, sent, "default_payment_method", &subscription["customer"])?;
+    if let Some(changes) = sent.remove("items") {
+        let mut items = subscription["items"]["data"].as_array().cloned().unwrap_or_default();
+        for (at, change) in changes.as_array().into_iter().flatten().enumerate() {
+            change_items(desk, &subscription["id"], &mut items, at, change)?;
         }
+        if items.is_empty() {
+            let message = "A subscription has at least one item. To end it, cancel it.";
+            return Err(Refusal::param("items", message));
+        }
+        one_currency(&items, subscription["currency"].as_str())?;
+        set_items(subscription, &items);
     }
-    set_items(subscription, &items);
-    if let Some(at_end) = sent.get("cancel_at_period_end").and_then(Value::as_bool) {
-        let end = items.iter().filter_map(|item| item["current_period_end"].as_u64()).max();
-        let (at, when) = if at_end { (end, Some(desk.now)) } else { (None, None) };
-        subscription["cancel_at"] = at.map_or(Value::Null, Value::from);
-        subscription["canceled_at"] = when.map_or(Value::Null, Value::from);
+    if text(sent, "collection_method") == Some("charge_automatically") {
+        subscription["days_until_due"] = Value::Null;
+    }
+    cancel_at_end(desk, subscription, sent);
+    Ok(())
+}
+
+fn change_items(
+    desk: &mut Desk<'_>,
+    subscription: &Value,
+    items: &mut Vec<Value>,
+    at: usize,
+    change: &Value,
+) -> Result<(), Refusal> {
+    let Some(id) = change["id"].as_str() else {
+        items.push(subscription_item(desk, subscription, change, at, None)?);
+        return Ok(());
+    };
+    let Some(place) = items.iter().position(|item| item["id"] == id) else {
+        return Err(Refusal::no_such("subscription_item", id, &format!("items[{at}][id]")));
+    };
+    if change["deleted"] == true {
+        items.remove(place);
+        return Ok(());
+    }
+    check_quantity(change, at)?;
+    let item = &mut items[place];
+    if change["price"].is_string() {
+        let priced = subscription_item(desk, subscription, change, at, None)?;
+        (item["price"], item["plan"]) = (priced["price"].clone(), priced["plan"].clone());
+    }
+    if change["quantity"].is_i64() {
+        item["quantity"] = change["quantity"].clone();
+    }
+    if !change["metadata"].is_null() {
+        merge_metadata(&mut item["metadata"], &change["metadata"]);
     }
     Ok(())
 }
 
-pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value) -> Made {
+/// To end with the period, or no longer.
+fn cancel_at_end(desk: &Desk<'_>, subscription: &mut Value, sent: &Map<String, Value>) {
+    let Some(at_end) = sent.get("cancel_at_period_end").and_then(Value::as_bool) else { return };
+    let items = subscription["items"]["data"].as_array().into_iter().flatten();
+    let end = items.filter_map(|item| item["current_period_end"].as_u64()).max();
+    let (at, when) = if at_end { (end, Some(desk.now)) } else { (None, None) };
+    subscription["cancel_at"] = at.map_or(Value::Null, Value::from);
+    subscription["canceled_at"] = when.map_or(Value::Null, Value::from);
+}
+
+pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value, sent: &Map<String, Value>) -> Made {
     let id = subscription["id"].as_str().unwrap_or_default();
     if subscription["status"] == "canceled" {
         return Err(Refusal::not_found("subscription", id));
+    }
+    if let Some(resource) = Resource::named("subscriptions") {
+        merge(resource, &mut subscription, sent);
     }
     subscription["status"] = Value::from("canceled");
     subscription["canceled_at"] = Value::from(desk.now);
@@ -177,4 +296,15 @@ pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value) -> Made {
     desk.put("subscriptions", &subscription);
     desk.tell("deleted", &subscription);
     Ok(subscription)
+}
+
+/// "Also immediately cancels any active subscriptions on the customer"
+/// (<https://docs.stripe.com/api/customers/delete>).
+pub(super) fn cancel_all_of(desk: &mut Desk<'_>, customer: &str) -> Result<(), Refusal> {
+    for subscription in desk.objects.with(desk.account, "subscriptions", "customer", customer) {
+        if subscription["status"] != "canceled" {
+            cancel(desk, subscription, &Map::new())?;
+        }
+    }
+    Ok(())
 }

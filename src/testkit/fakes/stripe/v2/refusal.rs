@@ -32,6 +32,11 @@ impl Refusal {
         Refusal { status: 400, code: None, message: "The Stripe-Version header is required.".to_owned() }
     }
 
+    /// The words are v1's.
+    pub(super) fn version(version: &str) -> Refusal {
+        Refusal { status: 400, code: None, message: format!("Invalid Stripe API version: {version}") }
+    }
+
     pub(super) fn unknown_url(method: &str, path: &str) -> Refusal {
         let message = format!("Unrecognized request URL ({method}: {path}).");
         Refusal { status: 404, code: Some("not_found"), message }

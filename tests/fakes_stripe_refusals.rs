@@ -1,0 +1,769 @@
+//! What the Stripe fake refuses, route by route, and that nothing is left of it.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+use steadfast::testkit::fakes::StripeFake;
+
+/// A fake with one of everything, each under a name that paths and forms below use in braces.
+struct Shop {
+    fake: StripeFake,
+    client: reqwest::Client,
+    ids: BTreeMap<&'static str, String>,
+}
+
+impl Shop {
+    async fn open() -> Shop {
+        let (fake, client) = (StripeFake::start().await, reqwest::Client::new());
+        let mut shop = Shop { fake, client, ids: BTreeMap::new() };
+        // What the webhooks are told waits, and can be counted.
+        shop.ask(Method::POST, "/_fake/webhooks", r#"{"hold": true}"#).await;
+        for (name, path, form) in STOCK {
+            let (status, made) = shop.ask(Method::POST, path, form).await;
+            assert_eq!(status, 200, "{name}: {made}");
+            shop.ids.insert(name, made["id"].as_str().unwrap().to_owned());
+        }
+        shop
+    }
+
+    fn filled(&self, text: &str) -> String {
+        self.ids.iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
+    }
+
+    /// The status and the body of an answer.
+    async fn ask(&self, method: Method, path: &str, form: &str) -> (u16, Value) {
+        let url = format!("{}{}", self.fake.url(), self.filled(path));
+        let request = self.client.request(method, url).bearer_auth("sk_test_123");
+        let request = request.header("Content-Type", "application/x-www-form-urlencoded");
+        let answer = request.body(self.filled(form)).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+    }
+
+    /// Everything that anybody can see of what took effect.
+    async fn seen(&self) -> BTreeMap<String, Value> {
+        let contract: Map<String, Value> =
+            serde_json::from_str(include_str!("../src/testkit/fixtures/stripe_contract.json")).unwrap();
+        let mut seen = BTreeMap::new();
+        for name in contract.keys().filter(|name| *name != "_about") {
+            let (status, page) = self.ask(Method::GET, &format!("/v1/{name}?limit=100"), "").await;
+            // Of the events the newest are enough: another one would come first.
+            assert!(status == 200 && (page["has_more"] == false || name == "events"), "{name}: {page}");
+            seen.insert(name.clone(), page);
+        }
+        for path in ["/v1/balance", "/_fake/webhooks", "/_fake/ledger"] {
+            let (_, mut page) = self.ask(Method::GET, path, "").await;
+            if let Some(ledger) = page.as_object_mut() {
+                // How often something was asked for is no effect.
+                ledger.retain(|name, _| !name.contains("requests"));
+            }
+            seen.insert(path.to_owned(), page);
+        }
+        seen
+    }
+}
+
+const STOCK: [(&str, &str, &str); 28] = [
+    ("endpoint", "/v1/webhook_endpoints", "url=http://192.0.2.1/&enabled_events[]=*"),
+    ("customer", "/v1/customers", "payment_method=pm_card_visa"),
+    ("poor", "/v1/customers", "name=Poor"),
+    ("method", "/v1/payment_methods", "type=card&card[token]=tok_visa"),
+    ("declined", "/v1/payment_methods", "type=card&card[token]=tok_chargeDeclined"),
+    ("owned", "/v1/payment_methods", "type=card&card[token]=tok_visa"),
+    ("owned", "/v1/payment_methods/{owned}/attach", "customer={customer}"),
+    ("charge", "/v1/charges", "amount=1000&currency=usd"),
+    ("uncaptured", "/v1/charges", "amount=1000&currency=usd&capture=false"),
+    ("refund", "/v1/refunds", "charge={charge}&amount=100"),
+    ("open", "/v1/payment_intents", "amount=1000&currency=usd"),
+    ("ready", "/v1/payment_intents", "amount=1000&currency=usd&payment_method={declined}"),
+    (
+        "held",
+        "/v1/payment_intents",
+        "amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true",
+    ),
+    ("setup", "/v1/setup_intents", "customer={customer}"),
+    ("product", "/v1/products", "name=P"),
+    ("other_product", "/v1/products", "name=Q"),
+    (
+        "price",
+        "/v1/prices",
+        "product={product}&currency=usd&unit_amount=500&recurring[interval]=month&lookup_key=k",
+    ),
+    ("euros", "/v1/prices", "product={product}&currency=eur&unit_amount=500&recurring[interval]=month"),
+    ("once", "/v1/prices", "product={product}&currency=usd&unit_amount=500"),
+    (
+        "tenths",
+        "/v1/prices",
+        "product={product}&currency=usd&unit_amount_decimal=0.1&recurring[interval]=month",
+    ),
+    ("draft", "/v1/invoices", "customer={poor}"),
+    ("item", "/v1/invoiceitems", "customer={poor}&invoice={draft}&amount=700&currency=usd"),
+    (
+        "subscription",
+        "/v1/subscriptions",
+        "customer={customer}&default_payment_method={owned}&items[0][price]={price}",
+    ),
+    ("payout", "/v1/payouts", "amount=5&currency=usd"),
+    ("topup", "/v1/topups", "amount=5&currency=usd"),
+    ("account", "/v1/accounts", "type=express"),
+    ("transfer", "/v1/transfers", "amount=5&currency=usd&destination={account}"),
+    ("coupon", "/v1/coupons", "percent_off=10&duration=once"),
+];
+
+/// A refused request: method and path, form, status, code and parameter.
+type Refused = (&'static str, &'static str, u16, Option<&'static str>, Option<&'static str>);
+
+async fn are_refused(table: &[Refused]) {
+    let shop = Shop::open().await;
+    let before = shop.seen().await;
+    for (route, form, status, code, param) in table {
+        let (method, path) = route.split_once(' ').unwrap();
+        let (told, body) = shop.ask(method.parse().unwrap(), path, form).await;
+        let error = &body["error"];
+        let said = (told, error["code"].as_str(), error["param"].as_str());
+        assert_eq!(said, (*status, *code, *param), "{route} {form}: {body}");
+        assert!(error["message"].is_string() && error["type"].is_string(), "{route} {form}: {body}");
+        for (what, now) in shop.seen().await {
+            assert_eq!(now, before[&what], "{route} {form}: {what}");
+        }
+    }
+}
+
+const MISSING: Option<&str> = Some("parameter_missing");
+const UNKNOWN: Option<&str> = Some("parameter_unknown");
+const ABSENT: Option<&str> = Some("resource_missing");
+const EXCLUSIVE: Option<&str> = Some("parameters_exclusive");
+const INTEGER: Option<&str> = Some("parameter_invalid_integer");
+const SMALL: Option<&str> = Some("amount_too_small");
+
+#[tokio::test]
+async fn what_a_payment_cannot_be_is_refused_and_leaves_nothing() {
+    are_refused(&[
+        ("POST /v1/charges", "amount=49&currency=usd", 400, SMALL, Some("amount")),
+        ("POST /v1/charges", "amount=29&currency=GBP", 400, SMALL, Some("amount")),
+        ("POST /v1/charges", "amount=0&currency=usd", 400, INTEGER, Some("amount")),
+        ("POST /v1/charges", "amount=100&currency=usd&source=tok_none", 400, ABSENT, Some("source")),
+        (
+            "POST /v1/charges",
+            "amount=100&currency=usd&on_behalf_of=acct_none",
+            400,
+            ABSENT,
+            Some("on_behalf_of"),
+        ),
+        (
+            "POST /v1/charges",
+            "amount=100&currency=usd&application_fee_amount=1",
+            400,
+            UNKNOWN,
+            Some("application_fee_amount"),
+        ),
+        ("POST /v1/charges/{charge}", "customer=cus_none", 400, ABSENT, Some("customer")),
+        (
+            "POST /v1/charges/{uncaptured}/capture",
+            "amount=1001",
+            400,
+            Some("amount_too_large"),
+            Some("amount"),
+        ),
+        ("POST /v1/charges/{uncaptured}/capture", "amount=1000&colour=red", 400, UNKNOWN, Some("colour")),
+        ("POST /v1/charges/{charge}/capture", "", 400, Some("charge_already_captured"), None),
+        ("POST /v1/charges/{charge}/refund", "charge={charge}", 400, UNKNOWN, Some("charge")),
+        ("POST /v1/charges/{charge}/refunds", "amount=901", 400, None, Some("amount")),
+        ("POST /v1/refunds", "charge={charge}&payment_intent={held}", 400, EXCLUSIVE, Some("charge")),
+        ("POST /v1/refunds", "charge={charge}&currency=usd", 400, UNKNOWN, Some("currency")),
+        (
+            "POST /v1/refunds",
+            "charge={charge}&reverse_transfer=true",
+            400,
+            Some("charge_without_transfer"),
+            None,
+        ),
+        ("POST /v1/refunds/{refund}", "reason=duplicate", 400, UNKNOWN, Some("reason")),
+        ("POST /v1/refunds/{refund}/cancel", "", 400, Some("refund_not_cancelable"), None),
+        ("POST /v1/payment_intents", "amount=49&currency=usd", 400, SMALL, Some("amount")),
+        (
+            "POST /v1/payment_intents",
+            "amount=100&currency=usd&confirm=true",
+            400,
+            Some("payment_intent_unexpected_state"),
+            None,
+        ),
+        (
+            "POST /v1/payment_intents",
+            "amount=100&currency=usd&payment_method=pm_card_visa&customer=cus_none",
+            400,
+            ABSENT,
+            Some("customer"),
+        ),
+        ("POST /v1/payment_intents", "amount=100&currency=usd&mandate=m", 400, UNKNOWN, Some("mandate")),
+        ("POST /v1/payment_intents/{open}", "amount=49", 400, SMALL, Some("amount")),
+        ("POST /v1/payment_intents/{open}", "payment_method=pm_none", 400, ABSENT, Some("payment_method")),
+        (
+            "POST /v1/payment_intents/{held}",
+            "payment_method=pm_card_visa",
+            400,
+            Some("payment_intent_unexpected_state"),
+            None,
+        ),
+        ("POST /v1/payment_intents/{open}/confirm", "", 400, Some("payment_intent_unexpected_state"), None),
+        (
+            "POST /v1/payment_intents/{open}/confirm",
+            "payment_method=pm_card_visa&description=d",
+            400,
+            UNKNOWN,
+            Some("description"),
+        ),
+        (
+            "POST /v1/payment_intents/{held}/confirm",
+            "payment_method=pm_card_visa",
+            400,
+            Some("payment_intent_unexpected_state"),
+            None,
+        ),
+        (
+            "POST /v1/payment_intents/{held}/capture",
+            "amount_to_capture=1001",
+            400,
+            Some("amount_too_large"),
+            Some("amount_to_capture"),
+        ),
+        ("POST /v1/payment_intents/{held}/capture", "metadata=x", 400, None, Some("metadata")),
+        (
+            "POST /v1/payment_intents/{held}/cancel",
+            "cancellation_reason=nope",
+            400,
+            None,
+            Some("cancellation_reason"),
+        ),
+        ("POST /v1/setup_intents", "confirm=true", 400, Some("setup_intent_unexpected_state"), None),
+        ("POST /v1/setup_intents/{setup}", "payment_method=pm_none", 400, ABSENT, Some("payment_method")),
+        ("POST /v1/setup_intents/{setup}/confirm", "", 400, Some("setup_intent_unexpected_state"), None),
+        (
+            "POST /v1/setup_intents/{setup}/cancel",
+            "cancellation_reason=fraudulent",
+            400,
+            None,
+            Some("cancellation_reason"),
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_customer_and_a_catalogue_cannot_be_is_refused_and_leaves_nothing() {
+    are_refused(&[
+        ("POST /v1/customers", "payment_method=pm_card_visa&source=tok_none", 400, ABSENT, Some("source")),
+        (
+            "POST /v1/customers",
+            "payment_method=pm_card_visa&source=tok_chargeDeclined",
+            402,
+            Some("card_declined"),
+            None,
+        ),
+        ("POST /v1/customers", "payment_method={owned}", 400, Some("payment_method_already_attached"), None),
+        ("POST /v1/customers", "balance=5", 400, UNKNOWN, Some("balance")),
+        (
+            "POST /v1/customers",
+            "payment_method=pm_card_visa&invoice_settings[default_payment_method]={method}",
+            400,
+            ABSENT,
+            Some("invoice_settings[default_payment_method]"),
+        ),
+        (
+            "POST /v1/customers/{customer}",
+            "invoice_settings[default_payment_method]={method}",
+            400,
+            ABSENT,
+            Some("invoice_settings[default_payment_method]"),
+        ),
+        ("POST /v1/customers/{customer}", "source=tok_visa", 400, UNKNOWN, Some("source")),
+        ("POST /v1/customers/{customer}", "default_source=card_1", 400, UNKNOWN, Some("default_source")),
+        (
+            "POST /v1/payment_methods",
+            "type=card&card[number]=1",
+            402,
+            Some("incorrect_number"),
+            Some("card[number]"),
+        ),
+        (
+            "POST /v1/payment_methods",
+            "type=card&card[token]=tok_visa&customer={customer}",
+            400,
+            UNKNOWN,
+            Some("customer"),
+        ),
+        ("POST /v1/payment_methods/{method}/attach", "customer=cus_none", 400, ABSENT, Some("customer")),
+        (
+            "POST /v1/payment_methods/{owned}/attach",
+            "customer={poor}",
+            400,
+            Some("payment_method_already_attached"),
+            None,
+        ),
+        (
+            "POST /v1/payment_methods/{declined}/attach",
+            "customer={customer}",
+            402,
+            Some("card_declined"),
+            None,
+        ),
+        ("POST /v1/payment_methods/{owned}/detach", "colour=red", 400, UNKNOWN, Some("colour")),
+        ("POST /v1/payment_methods/{method}/detach", "", 400, Some("payment_method_not_attached"), None),
+        (
+            "POST /v1/products",
+            "name=P&default_price_data[currency]=usd",
+            400,
+            MISSING,
+            Some("default_price_data[unit_amount]"),
+        ),
+        (
+            "POST /v1/products",
+            "name=P&default_price_data[currency]=usx&default_price_data[unit_amount]=1",
+            400,
+            None,
+            Some("default_price_data[currency]"),
+        ),
+        ("POST /v1/products", "name=P&id={product}", 400, Some("resource_already_exists"), Some("id")),
+        ("POST /v1/products/{product}", "default_price=price_none", 400, ABSENT, Some("default_price")),
+        ("POST /v1/products/{other_product}", "default_price={price}", 400, None, Some("default_price")),
+        ("POST /v1/prices", "currency=usd&product_data[name]=P", 400, MISSING, Some("unit_amount")),
+        (
+            "POST /v1/prices",
+            "currency=usd&product_data[name]=P&unit_amount=-1",
+            400,
+            INTEGER,
+            Some("unit_amount"),
+        ),
+        (
+            "POST /v1/prices",
+            "currency=usd&product_data[name]=P&product_data[id]={product}&unit_amount=1",
+            400,
+            Some("resource_already_exists"),
+            Some("product_data[id]"),
+        ),
+        (
+            "POST /v1/prices",
+            "currency=usd&product={product}&product_data[name]=P&unit_amount=1",
+            400,
+            EXCLUSIVE,
+            Some("product"),
+        ),
+        ("POST /v1/prices", "currency=usd&product=prod_none&unit_amount=1", 400, ABSENT, Some("product")),
+        (
+            "POST /v1/prices",
+            "currency=usd&product_data[name]=P&unit_amount=1&lookup_key=k",
+            400,
+            None,
+            Some("lookup_key"),
+        ),
+        (
+            "POST /v1/prices",
+            "currency=usd&product={product}&billing_scheme=tiered",
+            400,
+            None,
+            Some("billing_scheme"),
+        ),
+        ("POST /v1/prices/{once}", "lookup_key=k", 400, None, Some("lookup_key")),
+        ("POST /v1/plans", "currency=usd&interval=month&product={product}", 400, MISSING, Some("amount")),
+        (
+            "POST /v1/plans",
+            "currency=usd&interval=month&amount=5&product=prod_none",
+            400,
+            ABSENT,
+            Some("product"),
+        ),
+        (
+            "POST /v1/coupons",
+            "percent_off=5&duration=once&applies_to[products][]=prod_none",
+            400,
+            ABSENT,
+            Some("applies_to[products][0]"),
+        ),
+        ("POST /v1/coupons", "percent_off=5&amount_off=5&currency=usd", 400, EXCLUSIVE, Some("percent_off")),
+        (
+            "POST /v1/promotion_codes",
+            "promotion[type]=coupon&promotion[coupon]=none",
+            400,
+            ABSENT,
+            Some("promotion[coupon]"),
+        ),
+        ("POST /v1/promotion_codes", "promotion[type]=coupon", 400, MISSING, Some("promotion[coupon]")),
+        (
+            "POST /v1/tax_rates",
+            "display_name=T&inclusive=true&percentage=a lot",
+            400,
+            None,
+            Some("percentage"),
+        ),
+        (
+            "POST /v1/shipping_rates",
+            "display_name=S&fixed_amount[amount]=1&fixed_amount[currency]=usx",
+            400,
+            None,
+            Some("fixed_amount[currency]"),
+        ),
+        ("POST /v1/accounts", "type=huge", 400, None, Some("type")),
+        ("POST /v1/webhook_endpoints", "url=http://127.0.0.1/", 400, MISSING, Some("enabled_events")),
+        (
+            "POST /v1/webhook_endpoints",
+            "url=http://127.0.0.1/&enabled_events[]=*&connect=true",
+            400,
+            UNKNOWN,
+            Some("connect"),
+        ),
+        ("POST /v1/webhook_endpoints/{endpoint}", "disabled=perhaps", 400, None, Some("disabled")),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_billed_or_moved_is_refused_and_leaves_nothing() {
+    are_refused(&[
+        (
+            "POST /v1/invoices",
+            "customer={poor}&discounts[0][coupon]={coupon}",
+            400,
+            UNKNOWN,
+            Some("discounts"),
+        ),
+        (
+            "POST /v1/invoices",
+            "customer={poor}&default_tax_rates[]=txr_none",
+            400,
+            UNKNOWN,
+            Some("default_tax_rates"),
+        ),
+        (
+            "POST /v1/invoices",
+            "customer={poor}&collection_method=send_invoice",
+            400,
+            MISSING,
+            Some("days_until_due"),
+        ),
+        ("POST /v1/invoices", "customer={poor}&days_until_due=5", 400, None, Some("days_until_due")),
+        (
+            "POST /v1/invoices",
+            "customer={poor}&collection_method=send_invoice&days_until_due=5&due_date=5000000000",
+            400,
+            EXCLUSIVE,
+            Some("days_until_due"),
+        ),
+        (
+            "POST /v1/invoices",
+            "customer={poor}&default_payment_method={owned}",
+            400,
+            ABSENT,
+            Some("default_payment_method"),
+        ),
+        ("POST /v1/invoices/{draft}", "collection_method=send_invoice", 400, MISSING, Some("days_until_due")),
+        ("POST /v1/invoices/{draft}/pay", "", 400, ABSENT, None),
+        ("POST /v1/invoices/{draft}/pay", "payment_method=pm_none", 400, ABSENT, Some("payment_method")),
+        ("POST /v1/invoices/{draft}/pay", "off_session=true", 400, UNKNOWN, Some("off_session")),
+        ("POST /v1/invoices/{draft}/void", "", 400, Some("invoice_not_editable"), None),
+        ("POST /v1/invoices/{draft}/finalize", "auto_advance=perhaps", 400, None, Some("auto_advance")),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&invoice={draft}&amount=5&currency=eur",
+            400,
+            None,
+            Some("currency"),
+        ),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&quantity_decimal=3&pricing[price]={once}",
+            400,
+            UNKNOWN,
+            Some("quantity_decimal"),
+        ),
+        ("POST /v1/invoiceitems", "customer={poor}&quantity=3&amount=5", 400, EXCLUSIVE, Some("amount")),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&quantity=-3&pricing[price]={once}",
+            400,
+            INTEGER,
+            Some("quantity"),
+        ),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&pricing[price]={once}&currency=eur",
+            400,
+            None,
+            Some("currency"),
+        ),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&pricing[price]=price_none",
+            400,
+            ABSENT,
+            Some("pricing[price]"),
+        ),
+        ("POST /v1/invoiceitems", "customer={poor}", 400, MISSING, Some("amount")),
+        (
+            "POST /v1/invoiceitems",
+            "customer={poor}&unit_amount_decimal=0.5",
+            400,
+            None,
+            Some("unit_amount_decimal"),
+        ),
+        ("POST /v1/invoiceitems/{item}", "quantity=2", 400, None, Some("quantity")),
+        ("POST /v1/invoiceitems/{item}", "pricing[price]={euros}", 400, None, Some("pricing[price]")),
+        ("POST /v1/subscriptions", "customer={customer}", 400, MISSING, Some("items")),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={price}&items[1][price]=price_none",
+            400,
+            ABSENT,
+            Some("items[1][price]"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={price}&items[1][price]={euros}",
+            400,
+            None,
+            Some("items[1][price]"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={once}",
+            400,
+            None,
+            Some("items[0][price]"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={tenths}",
+            400,
+            None,
+            Some("items[0][price]"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={price}&default_payment_method={method}",
+            400,
+            ABSENT,
+            Some("default_payment_method"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={price}&collection_method=send_invoice",
+            400,
+            MISSING,
+            Some("days_until_due"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={customer}&items[0][price]={price}&trial_end=5",
+            400,
+            None,
+            Some("trial_end"),
+        ),
+        (
+            "POST /v1/subscriptions",
+            "customer={poor}&items[0][price]={price}&payment_behavior=error_if_incomplete",
+            400,
+            ABSENT,
+            None,
+        ),
+        (
+            "POST /v1/subscriptions/{subscription}",
+            "items[0][price]={price}&items[1][id]=si_none",
+            400,
+            ABSENT,
+            Some("items[1][id]"),
+        ),
+        (
+            "POST /v1/subscriptions/{subscription}",
+            "proration_behavior=always_invoice",
+            400,
+            None,
+            Some("proration_behavior"),
+        ),
+        (
+            "POST /v1/subscription_schedules",
+            "customer={customer}&from_subscription={subscription}",
+            400,
+            UNKNOWN,
+            Some("from_subscription"),
+        ),
+        ("POST /v1/subscription_schedules", "end_behavior=release", 400, MISSING, Some("customer")),
+        ("POST /v1/payouts", "amount=5&currency=usd&destination=ba_1", 400, UNKNOWN, Some("destination")),
+        ("POST /v1/payouts", "amount=5&currency=usd&method=instant", 400, None, Some("method")),
+        ("POST /v1/payouts/{payout}/cancel", "colour=red", 400, UNKNOWN, Some("colour")),
+        ("POST /v1/topups", "amount=5&currency=usd&source=src_1", 400, UNKNOWN, Some("source")),
+        (
+            "POST /v1/transfers",
+            "amount=5&currency=usd&destination=acct_none",
+            400,
+            ABSENT,
+            Some("destination"),
+        ),
+        (
+            "POST /v1/transfers",
+            "amount=5&currency=usd&destination={account}&source_transaction=ch_none",
+            400,
+            ABSENT,
+            Some("source_transaction"),
+        ),
+        (
+            "POST /v1/transfers",
+            "amount=1001&currency=usd&destination={account}&source_transaction={charge}",
+            400,
+            None,
+            Some("amount"),
+        ),
+        ("POST /v1/transfers/{transfer}/reversals", "amount=6", 400, None, Some("amount")),
+        ("POST /v1/transfers/{transfer}/reversals", "description=d", 400, UNKNOWN, Some("description")),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_delete_and_a_read_take_no_parameter_that_they_do_not_know() {
+    are_refused(&[
+        ("DELETE /v1/customers/{customer}?colour=red", "", 400, UNKNOWN, Some("colour")),
+        ("DELETE /v1/products/{other_product}", "colour=red", 400, UNKNOWN, Some("colour")),
+        ("DELETE /v1/products/{product}", "", 400, Some("product_has_prices"), None),
+        ("DELETE /v1/subscriptions/{subscription}", "prorate=true", 400, UNKNOWN, Some("prorate")),
+        ("DELETE /v1/subscriptions/{subscription}", "expand[]=status", 400, None, Some("expand")),
+        ("DELETE /v1/invoiceitems/{item}?x=1", "", 400, UNKNOWN, Some("x")),
+        ("DELETE /v1/charges/{charge}", "", 404, None, None),
+        ("GET /v1/balance?colour=red", "", 400, UNKNOWN, Some("colour")),
+        ("GET /v1/balance?expand[]=available", "", 400, None, Some("expand")),
+        ("GET /v1/account?colour=red", "", 400, UNKNOWN, Some("colour")),
+        ("GET /v1/charges/{charge}?colour=red", "", 400, UNKNOWN, Some("colour")),
+        ("GET /v1/charges/{charge}?expand[]=amount", "", 400, None, Some("expand")),
+        ("GET /v1/charges/{charge}?expand[]=data.customer", "", 400, None, Some("expand")),
+        ("GET /v1/charges?expand[]=customer", "", 400, None, Some("expand")),
+        ("GET /v1/charges/{charge}/refunds?expand[]=data.invoice", "", 400, None, Some("expand")),
+        (
+            "GET /v1/charges?expand[]=data.payment_intent.latest_charge.payment_intent.customer",
+            "",
+            400,
+            None,
+            Some("expand"),
+        ),
+        ("GET /v1/invoices/{draft}/lines?expand[]=data.amount", "", 400, None, Some("expand")),
+        ("GET /v1/invoices?customer_account=x", "", 400, UNKNOWN, Some("customer_account")),
+    ])
+    .await;
+}
+
+/// Whatever a route takes: what it does not know, or what is of another kind, is refused before anything is done.
+#[tokio::test]
+async fn one_wrong_member_refuses_any_write() {
+    let shop = Shop::open().await;
+    let before = shop.seen().await;
+    let good = STOCK.into_iter().map(|(_, path, form)| ("POST", path, form)).chain(MORE);
+    for (method, path, form) in good {
+        for (wrong, param) in [
+            ("colour=red", "colour"),
+            ("metadata=x", "metadata"),
+            ("expand[]=object", "expand"),
+            ("expand[]=data.customer", "expand"),
+        ] {
+            let form = if form.is_empty() { wrong.to_owned() } else { format!("{form}&{wrong}") };
+            let (status, body) = shop.ask(method.parse().unwrap(), path, &form).await;
+            let said = (status, body["error"]["param"].as_str());
+            assert_eq!(said, (400, Some(param)), "{method} {path} {form}: {body}");
+        }
+    }
+    assert_eq!(shop.seen().await, before);
+}
+
+/// Writes beside those of the stock, each of which would be carried out.
+const MORE: [(&str, &str, &str); 25] = [
+    ("POST", "/v1/charges/{uncaptured}/capture", "amount=500"),
+    ("POST", "/v1/charges/{charge}", "description=d"),
+    ("POST", "/v1/charges/{charge}/refunds", "amount=5"),
+    ("POST", "/v1/payment_intents/{open}", "amount=500"),
+    ("POST", "/v1/payment_intents/{open}/confirm", "payment_method=pm_card_visa"),
+    ("POST", "/v1/payment_intents/{held}/capture", ""),
+    ("POST", "/v1/payment_intents/{held}/cancel", ""),
+    ("POST", "/v1/setup_intents/{setup}/confirm", "payment_method=pm_card_visa"),
+    ("POST", "/v1/setup_intents/{setup}/cancel", ""),
+    ("POST", "/v1/customers/{customer}", "name=x"),
+    ("POST", "/v1/payment_methods/{owned}/detach", ""),
+    ("POST", "/v1/prices/{once}", "nickname=n"),
+    ("POST", "/v1/plans", "currency=usd&interval=month&amount=5&product={product}"),
+    ("POST", "/v1/promotion_codes", "promotion[type]=coupon&promotion[coupon]={coupon}"),
+    ("POST", "/v1/invoices/{draft}", "description=d"),
+    ("POST", "/v1/invoices/{draft}/finalize", ""),
+    ("POST", "/v1/invoices/{draft}/send", ""),
+    ("POST", "/v1/invoiceitems/{item}", "amount=5"),
+    ("POST", "/v1/subscriptions/{subscription}", "cancel_at_period_end=true"),
+    ("POST", "/v1/payouts/{payout}/cancel", ""),
+    ("POST", "/v1/transfers/{transfer}/reversals", "amount=1"),
+    ("DELETE", "/v1/subscriptions/{subscription}", ""),
+    ("DELETE", "/v1/customers/{poor}", ""),
+    ("DELETE", "/v1/invoices/{draft}", ""),
+    ("DELETE", "/v1/coupons/{coupon}", ""),
+];
+
+/// What a card leaves when it is declined is documented: the charge that failed, and why, on the intent. A subscription
+/// that is an error if it cannot be paid is not made, and neither is what was tried for it.
+#[tokio::test]
+async fn a_declined_payment_is_on_record_and_a_subscription_that_could_not_be_paid_is_not() {
+    let shop = Shop::open().await;
+    let (status, told) = shop.ask(Method::POST, "/v1/payment_intents/{ready}/confirm", "").await;
+    assert_eq!((status, told["error"]["code"].as_str()), (402, Some("card_declined")));
+    let charge = told["error"]["charge"].as_str().unwrap();
+    let (_, charge) = shop.ask(Method::GET, &format!("/v1/charges/{charge}"), "").await;
+    let (_, intent) = shop.ask(Method::GET, "/v1/payment_intents/{ready}", "").await;
+    assert_eq!((&charge["status"], &intent["latest_charge"]), (&json!("failed"), &charge["id"]));
+
+    let (_, expiring) = shop
+        .ask(Method::POST, "/v1/payment_methods", "type=card&card[token]=tok_authenticationRequired")
+        .await;
+    let attach = format!("/v1/payment_methods/{}/attach", expiring["id"].as_str().unwrap());
+    assert_eq!(shop.ask(Method::POST, &attach, "customer={customer}").await.0, 200);
+    let before = shop.seen().await;
+    let form = format!(
+        "customer={{customer}}&items[0][price]={{price}}&payment_behavior=error_if_incomplete&default_payment_method={}",
+        expiring["id"].as_str().unwrap()
+    );
+    let (status, told) = shop.ask(Method::POST, "/v1/subscriptions", &form).await;
+    assert_eq!((status, told["error"]["code"].as_str()), (402, Some("authentication_required")));
+    assert_eq!((&told["error"]["charge"], &told["error"]["payment_intent"]), (&Value::Null, &Value::Null));
+    assert_eq!(shop.seen().await, before);
+}
+
+/// A parameter that no object shows needs code that acts on it, or it would be taken and lost. Who adds one to the
+/// contract says here that there is such code, and tests it.
+#[test]
+fn the_contract_takes_no_parameter_that_is_neither_shown_nor_acted_on() {
+    let acted_on: BTreeMap<&str, &str> = [
+        ("charges", "capture"),
+        ("customers", "payment_method source"),
+        ("invoiceitems", "unit_amount_decimal"),
+        ("invoices", "days_until_due pending_invoice_items_behavior"),
+        ("payment_intents", "confirm error_on_requires_action off_session return_url use_stripe_sdk"),
+        ("prices", "product_data transfer_lookup_key"),
+        ("products", "default_price_data"),
+        ("refunds", "refund_application_fee reverse_transfer"),
+        ("setup_intents", "confirm return_url use_stripe_sdk"),
+        // The one behaviour that is taken is the one that the fake has.
+        ("subscriptions", "payment_behavior proration_behavior trial_period_days"),
+        ("webhook_endpoints", "disabled"),
+    ]
+    .into();
+    let contract: Map<String, Value> =
+        serde_json::from_str(include_str!("../src/testkit/fixtures/stripe_contract.json")).unwrap();
+    for (name, resource) in contract.iter().filter(|(name, _)| *name != "_about") {
+        let names = |part: &str| resource[part].as_object().into_iter().flat_map(Map::keys).cloned();
+        let lists = ["nulls", "echo"].map(|part| resource[part].as_array().cloned().unwrap_or_default());
+        let shown: Vec<String> =
+            lists.concat().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+        let shown: Vec<String> = shown.into_iter().chain(names("fields")).collect();
+        let taken = names("create").chain(names("update_more"));
+        let lost: Vec<String> = taken
+            .filter(|param| !shown.contains(param) && !matches!(param.as_str(), "id" | "metadata"))
+            .filter(|param| {
+                !acted_on.get(name.as_str()).is_some_and(|known| known.split(' ').any(|known| known == param))
+            })
+            .collect();
+        assert!(lost.is_empty(), "{name}: {lost:?}");
+    }
+}
