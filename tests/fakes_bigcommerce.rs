@@ -54,10 +54,19 @@ fn product(name: &str, sku: &str) -> Value {
 fn order(fields: &Value) -> Value {
     let mut order =
         json!({ "products": [{ "name": "Mug", "quantity": 2, "price_inc_tax": 10, "price_ex_tax": 8 }] });
+    order["billing_address"] = json!({ "zip": "12345" });
     for (name, value) in fields.as_object().unwrap() {
         order[name] = value.clone();
     }
     order
+}
+
+fn coupon(code: &str) -> Value {
+    json!({ "name": code, "code": code, "type": "per_total_discount", "amount": 5, "applies_to": { "ids": [0] } })
+}
+
+fn customer(email: &str) -> Value {
+    json!({ "email": email, "first_name": "Jo", "last_name": "Doe" })
 }
 
 /// Three of the first product of an order.
@@ -179,7 +188,8 @@ async fn a_checkout_makes_another_order_each_time() {
     assert_eq!(json_of(get(&fake, "/v3/carts/cart-1").await).await["data"]["id"], "cart-1");
 
     let cart = json!({ "line_items": [{ "product_id": 1, "quantity": 3, "list_price": 5 }] });
-    let cart = json_of(post(&fake, "/v3/carts", &cart).await).await["data"]["id"].clone();
+    let cart =
+        json_of(post(&fake, "/v3/carts", &cart).await).await["data"]["id"].as_str().unwrap().to_owned();
     post(&fake, &format!("/v3/checkouts/{cart}/orders"), &json!({})).await;
     let found = json_of(get(&fake, &format!("/v2/orders?cart_id={cart}")).await).await;
     assert_eq!(found[0]["total_inc_tax"], "15.0000");
@@ -192,7 +202,13 @@ async fn a_second_of_a_unique_name_sku_or_code_is_409() {
         ("/v3/catalog/products", product("a", "s1"), product("a", "s2"), "s1", "sku=s1"),
         ("/v3/catalog/products", product("b", "s3"), product("c", "s3"), "s3", "name=b"),
         ("/v3/catalog/brands", json!({ "name": "n" }), json!({ "name": "N" }), "n", "name=n"),
-        ("/v3/catalog/categories", json!({ "name": "cat" }), json!({ "name": "cat" }), "cat", "name=cat"),
+        (
+            "/v3/catalog/categories",
+            json!({ "name": "cat", "parent_id": 0 }),
+            json!({ "name": "cat", "parent_id": 0 }),
+            "cat",
+            "name=cat",
+        ),
         ("/v3/pricelists", json!({ "name": "p" }), json!({ "name": "p" }), "p", "name=p"),
     ] {
         let made = post(&fake, path, &first).await;
@@ -207,8 +223,8 @@ async fn a_second_of_a_unique_name_sku_or_code_is_409() {
     let duplicate = post(&fake, "/v3/catalog/products", &product("a", "s9")).await;
     assert_eq!(json_of(duplicate).await, fixture("product_duplicate")["body"]);
 
-    assert_eq!(post(&fake, "/v2/coupons", &json!({ "code": "c" })).await.status(), 201);
-    let duplicate = post(&fake, "/v2/coupons", &json!({ "code": "c" })).await;
+    assert_eq!(post(&fake, "/v2/coupons", &coupon("c")).await.status(), 201);
+    let duplicate = post(&fake, "/v2/coupons", &coupon("c")).await;
     assert_eq!((duplicate.status().as_u16(), &json_of(duplicate).await[0]["status"]), (409, &json!(409)));
     assert_eq!(json_of(get(&fake, "/v2/coupons?code=c").await).await[0]["code"], "c");
     assert_eq!(get(&fake, "/v2/coupons?code=none").await.status(), 204);
@@ -230,13 +246,12 @@ async fn missing_fields_are_422_in_the_v3_shape() {
 #[tokio::test]
 async fn customers_are_made_up_to_ten_at_once_all_or_none() {
     let fake = BigCommerceFake::start().await;
-    let made = post(&fake, "/v3/customers", &json!([{ "email": "a@x.com" }, { "email": "b@x.com" }])).await;
+    let made = post(&fake, "/v3/customers", &json!([customer("a@x.com"), customer("b@x.com")])).await;
     assert_eq!((made.status().as_u16(), json_of(made).await["data"].as_array().unwrap().len()), (200, 2));
-    let duplicate =
-        post(&fake, "/v3/customers", &json!([{ "email": "c@x.com" }, { "email": "A@x.com" }])).await;
+    let duplicate = post(&fake, "/v3/customers", &json!([customer("c@x.com"), customer("A@x.com")])).await;
     assert_eq!(duplicate.status(), 422);
     assert_eq!(json_of(duplicate).await, fixture("customer_duplicate")["body"]);
-    let eleven: Vec<Value> = (0..11).map(|n| json!({ "email": format!("{n}@x.com") })).collect();
+    let eleven: Vec<Value> = (0..11).map(|n| customer(&format!("{n}@x.com"))).collect();
     let too_many = post(&fake, "/v3/customers", &json!(eleven)).await;
     assert_eq!(too_many.status(), 413);
     assert_eq!(json_of(too_many).await, fixture("payload_too_large")["body"]);
@@ -248,15 +263,17 @@ async fn customers_are_made_up_to_ten_at_once_all_or_none() {
 #[tokio::test]
 async fn a_refunds_reasons_are_those_of_its_items_and_may_be_dropped() {
     let path = "/v3/orders/700/payment_actions/refunds";
-    let mut refund = refund(KEY);
-    refund["reason"] = json!("of 2021");
-    for (drops, shown) in [(false, json!(KEY)), (true, Value::Null)] {
+    let refund = refund(KEY);
+    let mut of_2021 = refund.clone();
+    of_2021["reason"] = json!("of 2021");
+    for (drops, shown) in [(false, json!(KEY)), (true, json!(""))] {
         let builder = BigCommerceFake::builder().order(700);
         let builder = if drops { builder.drops_refund_reasons() } else { builder };
         let fake = builder.start().await;
+        assert_eq!(post(&fake, path, &of_2021).await.status(), 422);
         assert_eq!(post(&fake, path, &refund).await.status(), 201);
         let held = json_of(get(&fake, path).await).await["data"][0].clone();
-        assert_eq!((&held["reason"], &held["items"][0]["reason"]), (&Value::Null, &shown));
+        assert_eq!((&held["reason"], &held["items"][0]["reason"]), (&json!(""), &shown));
         assert_eq!(held["items"][0]["item_id"], 1);
         assert_eq!(fake.ledger().effects_for(KEY).len(), 1);
     }
@@ -286,7 +303,11 @@ async fn a_refund_repeats_unless_one_is_pending() {
     assert_eq!(post(&fake, path, &refund).await.status(), 201);
     assert_eq!(fake.ledger().duplicates(), [KEY]);
     let held = json_of(get(&fake, path).await).await;
-    assert_eq!((held["data"].as_array().unwrap().len(), &held["data"][0]["items"]), (2, &refund["items"]));
+    let shown = &held["data"][0]["items"][0];
+    for name in ["item_type", "item_id", "quantity", "reason"] {
+        assert_eq!(shown[name], refund["items"][0][name], "{name}");
+    }
+    assert_eq!((held["data"].as_array().unwrap().len(), &shown["requested_amount"]), (2, &json!(30.0)));
 }
 
 #[tokio::test]
@@ -344,36 +365,49 @@ async fn a_write_still_under_way_does_not_show_yet() {
     assert_eq!(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await.status(), 200);
 }
 
+/// The access token of an order that is set to Incomplete.
+async fn payment_token(fake: &BigCommerceFake, order: u32) -> String {
+    let open = call(fake, Method::PUT, &format!("/v2/orders/{order}")).body("{\"status_id\":0}").send();
+    assert_eq!(open.await.unwrap().status(), 200);
+    let token = post(fake, "/v3/payments/access_tokens", &json!({ "order": { "id": order } })).await;
+    json_of(token).await["data"]["id"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
-async fn a_payment_may_repeat_and_shows_in_the_orders_transactions() {
+async fn a_payment_is_of_an_incomplete_order_and_shows_in_its_transactions() {
     let fake = BigCommerceFake::builder().order(700).start().await;
-    let token =
-        json_of(post(&fake, "/v3/payments/access_tokens", &json!({ "order": { "id": 700 } })).await).await;
-    let token = token["data"]["id"].as_str().unwrap().to_owned();
-    let pay = || {
+    let pay = |token: String| {
+        let card = json!({ "payment_method_id": "fake.card", "instrument": { "type": "stored_card", "token": "t" } });
         call(&fake, Method::POST, "/payments")
             .header("Authorization", format!("PAT {token}"))
-            .body("{}")
+            .body(json!({ "payment": card }).to_string())
             .send()
     };
-    let paid = pay().await.unwrap();
-    assert_eq!(paid.status(), 201);
-    assert_eq!(json_of(paid).await["data"]["status"], fixture("payment_ok")["body"]["data"]["status"]);
-
+    let token = payment_token(&fake, 700).await;
     fake.answer_next(BigCommerceAnswer::PaymentDuplicate);
-    let duplicate = pay().await.unwrap();
+    let duplicate = pay(token.clone()).await.unwrap();
     assert_eq!(json_of(duplicate).await, fixture("payment_duplicate")["body"]);
-    assert_eq!(fake.ledger().effects_for(&token).len(), 1);
-    for (applied, effects) in [(false, 1), (true, 2)] {
+    for (applied, effects) in [(false, 0), (true, 1)] {
         fake.answer_next(BigCommerceAnswer::PaymentUnavailable { applied });
-        let unavailable = pay().await.unwrap();
+        let unavailable = pay(token.clone()).await.unwrap();
         assert_eq!(unavailable.status(), 500);
         assert_eq!(json_of(unavailable).await, fixture("payment_unavailable")["body"]);
         assert_eq!(fake.ledger().effects_for(&token).len(), effects);
     }
+    let order = json_of(get(&fake, "/v2/orders/700").await).await;
+    assert_eq!((&order["status_id"], &order["status"]), (&json!(11), &json!("Awaiting Fulfillment")));
+    let repeated = pay(token.clone()).await.unwrap();
+    assert_eq!(json_of(repeated).await, fixture("payment_order_invalid")["body"]);
+
+    let token = payment_token(&fake, 700).await;
+    let paid = pay(token.clone()).await.unwrap();
+    assert_eq!(paid.status(), 201);
+    assert_eq!(json_of(paid).await["data"]["status"], fixture("payment_ok")["body"]["data"]["status"]);
     let transactions = json_of(get(&fake, "/v3/orders/700/transactions").await).await;
     assert_eq!(transactions["data"].as_array().unwrap().len(), 2);
+    assert_eq!(transactions["data"][0]["amount"], 500_000.0);
     assert_eq!(post(&fake, "/payments", &json!({})).await.status(), 401);
+    assert_eq!(pay("700.1".to_owned()).await.unwrap().status(), 401, "a token that was not given");
 }
 
 #[tokio::test]
@@ -399,13 +433,19 @@ type Unkeyed = (&'static str, fn() -> Value);
 /// What has no key, and the least that it is made of.
 const UNKEYED: [Unkeyed; 3] = [
     ("/v3/carts", || json!({ "line_items": [{ "product_id": 1, "quantity": 1 }] })),
-    ("/v2/orders/100/shipments", || json!({ "order_address_id": 1, "items": [{ "order_product_id": 1 }] })),
-    ("/v3/inventory/adjustments/relative", || json!({ "items": [{ "sku": "a", "location_id": 1 }] })),
+    (
+        "/v2/orders/100/shipments",
+        || json!({ "order_address_id": 1, "items": [{ "order_product_id": 1, "quantity": 1 }] }),
+    ),
+    (
+        "/v3/inventory/adjustments/relative",
+        || json!({ "items": [{ "sku": "SKU-1", "location_id": 1, "quantity": 2 }] }),
+    ),
 ];
 
 #[tokio::test]
 async fn a_resource_without_rules_executes_each_time_without_a_key() {
-    let fake = BigCommerceFake::start().await;
+    let fake = BigCommerceFake::builder().order(100).product(1).start().await;
     for (path, body) in UNKEYED.iter().map(|(path, body)| (*path, body())) {
         // A change of stock answers 200, by the specification.
         let status = if path.contains("/inventory/") { 200 } else { 201 };
@@ -415,10 +455,13 @@ async fn a_resource_without_rules_executes_each_time_without_a_key() {
     assert!(fake.ledger().effects().iter().all(|effect| effect.wire_key.is_none()));
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (6, vec![]));
     let id = fake.ledger().effects()[0].id.clone();
-    let change = |method| call(&fake, method, &format!("/v3/carts/{id}")).body("{\"a\":2}").send();
-    assert_eq!(json_of(change(Method::PUT).await.unwrap()).await["data"]["a"], 2);
-    assert_eq!(change(Method::DELETE).await.unwrap().status(), 204);
-    assert_eq!(change(Method::DELETE).await.unwrap().status(), 404);
+    let change =
+        |method, body: &'static str| call(&fake, method, &format!("/v3/carts/{id}")).body(body).send();
+    assert_eq!(change(Method::PUT, "{\"a\":2}").await.unwrap().status(), 422);
+    let changed = json_of(change(Method::PUT, "{\"customer_id\":2}").await.unwrap()).await;
+    assert_eq!((&changed["data"]["customer_id"], &changed["data"]["a"]), (&json!(2), &Value::Null));
+    assert_eq!(change(Method::DELETE, "").await.unwrap().status(), 204);
+    assert_eq!(change(Method::DELETE, "").await.unwrap().status(), 404);
     let bare =
         reqwest::Client::new().get(format!("{}/stores/hash/v2/orders", fake.url())).send().await.unwrap();
     assert_eq!(bare.status(), 401);
@@ -506,8 +549,8 @@ async fn an_order_or_a_cart_held_from_the_beginning_is_no_effect_and_shows_at_on
 
 #[tokio::test]
 async fn what_a_write_cannot_be_without_is_asked_for_in_the_vendors_form() {
-    let fake = BigCommerceFake::start().await;
-    let unaddressed = json!({ "items": [{ "order_product_id": 1 }] });
+    let fake = BigCommerceFake::builder().order(100).start().await;
+    let unaddressed = json!({ "items": [{ "order_product_id": 1, "quantity": 1 }] });
     for (path, body, field) in [
         ("/v2/orders", json!({}), "products"),
         (
@@ -515,6 +558,7 @@ async fn what_a_write_cannot_be_without_is_asked_for_in_the_vendors_form() {
             json!({ "customer_id": 7, "products": [], "consignments": { "pickups": [] } }),
             "products",
         ),
+        ("/v2/orders", json!({ "products": [{ "product_id": 1, "quantity": 1 }] }), "billing_address"),
         ("/v2/orders/100/shipments", unaddressed, "order_address_id"),
         ("/v2/orders/100/shipments", json!({ "order_address_id": 1 }), "items"),
     ] {
@@ -537,10 +581,16 @@ async fn what_a_write_cannot_be_without_is_asked_for_in_the_vendors_form() {
         assert_eq!(refused["errors"].as_object().unwrap().keys().collect::<Vec<_>>(), [field]);
     }
     assert_eq!(fake.ledger().count(), 0);
+    let pickup = json!({ "pickup_method_id": 1, "line_items": [{ "product_id": 1, "quantity": 1 }] });
+    let picked_up = json!({ "billing_address": { "zip": "1" }, "consignments": { "pickups": [pickup] } });
+    let mug = json!({ "name": "Mug", "quantity": 1, "list_price": 5 });
+    let jo = json!({ "name": "Jo", "email": "jo@x.com" });
+    let gift =
+        json!({ "name": "Gift", "theme": "Boy", "amount": 5, "quantity": 1, "sender": jo, "recipient": jo });
     for (path, body) in [
-        ("/v2/orders", json!({ "consignments": { "pickups": [{ "line_items": [{ "quantity": 1 }] }] } })),
-        ("/v3/carts", json!({ "line_items": [], "custom_items": [{ "name": "Mug", "quantity": 1 }] })),
-        ("/v3/carts", json!({ "gift_certificates": [{ "name": "Gift", "amount": 5 }] })),
+        ("/v2/orders", picked_up),
+        ("/v3/carts", json!({ "line_items": [], "custom_items": [mug] })),
+        ("/v3/carts", json!({ "gift_certificates": [gift] })),
     ] {
         assert_eq!(post(&fake, path, &body).await.status(), 201, "{body}");
     }
@@ -552,7 +602,6 @@ async fn what_is_of_an_unknown_order_or_checkout_is_not_found() {
     for (path, body) in [
         ("/v3/checkouts/cart-1/orders", json!({})),
         ("/v3/payments/access_tokens", json!({ "order": { "id": 7 } })),
-        ("/v3/payments/access_tokens", json!({})),
     ] {
         let refused = post(&fake, path, &body).await;
         assert_eq!(

@@ -63,7 +63,7 @@ async fn fill(stripe: &InProcess, postmark: &InProcess, store: &InProcess, custo
         let mail = json!({ "From": "a@example.com", "To": format!("b{n}@example.com"), "Subject": "s", "TextBody": "t",
             "Metadata": { "steadfast_key": n.to_string() } });
         ask(postmark, Method::POST, "/email", mail.to_string()).await;
-        let order = json!({ "external_order_id": n.to_string(), "customer_id": n, "products": [{ "product_id": 1, "quantity": 1 }] });
+        let order = json!({ "external_order_id": n.to_string(), "customer_id": n, "billing_address": { "zip": "12345" }, "products": [{ "product_id": 1, "quantity": 1 }] });
         ask(store, Method::POST, "/stores/s/v2/orders", order.to_string()).await;
     }
 }

@@ -57,7 +57,10 @@ use routes::Resource;
 /// #   .transport(fake.transport())
 /// #   .clock(clock)
 ///     .build()?;
-/// let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+/// let order = json!({
+///     "billing_address": {"first_name": "Jane", "last_name": "Doe", "zip": "12345"},
+///     "products": [{"product_id": 1, "quantity": 1}],
+/// });
 /// let reply = bigcommerce.post("/v2/orders").key("order-42").json(&order).send().await?;
 ///
 /// // The answer was lost. A resend would be a second order, so the first is looked up.

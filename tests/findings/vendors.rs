@@ -334,7 +334,7 @@ fn with_order(clock: &TestClock) -> FakeBuilder<BigCommerceFake> {
 }
 
 fn mug() -> serde_json::Value {
-    json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]})
+    json!({"customer_id": 7, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]})
 }
 
 fn refund() -> serde_json::Value {

@@ -15,14 +15,18 @@ const refused = (call) => call.then(() => assert.fail("not refused"), (error) =>
 
 async function flows() {
     const products = [{ name: "Mug", quantity: 3, price_inc_tax: 5, price_ex_tax: 5 }];
-    const order = await v2.post("/orders", { external_order_id: "n-1", products });
+    const to = { first_name: "Jane", last_name: "Doe", zip: "78751", country_iso2: "US" };
+    const order = await v2.post("/orders", { external_order_id: "n-1", billing_address: to, products });
     assert.equal(order.total_inc_tax, "15.0000");
     assert.equal((await v2.get(`/orders/${order.id}`)).id, order.id);
     assert.deepEqual((await v2.get("/orders?external_order_id=n-1")).map((one) => one.id), [order.id]);
     assert.equal(await v2.get("/orders?external_order_id=none"), "");
     assert.equal((await v2.put(`/orders/${order.id}`, { status_id: 5 })).status_id, 5);
     assert.equal((await v2.get("/orders/count")).count, 1);
-    assert.match((await refused(v2.post("/orders", { external_order_id: "empty" }))).message, /products/);
+    assert.match((await refused(v2.post("/orders", { external_order_id: "empty", billing_address: to }))).message, /products/);
+
+    const misspelt = await refused(v2.post("/orders", { external_order_id: "m", billing_adress: to, billing_address: to, products }));
+    assert.match(misspelt.message, /billing_adress/);
 
     const product = (await v3.post("/catalog/products", { name: "Mug", type: "physical", weight: 1, price: 5, sku: "MUG" })).data;
     assert.equal(product.sku, "MUG");
@@ -39,10 +43,10 @@ async function flows() {
 
     // The library waits as long as the 429 says, and sends again.
     await page("faults", { fault: "too-many-requests=vendor:1000", method: "POST" });
-    const waited = await v2.post("/orders", { external_order_id: "n-2", products });
+    const waited = await v2.post("/orders", { external_order_id: "n-2", billing_address: to, products });
     assert.equal(waited.external_order_id, "n-2");
     await page("faults", { fault: "drop-after-apply", method: "POST" });
-    await refused(v2.post("/orders", { external_order_id: "n-3", products }));
+    await refused(v2.post("/orders", { external_order_id: "n-3", billing_address: to, products }));
     const ledger = await page("ledger");
     assert.equal(ledger.effects.filter((effect) => effect.wire_key === "n-3").length, 1);
     assert.equal((await v2.get("/orders?external_order_id=n-3")).length, 1);

@@ -96,7 +96,7 @@ impl Kind {
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
             Kind::Product => stripe_routes::create_unlisted(client, number),
             Kind::Order => client.post("/v2/orders").json(&json!({
-                "status_id": 0, "products": [{"product_id": number, "quantity": 1}]
+                "status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": number, "quantity": 1}]
             })),
             Kind::Brand => client.post("/v3/catalog/brands").json(&json!({"name": brand(number)})),
             Kind::Email => client.post("/email").json(&json!({
@@ -104,7 +104,7 @@ impl Kind {
             })),
             Kind::Keyed => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Bare => client.post(&bare(number)).json(&json!({
-                "tracking_number": amount, "order_address_id": 1, "items": [{"order_product_id": 1, "quantity": 1}]
+                "line_items": [{"product_id": 1, "quantity": 1, "list_price": 1000 + number}]
             })),
             Kind::Created => stripe_routes::create(client, number),
             Kind::V2 => client.post("/v2/core/things").json(&json!({ "value": number })),
@@ -134,9 +134,13 @@ fn brand(number: usize) -> String {
     format!("Brand {number}")
 }
 
+fn cart(number: usize) -> String {
+    format!("cart-{number}")
+}
+
 /// Its number is in the path, since nothing else of it is in the ledger.
 fn bare(number: usize) -> String {
-    format!("/v2/orders/{number}/shipments")
+    format!("/v3/carts/{}/items", cart(number))
 }
 
 impl Vendors {
@@ -149,6 +153,9 @@ impl Vendors {
         });
         let adyen = || AdyenFake::builder().test_clock(clock).clock(exact.clone()).in_process();
         let stripe = || StripeFake::builder().test_clock(clock).clock(exact.clone());
+        let with_carts = (0..schedule.operations.len())
+            .fold(BigCommerceFake::builder(), |builder, number| builder.cart(cart(number)));
+        let with_carts = with_carts.test_clock(clock).clock(exact.clone());
         Vendors {
             adyen: names.any(|name| name == Name::Adyen).then(adyen),
             // Ours cannot be set to end before, as the others' are.
@@ -167,7 +174,7 @@ impl Vendors {
                 .search_lag(LAG)
                 .in_process(),
             keyed: stripe().in_process(),
-            bare: BigCommerceFake::builder().test_clock(clock).clock(exact.clone()).in_process(),
+            bare: with_carts.in_process(),
         }
     }
 

@@ -193,7 +193,7 @@ fn call_of(key: &str, kind: Kind, client: &Client, resends: bool) -> Call {
     let call = match kind {
         Kind::LooksUp => client
             .post("/v2/orders")
-            .json(&json!({"status_id": 0, "products": [{"product_id": 1, "quantity": 1}]})),
+            .json(&json!({"status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]})),
         Kind::Replays | Kind::Neither => client.post("/v1/things").json(&json!({"value": 1})),
     };
     call.key(key).on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })

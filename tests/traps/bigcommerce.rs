@@ -20,7 +20,7 @@ use super::vendors::{
 
 /// The token of a payment is a secret: it comes from an adapter and not from the call.
 #[derive(Debug)]
-struct Payments(BigCommerce);
+struct Payments(BigCommerce, String);
 
 impl Vendor for Payments {
     fn name(&self) -> &str {
@@ -41,7 +41,7 @@ impl Vendor for Payments {
 
     fn authorize(&self, request: &mut Request) {
         self.0.authorize(request);
-        request.headers.insert("authorization", HeaderValue::from_static("PAT 100.1"));
+        request.headers.insert("authorization", HeaderValue::from_str(&self.1).expect("a token"));
     }
 
     fn replay_window(&self, request: &Request) -> Option<Duration> {
@@ -223,7 +223,7 @@ async fn fact_4_every_error_shape_is_understood() {
     // Refunds, nested in `data[]`.
     let refund = |key: &str| {
         let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]);
-        let body = json!({"items": items, "payments": [{"provider_id": "storecredit", "amount": 1}]});
+        let body = json!({"items": items, "payments": [{"provider_id": "storecredit", "amount": 10}]});
         rig.client.post("/v3/orders/100/payment_actions/refunds").key(key).json(&body)
     };
     fake.answer_next(BigCommerceAnswer::RefundRefused);
@@ -232,6 +232,20 @@ async fn fact_4_every_error_shape_is_understood() {
     let outcome = refund("r2").send().await;
     assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "503")), (FRESH, 1));
     assert_eq!(fake.ledger().count(), 1);
+}
+
+/// The credential that pays for the order 100, as the store gives it once the order is Incomplete.
+async fn payment_token(fake: &BigCommerceFake) -> String {
+    let ask = |method: Method, path: &str, body: Value| {
+        let request = reqwest::Client::new().request(method, format!("{}/stores/abc123{path}", fake.url()));
+        request.header("X-Auth-Token", "token").body(body.to_string()).send()
+    };
+    let open = ask(Method::PUT, "/v2/orders/100", json!({"status_id": 0})).await.expect("an answer");
+    assert_eq!(open.status(), 200);
+    let given = ask(Method::POST, "/v3/payments/access_tokens", json!({"order": {"id": 100}}));
+    let given = given.await.expect("an answer").bytes().await.expect("a body");
+    let given: Value = serde_json::from_slice(&given).expect("JSON");
+    format!("PAT {}", given["data"]["id"].as_str().expect("a token"))
 }
 
 /// Fact 5: payment errors 10000 and 30105 send a person to the order first: nothing is paid twice.
@@ -243,16 +257,18 @@ async fn fact_5_an_unsettled_payment_is_parked() {
         (BigCommerceAnswer::PaymentDuplicate, 0),
     ] {
         let clock = TestClock::auto();
-        let fake = BigCommerceFake::builder().test_clock(&clock).start().await;
-        let rig = Rig::new(Payments(bigcommerce_at(&fake)), &clock);
+        let fake = BigCommerceFake::builder().test_clock(&clock).order(100).start().await;
+        let token = payment_token(&fake).await;
+        let before = fake.ledger().count();
+        let rig = Rig::new(Payments(bigcommerce_at(&fake), token), &clock);
         fake.answer_next(answer);
         let pay = || {
-            let body = json!({"payment": {"instrument": {"type": "stored_card"}}});
+            let body = json!({"payment": {"payment_method_id": "fake.card", "instrument": {"type": "stored_card", "token": "t"}}});
             rig.client.post("/payments").key("order-42/pay").json(&body)
         };
         for _ in 0..2 {
             assert_eq!(ending(&pay().send().await), NOBODY_KNOWS, "{answer:?}");
         }
-        assert_eq!((rig.posts(), rig.gets(), fake.ledger().count()), (1, 0, effects), "{answer:?}");
+        assert_eq!((rig.posts(), rig.gets(), fake.ledger().count() - before), (1, 0, effects), "{answer:?}");
     }
 }

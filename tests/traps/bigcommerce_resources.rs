@@ -16,7 +16,7 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let product = json!({"name": "Mug", "sku": "MUG-1", "type": "physical", "weight": 1, "price": 10});
     let unnumbered = json!({"name": "Cup", "type": "physical", "weight": 1, "price": 10});
     let customer = json!([{"email": "jo@example.com", "first_name": "Jo", "last_name": "Doe"}]);
-    let coupon = json!({"name": "Ten off", "code": "TEN", "type": "per_item_discount", "amount": "10"});
+    let coupon = json!({"name": "Ten off", "code": "TEN", "type": "per_item_discount", "amount": 10, "applies_to": {"entity": "categories", "ids": [0]}});
     let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
     let refund = json!({"items": items, "payments": []});
     vec![
@@ -25,7 +25,7 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
         ("/v3/catalog/products", product, "/v3/catalog/products", "sku"),
         ("/v3/catalog/products", unnumbered, "/v3/catalog/products", "name"),
         ("/v3/catalog/brands", json!({"name": "Acme"}), "/v3/catalog/brands", "name"),
-        ("/v3/catalog/categories", json!({"name": "Cups"}), "/v3/catalog/categories", "name"),
+        ("/v3/catalog/categories", json!({"name": "Cups", "parent_id": 0}), "/v3/catalog/categories", "name"),
         ("/v3/customers", customer, "/v3/customers", "email:in"),
         ("/v3/pricelists", json!({"name": "VIP"}), "/v3/pricelists", "name"),
         ("/v2/coupons", coupon, "/v2/coupons", "code"),
@@ -34,7 +34,7 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 }
 
 fn order_of(customer: u64) -> Value {
-    json!({"customer_id": customer, "products": [{"product_id": 1, "quantity": 1}]})
+    json!({"customer_id": customer, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]})
 }
 
 fn with_id(mut order: Value) -> Value {
@@ -79,7 +79,7 @@ async fn every_resource_with_a_look_up_is_sent_again_after_a_proven_absence() {
 async fn what_cannot_be_looked_up_is_parked_and_never_sent_again() {
     let cart = json!({"line_items": [{"product_id": 1, "quantity": 1}]});
     let shipment = json!({"order_address_id": 1, "items": [{"order_product_id": 1, "quantity": 1}]});
-    let adjustment = json!({"items": [{"location_id": 1, "sku": "MUG", "quantity": 1}]});
+    let adjustment = json!({"items": [{"location_id": 1, "sku": "SKU-7", "quantity": 1}]});
     for (path, body, applied) in [
         ("/v3/carts", &cart, true),
         ("/v3/carts", &cart, false),

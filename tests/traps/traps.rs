@@ -93,8 +93,9 @@ fn at_once<F: Future>(future: F) -> F::Output {
 async fn a_resend_is_never_serialised_anew() {
     let (rig, fake) = bigcommerce().await;
     fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(5)));
-    let first = r#"{"customer_id":7,"total":10.50,"products":[{"product_id":1}]}"#;
-    let other = r#"{ "products": [{"product_id":1}], "total": 10.50, "customer_id": 7 }"#;
+    let first =
+        r#"{"total_inc_tax":10.50,"products":[{"product_id":1,"quantity":1}],"billing_address":{"zip":"1"}}"#;
+    let other = r#"{"products": [{"quantity":1, "product_id":1}], "billing_address":{"zip":"1"}, "total_inc_tax": 10.50}"#;
     let call = |client: &Client, body: &'static str| {
         client.post("/v2/orders").key("order-42").header("content-type", "application/json").bytes(body)
     };
@@ -105,7 +106,7 @@ async fn a_resend_is_never_serialised_anew() {
     let reply = call(&heir.client, other).send().await.expect("the retry");
     let (before, after) = (rig.sent(&Method::POST), heir.sent(&Method::POST));
     assert_eq!(before[0].body, after[0].body);
-    let begins = br#"{"customer_id":7,"total":10.50,"products":[{"product_id":1}],"external_order_id""#;
+    let begins = first.trim_end_matches('}').as_bytes();
     assert!(before[0].body.starts_with(begins));
     assert_eq!(json_of(&after[0].body)["external_order_id"].as_str(), reply.wire_key());
     assert_eq!(fake.ledger().count(), 1);

@@ -167,6 +167,7 @@ pub async fn bigcommerce_lagging(lag: Duration) -> (Rig, BigCommerceFake) {
         .test_clock(&clock)
         .apply_after(lag)
         .order(100)
+        .product(7)
         .cart("cart-1")
         .start()
         .await;
@@ -178,6 +179,7 @@ pub fn bigcommerce_at(fake: &BigCommerceFake) -> BigCommerce {
 }
 
 pub fn order(client: &Client, key: &str) -> Call {
-    let body = json!({"customer_id": 7, "products": [{"name": "Mug", "quantity": 1, "price_inc_tax": 10}]});
+    let mug = json!({"name": "Mug", "quantity": 1, "price_inc_tax": 10, "price_ex_tax": 9});
+    let body = json!({"customer_id": 7, "billing_address": {"zip": "12345"}, "products": [mug]});
     client.post("/v2/orders").key(key).json(&body)
 }

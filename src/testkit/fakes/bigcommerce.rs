@@ -25,17 +25,25 @@ use super::webhooks::Outbox;
 use crate::testkit::FaultPlan;
 
 mod answers;
+mod bodies;
+mod carts;
 mod changes;
+mod contract;
 mod customers;
 mod fields;
 mod hooks;
 mod items;
 mod keys;
 mod machine;
+mod orders;
+mod parents;
 mod parts;
+mod payments;
 mod quota;
 mod refunds;
 mod routes;
+mod shipments;
+mod stock;
 mod writes;
 
 pub use answers::BigCommerceAnswer;
@@ -57,7 +65,10 @@ pub use answers::BigCommerceAnswer;
 /// // The code under test, with a client of the fake.
 /// let vendor = BigCommerce::new("abc123", "a-token").base_url(fake.url());
 /// let store = Client::builder(vendor).clock(clock).build()?;
-/// let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+/// let order = json!({
+///     "billing_address": {"first_name": "Jane", "last_name": "Doe", "zip": "12345"},
+///     "products": [{"product_id": 1, "quantity": 1}],
+/// });
 /// store.post("/v2/orders").key("order-42").json(&order).send().await?;
 ///
 /// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
@@ -67,13 +78,13 @@ pub use answers::BigCommerceAnswer;
 ///
 /// | request | what happens | wire key in the ledger |
 /// |---|---|---|
-/// | `POST /v2/orders` | another order each time; 400 without products | `external_order_id` |
+/// | `POST /v2/orders` | another order each time; 400 without products or a billing address | `external_order_id` |
 /// | `POST /v3/checkouts/{id}/orders` | another order of that cart each time; 404 without one | the cart's id |
 /// | `POST /v3/catalog/products`, `/brands`, `/categories` | 409 for a second of that name (or `sku`) | `sku`, else `name` |
 /// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists, by default | `email` |
 /// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
 /// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time, of at most what the order is of; 404 without one | the UUID in `reason`, else all of it |
-/// | `POST /payments` | another payment each time | the payment access token |
+/// | `POST /payments` | a payment of an order with the status Incomplete (0); error 30101 for another | the payment access token |
 /// | `POST` of carts, shipments, inventory adjustments | another each time; 422 (400 in V2) without items | none |
 /// | `POST` of the store's other resources | another each time | none |
 ///
@@ -82,8 +93,18 @@ pub use answers::BigCommerceAnswer;
 /// refunds of an order add up to its total at most. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments
 /// need `Authorization: PAT …`, as `POST /v3/payments/access_tokens` gives it.
 ///
-/// What the fake does not know it refuses. A path that is not the store's is a 404, and a method that the path does not
-/// have a 405. A query parameter that BigCommerce's specification does not list for the route is 422 in V3 and 400 in V2.
+/// An order follows what is done with it, as documented. A shipment makes it Shipped or Partially Shipped, and a refund
+/// Refunded or Partially Refunded. A payment makes it Awaiting Fulfillment, and ends its cart. An inventory adjustment
+/// changes the stock of its product. Orders change no stock: which of them does is a setting of the store.
+///
+/// What the fake does not know it refuses. A path that is not the store's is a 404, and so is one below an order, a
+/// product, a customer or a cart that the store does not hold. A method that the path does not have is a 405. A member of
+/// a body that the specification does not list is 422 in V3 and 400 in V2. So is a required one that is missing, and one
+/// of another kind. A member that the specification calls read-only is left out, or refused where that is documented.
+/// Whether an order's customer and its products exist is not asked. A product without a price costs nothing there, if the
+/// store does not hold it. A webhook's scope that the fake never fires is refused.
+///
+/// A query parameter that BigCommerce's specification does not list for the route is 422 in V3 and 400 in V2.
 /// So is one that it lists and the fake does not implement; the text tells which. BigCommerce documents such a refusal for
 /// channels, and V2 was seen to refuse. For most V3 lists nothing is documented, and a filter may be ignored there. A fake
 /// that ignored it would show everything, and hide a misspelt lookup.
@@ -144,8 +165,28 @@ impl FakeBuilder<BigCommerceFake> {
         self
     }
 
-    /// An order that every store holds from the beginning, to be refunded, shipped or paid for. It is of the products 1 to
-    /// 50, a thousand of each at 10.0000. It is no effect, so the ledger does not know it. Orders that are made get later
+    /// Answers a `POST` of an order with 200, as the specification has it. Default: 201, as published answers have it.
+    pub fn orders_answer_ok(mut self) -> Self {
+        self.settings.orders_answer_ok = true;
+        self
+    }
+
+    /// Shows an order's `refunded_amount` as zero whatever was refunded: the specification of 2026-04 says that it "always
+    /// returns `0`". Default: what was refunded so far, as BigCommerce's guide for migrations has it.
+    pub fn refunded_amount_stays_zero(mut self) -> Self {
+        self.settings.refunded_amount_stays = true;
+        self
+    }
+
+    /// A product that every store holds from the beginning. It has the SKU `SKU-{id}`, the price 10 and a stock of a
+    /// thousand. Products that are made get later ids. Default: a store begins empty.
+    pub fn product(mut self, id: u32) -> Self {
+        self.settings.products.insert(u64::from(id));
+        self
+    }
+
+    /// An order that every store holds from the beginning, to be refunded or shipped. A `PUT` of the status 0 lets it be
+    /// paid. It is of the products 1 to 50, a thousand of each at 10.0000, and goes to the address 1. It is no effect, so the ledger does not know it. Orders that are made get later
     /// ids. Default: a store begins empty.
     pub fn order(mut self, id: u32) -> Self {
         self.settings.orders.insert(u64::from(id));
@@ -174,9 +215,12 @@ impl FakeBuilder<BigCommerceFake> {
             apply_after: self.settings.apply_after,
             refund_pending: self.settings.refund_pending,
             drops_refund_reasons: self.settings.drops_refund_reasons,
+            orders_answer_ok: self.settings.orders_answer_ok,
+            refunded_amount_stays: self.settings.refunded_amount_stays,
             batches: self.settings.batches,
             held: Held {
                 orders: self.settings.orders.clone(),
+                products: self.settings.products.clone(),
                 carts: self.settings.carts.clone(),
                 // They show at once.
                 since: self.setup.clock.wall().minus(self.settings.apply_after),

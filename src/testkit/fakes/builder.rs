@@ -58,9 +58,12 @@ pub(super) struct Settings {
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
+    pub(super) orders_answer_ok: bool,
+    pub(super) refunded_amount_stays: bool,
     pub(super) batches: Batches,
     pub(super) quota: Option<u32>,
     pub(super) orders: BTreeSet<u64>,
+    pub(super) products: BTreeSet<u64>,
     pub(super) carts: BTreeSet<String>,
 }
 

@@ -170,13 +170,16 @@ mod tests {
                 concat!(
                     include_str!("bigcommerce/machine.rs"),
                     include_str!("bigcommerce/answers.rs"),
+                    include_str!("bigcommerce/bodies.rs"),
+                    include_str!("bigcommerce/carts.rs"),
                     include_str!("bigcommerce/changes.rs"),
                     include_str!("bigcommerce/customers.rs"),
                     include_str!("bigcommerce/parts.rs"),
+                    include_str!("bigcommerce/payments.rs"),
                     include_str!("bigcommerce/refunds.rs"),
                     include_str!("bigcommerce/writes.rs")
                 ),
-                18,
+                20,
             ),
             (
                 include_str!("../fixtures/adyen.json"),

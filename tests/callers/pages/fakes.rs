@@ -129,7 +129,7 @@ fn store(quota: Option<u32>) -> (Client, steadfast::testkit::fakes::InProcess) {
 }
 
 async fn make_order(store: &Client, number: u32) {
-    let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+    let order = json!({"customer_id": 7, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]});
     store.post("/v2/orders").key(format!("order-{number}")).json(&order).send().await.expect("an order");
 }
 

@@ -40,7 +40,7 @@ impl Shop {
             .client
             .post("/v2/orders")
             .key("order-42")
-            .json(&json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]}));
+            .json(&json!({"customer_id": 7, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]}));
         call.send().await.expect_err("its answer is lost")
     }
 

@@ -4,71 +4,129 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
+use super::contract::{Resource, Taken};
+use super::fields::derived;
 use super::hooks;
-use super::items::{Asks, V3, not_allowed, not_found, question};
+use super::items::{Asks, V3, id_text, not_allowed, not_found, question};
 use super::machine::{Call, Machine, State, problem};
+use super::parents::unknown_parent;
 use super::parts::saved;
 use super::routes::{Route, parent_of, route_of};
+use super::writes::{object, read_all};
 
 impl Machine {
-    pub(super) fn change(&self, state: &mut State, call: &Call<'_>) -> Reply {
+    pub(super) fn change(&self, state: &mut State, call: &mut Call<'_>) -> Result<Reply, Reply> {
         let is = |method: Method| call.request.method == method;
-        let reply = match (route_of(call.route), parent_of(call.route)) {
+        let of_one = if is(Method::PUT) { 'U' } else { 'D' };
+        match (route_of(call.route), parent_of(call.route)) {
             (Some(route), _) if is(Method::PUT) && route.takes('U') => {
-                question(call, route, Asks::Nothing).map(|_| self.change_several(state, call))
+                question(call, route, Asks::Nothing)?;
+                self.change_several(state, call)
             }
             (Some(route), _) if is(Method::DELETE) && route.takes('D') => {
                 self.remove_several(state, call, route)
             }
-            (_, Some(route)) if is(Method::PUT) || is(Method::DELETE) => {
-                question(call, route, Asks::Nothing).map(|_| self.change_one(state, call))
+            (_, Some(route)) if route.one.is_empty() => Err(not_found(call)),
+            (_, Some(route)) if (is(Method::PUT) || is(Method::DELETE)) && route.one.contains(of_one) => {
+                question(call, route, Asks::Nothing)?;
+                self.change_one(state, call)
             }
-            (None, None) => Ok(not_found(call)),
-            _ => Ok(not_allowed(call)),
-        };
-        reply.unwrap_or_else(|refused| refused)
+            (None, None) => Err(not_found(call)),
+            _ => Err(not_allowed(call)),
+        }
     }
 
-    fn change_one(&self, state: &mut State, call: &Call<'_>) -> Reply {
+    fn change_one(&self, state: &mut State, call: &mut Call<'_>) -> Result<Reply, Reply> {
+        if let Some(refused) = unknown_parent(&state.items, call, None) {
+            return Err(refused);
+        }
+        let is_removal = call.request.method == Method::DELETE;
+        // The line of a cart is in the cart.
+        let line =
+            if let ["v3", "carts", cart, "items", line] = call.route { Some([*cart, *line]) } else { None };
+        if is_removal && let Some(line) = line {
+            return self.remove_line(state, call, line);
+        }
         let collection = call.collection();
         let (parent, id) = collection.rsplit_once('/').unwrap_or((collection.as_str(), ""));
-        if state.items.one(call.store, parent, id).is_none() {
-            return not_found(call);
-        }
-        if call.request.method == Method::DELETE {
+        let held = state.items.one(call.store, parent, id);
+        let Some(held) = held.or_else(|| line.map(|_| Value::Null)) else { return Err(not_found(call)) };
+        if is_removal {
             state.items.remove(call.store, parent, id);
-            self.changed(state, call, parent, "deleted", id, 0);
-            return Reply::empty(204);
+            self.removed(state, call, parent, &held, 0);
+            // "When a webhook is deleted, it is returned in the response as a 200 OK."
+            return Ok(match parent {
+                "v3/hooks" => Reply::json(200, &V3 { data: held, meta: json!({}) }),
+                _ => Reply::empty(204),
+            });
         }
-        if !call.body.is_object() {
-            return self.not_an_object(call);
+        let Some(taken) = resource(parent).and_then(Resource::update) else { return Err(not_allowed(call)) };
+        call.body = self.read(call, taken)?;
+        match (call.route, line) {
+            (_, Some(line)) => self.change_line(state, call, taken.status, line),
+            (["v3", "carts", cart], _) => self.change_cart(state, call, taken.status, cart),
+            _ => self.change_held(state, call, taken, (parent, id), &held),
         }
+    }
+
+    fn change_held(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        taken: &Taken,
+        (parent, id): (&str, &str),
+        held: &Value,
+    ) -> Result<Reply, Reply> {
         if let Some(refused) = self.conflict(state, call, parent, Some(id), &call.body) {
-            return refused;
+            return Err(refused);
         }
-        let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &call.body);
-        let changed = state.items.update(call.store, parent, id, &fields, call.now);
-        let Some(changed) = changed else { return not_found(call) };
-        self.changed(state, call, parent, "updated", id, 0);
-        match call.is_v2() {
-            true => Reply::json(200, &changed),
-            false if unsaved.is_empty() => Reply::json(200, &V3 { data: changed, meta: json!({}) }),
-            false => self.in_part(&json!(changed), &unsaved),
+        let mut body = object(&call.body);
+        if parent == "v2/orders" {
+            self.name_status(call, &mut body)?;
         }
+        let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &Value::Object(body));
+        self.update(state, call, (parent, id), fields);
+        self.effect(call, None, &held["id"], 0);
+        match parent {
+            "v2/orders" => self.tell_of_order(state, call, held, &call.body["status_id"]),
+            _ => hooks::tell(&self.outbox, &state.items, call, parent, "updated", held),
+        }
+        let Some(changed) = state.items.one(call.store, parent, id) else { return Err(not_found(call)) };
+        Ok(match call.is_v2() {
+            true => Reply::json(taken.status, &changed),
+            false if unsaved.is_empty() => Reply::json(taken.status, &V3 { data: changed, meta: json!({}) }),
+            false => self.in_part(&changed, &unsaved),
+        })
+    }
+
+    /// Sets what an object shows.
+    fn update(&self, state: &mut State, call: &Call<'_>, (collection, id): (&str, &str), fields: Value) {
+        let Some(held) = state.items.one(call.store, collection, id) else { return };
+        let (mut fields, mut all) = (object(&fields), object(&held));
+        fields.retain(|name, _| all.contains_key(name));
+        all.extend(fields.clone());
+        fields.extend(derived(collection, &all));
+        state.items.update(call.store, collection, id, &Value::Object(fields), call.now);
     }
 
     /// V3 takes an array, and each item names its id.
-    fn change_several(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        if call.route == ["v3", "inventory", "adjustments", "absolute"] {
-            return self.adjust(state, call);
-        }
-        let collection = call.collection();
-        let Some(items) = call.body.as_array().filter(|items| !items.is_empty()) else {
-            return self.not_json_of("jsarray");
+    fn change_several(&self, state: &mut State, call: &mut Call<'_>) -> Result<Reply, Reply> {
+        let Some(taken) = Resource::of(call.route).and_then(Resource::several) else {
+            return Err(not_allowed(call));
         };
-        if let Some(refused) = self.is_no_batch(items) {
-            return refused;
+        if call.route == ["v3", "inventory", "adjustments", "absolute"] {
+            call.body = self.read(call, taken)?;
+            return self.adjust(state, call, taken.status, false);
         }
+        let call = &*call;
+        let collection = call.collection();
+        let Some(sent) = call.body.as_array().filter(|items| !items.is_empty()) else {
+            return Err(self.not_json_of("jsarray"));
+        };
+        if let Some(refused) = self.is_no_batch(sent) {
+            return Err(refused);
+        }
+        let items = read_all(self, call, taken, sent)?;
         let id = |item: &Value| item["id"].to_string();
         let judge = |state: &State, item: &Value| {
             if state.items.one(call.store, &collection, &id(item)).is_none() {
@@ -77,55 +135,48 @@ impl Machine {
             self.conflict(state, call, &collection, Some(&id(item)), item)
         };
         let apply = |state: &mut State, part: usize, item: &Value| {
-            let (fields, unsaved) = saved(&state.items, call.store, &collection, Some(&id(item)), item);
-            let changed = state.items.update(call.store, &collection, &id(item), &fields, call.now);
-            self.changed(state, call, &collection, "updated", &id(item), part);
-            (json!(changed), unsaved)
+            let id = id(item);
+            let (fields, unsaved) = saved(&state.items, call.store, &collection, Some(&id), item);
+            self.update(state, call, (&collection, &id), fields);
+            let changed = state.items.one(call.store, &collection, &id).unwrap_or_default();
+            self.effect(call, None, &changed["id"], part);
+            hooks::tell(&self.outbox, &state.items, call, &collection, "updated", &changed);
+            (changed, unsaved)
         };
-        self.batch(state, &collection, items, judge, apply)
+        Ok(self.batch(state, &collection, &items, judge, apply))
     }
 
     /// V3 needs a filter, such as `id:in`; V2 empties the collection.
     fn remove_several(&self, state: &mut State, call: &Call<'_>, route: &Route) -> Result<Reply, Reply> {
+        if let Some(refused) = unknown_parent(&state.items, call, None) {
+            return Err(refused);
+        }
         let ids = state.items.ids(call, route, self.apply_after)?;
         if !call.is_v2() && call.request.url.query_pairs().next().is_none() {
-            return Ok(problem(422, "At least one filter is required, such as id:in."));
+            // "If not provided, a 204 is returned, with no changes to the data."
+            return match call.route {
+                ["v3", "customers"] => Ok(Reply::empty(204)),
+                _ => Err(problem(422, "At least one filter is required, such as id:in.")),
+            };
         }
         let collection = call.collection();
         for (part, id) in ids.into_iter().enumerate() {
+            let Some(held) = state.items.one(call.store, &collection, &id) else { continue };
             state.items.remove(call.store, &collection, &id);
-            self.changed(state, call, &collection, "deleted", &id, part);
+            self.removed(state, call, &collection, &held, part);
         }
         Ok(Reply::empty(204))
     }
 
-    fn changed(&self, state: &State, call: &Call<'_>, collection: &str, what: &str, id: &str, part: usize) {
-        self.effect(call, None, &Value::from(id), part);
-        let id = id.parse::<u64>().map_or_else(|_| Value::from(id), Value::from);
-        hooks::tell(&self.outbox, &state.items, call, collection, what, &id);
+    fn removed(&self, state: &mut State, call: &Call<'_>, collection: &str, held: &Value, part: usize) {
+        self.effect(call, None, &Value::from(id_text(&held["id"])), part);
+        if let ["v2", "orders", order, "shipments", ..] = call.route {
+            self.ship(state, call, order, held, false);
+        }
+        hooks::tell(&self.outbox, &state.items, call, collection, "deleted", held);
     }
+}
 
-    /// What a second of a unique field is answered, if another than `id` has it.
-    pub(super) fn conflict(
-        &self,
-        state: &State,
-        call: &Call<'_>,
-        collection: &str,
-        id: Option<&str>,
-        fields: &Value,
-    ) -> Option<Reply> {
-        let unique: &[&str] = match collection {
-            "v3/catalog/products" => &["name", "sku"],
-            "v3/catalog/brands" | "v3/catalog/categories" | "v3/pricelists" | "v2/products" => &["name"],
-            "v2/coupons" => &["code"],
-            "v2/customers" | "v3/customers" => &["email"],
-            _ => &[],
-        };
-        let is_empty = |value: &Value| value.is_null() || value == "";
-        let taken = unique.iter().find(|field| {
-            let value = &fields[**field];
-            !is_empty(value) && state.items.holds(call.store, collection, field, value, id)
-        })?;
-        Some(self.taken(collection, taken))
-    }
+fn resource(collection: &str) -> Option<&'static Resource> {
+    Resource::of(&collection.split('/').collect::<Vec<&str>>())
 }

@@ -3,58 +3,59 @@
 use serde_json::Value;
 
 use super::super::fixture::Reply;
+use super::contract::Taken;
 use super::keys;
 use super::machine::{Call, Machine, State};
-use super::writes::without_v2;
+use super::writes::{object, read_all};
 
 impl Machine {
-    pub(super) fn customers(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let Some(customers) = call.body.as_array() else {
-            return self.not_json_of("jsarray");
+    pub(super) fn customers(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        taken: &Taken,
+    ) -> Result<Reply, Reply> {
+        let Some(sent) = call.body.as_array() else {
+            return Err(self.not_json_of("jsarray"));
         };
-        if let Some(refused) = self.is_no_batch(customers) {
-            return refused;
+        if let Some(refused) = self.is_no_batch(sent) {
+            return Err(refused);
         }
+        let customers = read_all(self, call, taken, sent)?;
         let keys = keys::of(call);
         let judge =
             |state: &State, customer: &Value| self.conflict(state, call, "v3/customers", None, customer);
         let apply = |state: &mut State, part: usize, customer: &Value| {
             let key = keys[part].clone();
-            (self.make_part(state, call, "v3/customers", customer.clone(), key, part), Vec::new())
+            (self.make_part(state, call, "v3/customers", object(customer), (key, part)), Vec::new())
         };
-        self.batch(state, "v3/customers", customers, judge, apply)
+        Ok(self.batch(state, "v3/customers", &customers, judge, apply))
     }
 
     /// Each is of a customer that the store has.
-    pub(super) fn addresses(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let Some(addresses) = call.body.as_array() else {
-            return self.not_json_of("jsarray");
+    pub(super) fn addresses(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        taken: &Taken,
+    ) -> Result<Reply, Reply> {
+        let Some(sent) = call.body.as_array() else {
+            return Err(self.not_json_of("jsarray"));
         };
-        if !are_objects(addresses) {
-            return self.not_json_of("jsobject");
+        if !are_objects(sent) {
+            return Err(self.not_json_of("jsobject"));
         }
+        let addresses = read_all(self, call, taken, sent)?;
         let judge = |state: &State, address: &Value| {
             let id = address["customer_id"].to_string();
             let is_held = state.items.one(call.store, "v3/customers", &id).is_some();
-            (!is_held).then(|| self.without("customer_id", "the id of a customer"))
+            (!is_held).then(|| self.without(&["customer_id".to_owned()]))
         };
         let apply = |state: &mut State, part: usize, address: &Value| {
-            (self.make_part(state, call, "v3/customers/addresses", address.clone(), None, part), Vec::new())
+            let fields = object(address);
+            (self.make_part(state, call, "v3/customers/addresses", fields, (None, part)), Vec::new())
         };
-        self.batch(state, "v3/customers/addresses", addresses, judge, apply)
-    }
-
-    pub(super) fn customer_v2(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let email = &call.body["email"];
-        let names = ["first_name", "last_name", "email"];
-        if let Some(name) = names.iter().find(|name| call.body[**name].as_str().is_none_or(str::is_empty)) {
-            return without_v2(name);
-        }
-        let taken = ["v2/customers", "v3/customers"];
-        if taken.iter().any(|collection| state.items.holds(call.store, collection, "email", email, None)) {
-            return self.fixtures.reply("v2_error_details");
-        }
-        Reply::json(201, &self.make(state, call, "v2/customers", call.body.clone()))
+        Ok(self.batch(state, "v3/customers/addresses", &addresses, judge, apply))
     }
 
     /// The refusal of a batch that has too many items, or one that is no object.

@@ -6,6 +6,7 @@ mod held;
 mod lists;
 mod question;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::shows;
 use super::super::table::{Row, Table, Tables, Term};
+use super::contract;
 use super::machine::{Call, problem, problem_v2};
 use crate::clock::Timestamp;
 use filters::Filter;
@@ -27,6 +29,8 @@ pub(super) use question::{Asks, question};
 pub(super) struct Items {
     tables: Tables<Item>,
     made: u64,
+    /// How many events were told of.
+    told: Cell<u64>,
     /// The stores that were asked for something.
     begun: HashSet<String>,
 }
@@ -50,9 +54,10 @@ impl Items {
         99 + self.made
     }
 
-    /// The id that the next item gets.
-    pub(super) fn coming_id(&self) -> u64 {
-        100 + self.made
+    /// The number of an event.
+    pub(super) fn next_event(&self) -> u64 {
+        self.told.set(self.told.get() + 1);
+        self.told.get()
     }
 
     pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
@@ -85,16 +90,10 @@ impl Items {
             .is_some_and(|table| table.all().any(|item| now.since(item.made) < within))
     }
 
-    /// The item as it is then.
-    pub(super) fn update(
-        &mut self,
-        store: &str,
-        collection: &str,
-        id: &str,
-        fields: &Value,
-        now: Timestamp,
-    ) -> Option<Box<RawValue>> {
-        let (ordinal, item) = with_id(self.tables.of(store, collection)?, id).next()?;
+    /// Sets fields of an item, and the time of its change.
+    pub(super) fn update(&mut self, store: &str, collection: &str, id: &str, fields: &Value, now: Timestamp) {
+        let found = self.tables.of(store, collection).and_then(|table| with_id(table, id).next());
+        let Some((ordinal, item)) = found else { return };
         let made = item.made;
         let mut changed = parsed(&item.text);
         // The items stay in the order of their ids.
@@ -104,14 +103,12 @@ impl Items {
             changed[name] = value.clone();
         }
         // In the form that the creation has.
-        if let Some(before) = changed["date_modified"].as_str() {
-            let zone = if before.ends_with("+0000") { "+0000" } else { "GMT" };
-            changed["date_modified"] = Value::from(now.to_string().replace("GMT", zone));
+        for name in MODIFIED {
+            if let Some(at) = contract::like(&changed[name], now) {
+                changed[name] = at;
+            }
         }
-        let item = Item::new(&changed, made, now);
-        let text = item.text.clone();
-        self.tables.of_mut(store, collection).replace(ordinal, item);
-        Some(text)
+        self.tables.of_mut(store, collection).replace(ordinal, Item::new(&changed, made, now));
     }
 
     pub(super) fn remove(&mut self, store: &str, collection: &str, id: &str) -> bool {
@@ -134,9 +131,31 @@ impl Items {
         with_id(self.tables.of(store, collection)?, id).next().map(|(_, item)| parsed(&item.text))
     }
 
-    /// How many things were made.
-    pub(super) fn count(&self) -> u64 {
-        self.made
+    /// Whether one shows in lookups by now.
+    pub(super) fn shows_one(
+        &self,
+        store: &str,
+        collection: &str,
+        id: &str,
+        now: Timestamp,
+        lag: Duration,
+    ) -> bool {
+        let table = self.tables.of(store, collection);
+        table.is_some_and(|table| with_id(table, id).any(|(_, item)| item.shows(now, lag)))
+    }
+
+    /// The first with this field.
+    pub(super) fn with_field(
+        &self,
+        store: &str,
+        collection: &str,
+        field: &str,
+        value: &Value,
+    ) -> Option<Value> {
+        debug_assert!(LOOKED_UP_BY.contains(&field), "{field} has no terms");
+        let (table, term) = (self.tables.of(store, collection)?, term(field, value)?);
+        let mut held = table.with(&[term]).map(|(_, item)| parsed(&item.text));
+        held.find(|held| same(&held[field], value) || held[field] == *value)
     }
 
     #[cfg(test)]
@@ -186,7 +205,7 @@ pub(super) fn amount(value: &Value) -> f64 {
     number(value).unwrap_or(0.0)
 }
 
-fn number(value: &Value) -> Option<f64> {
+pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
@@ -246,6 +265,9 @@ fn same(held: &Value, value: &Value) -> bool {
 /// Of which BigCommerce's reference says that no client changes them.
 const READ_ONLY: [&str; 3] = ["id", "date_created", "date_modified"];
 
+/// The times of a change, each in the form of its resource.
+const MODIFIED: [&str; 3] = ["date_modified", "updated_at", "updated_time"];
+
 /// The fields by which an item is found without a walk over its collection: what clients look for their own
 /// writes by, and what the store holds unique.
 const LOOKED_UP_BY: &[&str] =
@@ -279,9 +301,8 @@ mod tests {
     fn an_id_is_read_only() {
         let mut items = Items::default();
         items.add("s", "c", &json!({ "id": 7 }), Timestamp::from_millis(0));
-        let changed =
-            items.update("s", "c", "7", &json!({ "id": 9, "name": "a" }), Timestamp::from_millis(1)).unwrap();
-        assert_eq!(parsed(&changed), json!({ "id": 7, "name": "a" }));
+        items.update("s", "c", "7", &json!({ "id": 9, "name": "a" }), Timestamp::from_millis(1));
+        assert_eq!(items.one("s", "c", "7"), Some(json!({ "id": 7, "name": "a" })));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a store does with a request: the quota, then the faults, then the route.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
+use super::contract::fields_of;
 use super::items::{Asks, Held, Items, id_text, question};
 use super::parts::Batches;
 use super::quota::Quota;
@@ -30,6 +31,8 @@ pub(super) struct Machine {
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
+    pub(super) orders_answer_ok: bool,
+    pub(super) refunded_amount_stays: bool,
     pub(super) batches: Batches,
     pub(super) held: Held,
     pub(super) state: Mutex<State>,
@@ -41,6 +44,8 @@ pub(super) struct State {
     pub(super) quota: Quota,
     pub(super) scripted: VecDeque<BigCommerceAnswer>,
     pub(super) requests: u64,
+    /// The payment access tokens that were given, by store and token, each with its order.
+    pub(super) tokens: HashMap<(String, String), String>,
 }
 
 /// One request, taken apart.
@@ -97,7 +102,7 @@ impl Machine {
         let parsed =
             if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
         let malformed = parsed.is_err();
-        let call = Call { store, route, path, request, body: parsed.unwrap_or_default(), now };
+        let mut call = Call { store, route, path, request, body: parsed.unwrap_or_default(), now };
         let writes = request.method != Method::GET;
         if writes {
             self.ledger.note_request(keys::of(&call).first().and_then(Option::as_deref));
@@ -116,7 +121,7 @@ impl Machine {
         let reply = match malformed {
             true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
             true => self.not_json_of("jsobject"),
-            false if writes => self.write(state, &call),
+            false if writes => self.write(state, &mut call),
             false if matches!(call.route, ["v2", "time" | "store"]) => one_of_its_kind(&call),
             false => state.items.get(&call, self.apply_after),
         };
@@ -195,7 +200,18 @@ fn one_of_its_kind(call: &Call<'_>) -> Reply {
     if call.route == ["v2", "time"] {
         return Reply::json(200, &json!({ "time": call.now.as_millis() / 1000 }));
     }
-    let store = json!({ "id": call.store, "name": "Fake", "domain": "fake.example.com", "currency": "USD", "status": "live" });
+    let mut store = fields_of("v2/store", call.now);
+    for (name, value) in [
+        ("id", Value::from(call.store)),
+        ("name", Value::from("Fake")),
+        ("domain", Value::from("fake.example.com")),
+        ("currency", Value::from("USD")),
+        ("status", Value::from("live")),
+        ("store_id", Value::from(1001)),
+        ("default_channel_id", Value::from(1)),
+    ] {
+        store.insert(name.to_owned(), value);
+    }
     Reply::json(200, &store)
 }
 

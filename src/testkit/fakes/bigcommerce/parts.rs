@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
 use super::items::Items;
-use super::machine::{Machine, PROBLEM_TYPE, State};
+use super::machine::{Machine, PROBLEM_TYPE, State, problem_v2};
 
 /// What becomes of the items of a batch beside one that is refused. None of it is documented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,8 +108,8 @@ impl Machine {
             "v3/pricelists" => duplicate("price list name"),
             "v3/customers" => self.fixtures.reply("customer_duplicate"),
             "v2/customers" => self.fixtures.reply("v2_error_details"),
-            "v2/products" => super::machine::problem_v2(409, "The product name is a duplicate."),
-            _ => super::machine::problem_v2(409, "The coupon code is a duplicate."),
+            "v2/products" | "v2/brands" | "v2/categories" => problem_v2(409, "The name is a duplicate."),
+            _ => problem_v2(409, "The coupon code is a duplicate."),
         }
     }
 }

@@ -7,9 +7,11 @@
 #[derive(Debug)]
 pub(super) struct Route {
     /// `{}` is any id.
-    path: &'static str,
+    pub(super) path: &'static str,
     /// What may be done with the collection as a whole: `L`ist it, `P`ost one, `U`pdate several, `D`elete several.
     methods: &'static str,
+    /// What may be done with one of it: `G`et it, `U`pdate it, `D`elete it. Nothing: one of it has no path.
+    pub(super) one: &'static str,
     /// The parameters of the list that are implemented.
     pub(super) filters: &'static [&'static str],
     /// Those that are BigCommerce's, and that the fake does not implement.
@@ -23,11 +25,16 @@ impl Route {
     pub(super) const OTHER: Route = Route::new("", "", &[]);
 
     const fn new(path: &'static str, methods: &'static str, filters: &'static [&'static str]) -> Route {
-        Route { path, methods, filters, foreign: "", sorts: "" }
+        Route { path, methods, one: "GUD", filters, foreign: "", sorts: "" }
     }
 
     const fn foreign(mut self, foreign: &'static str) -> Route {
         self.foreign = foreign;
+        self
+    }
+
+    const fn one(mut self, one: &'static str) -> Route {
+        self.one = one;
         self
     }
 
@@ -112,15 +119,16 @@ const ROUTES: &[Route] = &[
     // In the specification of 2021 an order's list had `is_deleted` too.
     .foreign("email include consignment_structure is_deleted")
     .sorts("id customer_id date_created date_modified status_id channel_id"),
-    Route::new("v2/orders/{}/products", "L", &[PAGES]),
+    Route::new("v2/orders/{}/products", "L", &[PAGES]).one("G"),
     Route::new("v2/orders/{}/shipments", "LPD", &[PAGES]),
-    Route::new("v2/orders/{}/shipping_addresses", "L", &[PAGES]),
-    Route::new("v2/orders/{}/coupons", "L", &[PAGES]),
+    Route::new("v2/orders/{}/shipping_addresses", "L", &[PAGES]).one("GU"),
+    Route::new("v2/orders/{}/coupons", "L", &[PAGES]).one(""),
     Route::new(
         "v2/orders/{}/messages",
         "L",
         &["min_id max_id customer_id min_date_created max_date_created is_flagged status", PAGES],
-    ),
+    )
+    .one(""),
     Route::new("v2/coupons", "LPD", &["id code name type exclude_type min_id max_id", PAGES]),
     Route::new(
         "v2/products",
@@ -205,19 +213,20 @@ const ROUTES: &[Route] = &[
     .foreign("name:like registration_ip_address:in date_created date_modified include before after")
     .sorts("date_created date_modified last_name"),
     Route::new("v3/customers/addresses", "LPUD", &["id:in customer_id:in company:in name:in", PAGES])
+        .one("")
         .foreign("include"),
     Route::new("v3/pricelists", "LPD", &["id:in name name:like", DATES_V3, PAGES])
         .foreign("date_created date_modified before after"),
     Route::new("v3/carts", "P", &[]).foreign("include"),
-    Route::new("v3/carts/{}/items", "P", &[]).foreign("include"),
-    Route::new("v3/checkouts/{}/orders", "P", &[]),
+    Route::new("v3/carts/{}/items", "P", &[]).foreign("include").one("UD"),
+    Route::new("v3/checkouts/{}/orders", "P", &[]).one(""),
     Route::new("v3/hooks", "LP", &["is_active scope destination", PAGES]),
-    Route::new("v3/channels", "LP", &["type:in platform:in", PAGES]).foreign(
+    Route::new("v3/channels", "LP", &["type:in platform:in", PAGES]).one("GU").foreign(
         "include available status:in date_created date_created:min date_created:max date_modified date_modified:min \
          date_modified:max",
     ),
-    Route::new("v3/orders/{}/payment_actions/refunds", "LP", &[]).foreign("transaction_id"),
-    Route::new("v3/orders/{}/transactions", "L", &[]),
-    Route::new("v3/inventory/adjustments/relative", "P", &[]),
-    Route::new("v3/inventory/adjustments/absolute", "U", &[]),
+    Route::new("v3/orders/{}/payment_actions/refunds", "LP", &[]).foreign("transaction_id").one(""),
+    Route::new("v3/orders/{}/transactions", "L", &[]).one(""),
+    Route::new("v3/inventory/adjustments/relative", "P", &[]).one(""),
+    Route::new("v3/inventory/adjustments/absolute", "U", &[]).one(""),
 ];

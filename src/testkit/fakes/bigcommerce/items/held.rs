@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::fields::fields_of;
+use super::super::carts::{held_cart, uuid_of};
+use super::super::contract::{Resource, fields_of};
+use super::super::fields::finish;
 use super::Items;
 use crate::clock::Timestamp;
 
@@ -12,6 +14,7 @@ use crate::clock::Timestamp;
 #[derive(Debug)]
 pub(in super::super) struct Held {
     pub(in super::super) orders: BTreeSet<u64>,
+    pub(in super::super) products: BTreeSet<u64>,
     pub(in super::super) carts: BTreeSet<String>,
     pub(in super::super) since: Timestamp,
 }
@@ -22,34 +25,57 @@ impl Items {
         if !self.begun.insert(store.to_owned()) {
             return;
         }
-        let date = held.since.to_string().replace("GMT", "+0000");
-        for id in &held.orders {
-            // Ids only rise.
-            self.made = self.made.max(id.saturating_sub(99));
-            let mut order = fields_of("v2/orders", &date);
-            order.extend(object(json!({
-                "id": id, "date_created": date, "items_total": PRODUCTS * QUANTITY,
-                "subtotal_ex_tax": TOTAL, "subtotal_inc_tax": TOTAL, "total_ex_tax": TOTAL, "total_inc_tax": TOTAL,
-            })));
-            self.add(store, "v2/orders", &Value::Object(order), held.since);
-            for product in 1..=PRODUCTS {
-                let product = json!({
-                    "id": product, "order_id": id, "product_id": product, "name": format!("Product {product}"),
-                    "quantity": QUANTITY, "price_ex_tax": "10.0000", "price_inc_tax": "10.0000",
-                });
-                self.add(store, &format!("v2/orders/{id}/products"), &product, held.since);
-            }
+        // Ids only rise.
+        let last = held.orders.iter().chain(&held.products).max().copied().unwrap_or(0);
+        self.made = self.made.max(last.saturating_sub(99));
+        for id in &held.products {
+            let product = json!({
+                "id": id, "name": format!("Product {id}"), "sku": format!("SKU-{id}"), "price": 10, "weight": 1,
+                "inventory_tracking": "product", "inventory_level": QUANTITY,
+            });
+            self.put(store, "v3/catalog/products", &product, held.since);
         }
-        for id in &held.carts {
-            let line = json!({ "name": "Product 1", "product_id": 1, "quantity": 1, "list_price": 10 });
-            let cart = json!({ "id": id, "customer_id": 0, "line_items": [line] });
+        for id in &held.orders {
+            self.hold_order(store, *id, held.since);
+        }
+        for (at, id) in held.carts.iter().enumerate() {
+            let Some(resource) = Resource::of(&["v3", "carts"]) else { continue };
+            // Its line has an id above those that requests make.
+            let line = uuid_of(u64::MAX - at as u64);
+            let cart = held_cart(id, resource, resource.new_object(held.since), line);
             self.add(store, "v3/carts", &cart, held.since);
         }
     }
-}
 
-fn object(value: Value) -> Map<String, Value> {
-    if let Value::Object(fields) = value { fields } else { Map::new() }
+    fn hold_order(&mut self, store: &str, id: u64, since: Timestamp) {
+        let order = json!({
+            "id": id, "items_total": PRODUCTS * QUANTITY, "subtotal_ex_tax": TOTAL, "subtotal_inc_tax": TOTAL,
+            "total_ex_tax": TOTAL, "total_inc_tax": TOTAL, "shipping_address_count": 1,
+            "billing_address": { "first_name": "Jane", "last_name": "Doe", "zip": "12345" },
+        });
+        self.put(store, "v2/orders", &order, since);
+        let address = json!({
+            "id": 1, "first_name": "Jane", "last_name": "Doe", "zip": "12345", "items_total": PRODUCTS * QUANTITY,
+        });
+        self.put(store, &format!("v2/orders/{id}/shipping_addresses"), &address, since);
+        for product in 1..=PRODUCTS {
+            let name = format!("Product {product}");
+            let product = json!({
+                "id": product, "product_id": product, "name": name, "name_customer": name, "name_merchant": name,
+                "type": "physical", "order_address_id": 1, "quantity": QUANTITY, "base_price": "10.0000",
+                "price_ex_tax": "10.0000", "price_inc_tax": "10.0000", "base_total": "10000.0000",
+                "total_ex_tax": "10000.0000", "total_inc_tax": "10000.0000", "discounted_total_inc_tax": "10000.0000",
+            });
+            self.put(store, &format!("v2/orders/{id}/products"), &product, since);
+        }
+    }
+
+    fn put(&mut self, store: &str, collection: &str, fields: &Value, since: Timestamp) {
+        let mut object: Map<String, Value> = fields_of(collection, since);
+        object.extend(fields.as_object().cloned().unwrap_or_default());
+        finish(self, store, collection, &mut object);
+        self.add(store, collection, &Value::Object(object), since);
+    }
 }
 
 /// An order that is held from the beginning is of this many products, so many of each, at 10.0000.

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::super::super::fixture::{Reply, parsed};
 use super::super::machine::Call;
+use super::super::parents::unknown_parent;
 use super::super::routes::{Route, parent_of, route_of};
 use super::candidates::candidates;
 use super::question::{Asks, Question, question};
@@ -16,12 +17,18 @@ use crate::clock::Timestamp;
 impl Items {
     /// Answers a lookup: a list, or one by its id.
     pub(in super::super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
+        if let Some(refused) = unknown_parent(self, call, Some(lag)) {
+            return refused;
+        }
         let counted = call.route.split_last().filter(|(last, _)| **last == "count" && call.is_v2());
         let reply = if let Some(route) = counted.and_then(|(_, parent)| route_of(parent)) {
             self.count_of(call, route, lag)
         } else if let Some(route) = route_of(call.route) {
             self.list(call, route, lag)
-        } else if let Some(route) = parent_of(call.route) {
+        } else if let Some(route) = parent_of(call.route).filter(|route| !route.one.is_empty()) {
+            if !route.one.contains('G') {
+                return not_allowed(call);
+            }
             question(call, route, Asks::Nothing).map(|_| self.one_of(call, lag))
         } else {
             Ok(not_found(call))
