@@ -103,7 +103,7 @@ impl Enqueued {
         let engine = &self.client.engine;
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
         let how = Change::by(Enqueued::CANCELLED_BY).because(why);
-        let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox);
+        let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox.is_some());
         let until = engine.clock.now().plus(ADMITTED_WITHIN);
         loop {
             let mut admission = Admission::default();

@@ -143,7 +143,7 @@ fn refused_messages() -> Vec<Refused> {
         ("TemplateModel", none.clone()),
         ("TemplateModel", json!("x")),
         ("TemplateId", json!("1")),
-        ("TemplateAlias", none.clone()),
+        ("TemplateAlias", none),
         ("Subject", json!("s")),
         ("TextBody", json!("t")),
         ("InlineCss", json!(1)),
@@ -159,7 +159,7 @@ fn refused_messages() -> Vec<Refused> {
 fn refused_settings() -> Vec<Refused> {
     let (none, mut all) = (Value::Null, Vec::new());
     for (name, value, code) in [
-        ("Url", none.clone(), 606),
+        ("Url", none, 606),
         ("Url", json!("not a url"), 606),
         ("Url", json!(7), 403),
         ("MessageStream", json!("none"), 1235),

@@ -21,10 +21,10 @@ use crate::vendor::Subject;
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Safety, View};
+/// use steadfast::dead_letter::Safety;
 ///
 /// let id = letters.find("order-42/receipt").await?;
-/// let shown = letters.show(&id, &View::closed()).await?;
+/// let shown = letters.show(&id).await?;
 /// // Postmark answered 429: no mail was sent.
 /// assert_eq!(shown.safety, Some(Safety::NotApplied));
 /// assert!(Safety::NotApplied.is_safe() && !Safety::Unsafe.is_safe());

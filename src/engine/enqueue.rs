@@ -24,8 +24,8 @@ pub(crate) struct Accepted {
     pub request: Arc<Request>,
     /// Whether this call recorded it.
     pub is_new: bool,
-    /// Whether it lies in the outbox until a dispatcher records it.
-    pub in_outbox: bool,
+    /// Since when it lies in the outbox, if it does, until a dispatcher records it.
+    pub in_outbox: Option<Instant>,
 }
 
 impl Engine {
@@ -49,13 +49,14 @@ impl Engine {
         telemetry::named(call.whose(&self.vendor));
         if let Some(row) = row
             && deadline > started
-            && let Some(in_outbox) = Box::pin(self.record_behind_rows(&call, &row)).await?
+            && let Some(is_new) = Box::pin(self.record_behind_rows(&call, &row)).await?
         {
-            return Ok(Accepted { named, request, is_new: in_outbox, in_outbox });
+            let in_outbox = is_new.then(|| self.clock.now());
+            return Ok(Accepted { named, request, is_new, in_outbox });
         }
         let is_new = self.record_as_due(&call, due).await?;
         telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new, in_outbox: false })
+        Ok(Accepted { named, request, is_new, in_outbox: None })
     }
 
     /// Whether it is on record by this call.
@@ -116,24 +117,25 @@ impl Engine {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
-            let told = match self.standing(offered).await {
-                // The end of an earlier life, whose next one is in the outbox; or of this call's own, long ago.
-                Standing::Final { is_over: true, .. } if in_outbox => in_the_outbox(),
-                Standing::Final { outcome, .. } => {
+            let told = match (self.standing(offered).await, in_outbox) {
+                // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
+                (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
+                    self.in_the_outbox(since, accepted)
+                }
+                (Standing::Final { outcome, .. }, _) => {
                     let passed = self.clock.now().since(started);
                     return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
                 }
-                Standing::Free(refused) => return Err(waited(refused)),
-                Standing::Open(open) => {
-                    in_outbox = false;
+                (Standing::Free(refused), _) => return Err(waited(refused)),
+                (Standing::Open(open), _) => {
+                    in_outbox = None;
                     in_progress(&open)
                 }
-                Standing::Absent if in_outbox => in_the_outbox(),
                 // Its time on record is over, or somebody removed it.
-                Standing::Absent => {
+                (Standing::Absent, None) => {
                     return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));
                 }
-                Standing::CannotSay => Error::new(Kind::Store { doing: FIND }, Effect::Unknown),
+                (Standing::CannotSay, _) => Error::new(Kind::Store { doing: FIND }, Effect::Unknown),
             };
             let now = self.clock.now();
             if now >= deadline {
@@ -147,12 +149,13 @@ impl Engine {
             }
         }
     }
-}
 
-/// No dispatcher has recorded it yet, as far as its name tells. It may have taken effect: its record may have been removed
-/// since.
-fn in_the_outbox() -> Error {
-    Error::new(Kind::InProgress, Effect::Unknown)
+    /// What the call is told that is in the outbox. Once its retention is over, its record may have been there and been
+    /// removed.
+    fn in_the_outbox(&self, since: Instant, accepted: &Accepted) -> Error {
+        let is_recent = self.clock.now().since(since) < accepted.named.keep;
+        Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
+    }
 }
 
 const FIND: &str = "find the operation";

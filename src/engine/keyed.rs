@@ -33,7 +33,7 @@ pub(crate) struct Named {
     pub wire_key: String,
     fingerprint: Fingerprint,
     unstamped: Unstamped,
-    keep: Duration,
+    pub(super) keep: Duration,
 }
 
 impl Named {

@@ -79,7 +79,7 @@ impl Engine {
             request: &stamped,
             operation: Some((&named.id, &named.wire_key)),
         });
-        let accepted = Accepted { named, request: stamped, is_new: true, in_outbox: true };
+        let accepted = Accepted { named, request: stamped, is_new: true, in_outbox: Some(self.clock.now()) };
         Ok(Put { statements, accepted })
     }
 

@@ -24,12 +24,16 @@ use crate::request::Request;
 use crate::vendor::Vendor;
 
 impl Engine {
-    /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the store's
-    /// time, as at the claim: our own clock may be days ahead. Of a store that does not answer it is taken for over.
+    /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the time that
+    /// the store believes, as at the claim: our own clock may be days ahead. If the store does not answer, it is over.
     pub(super) async fn is_over(&self, record: &Record, until: Instant) -> bool {
-        let Some(at) = record.expires_at() else { return false };
-        let read = limit::within(&*self.clock, until, self.store.believed(self.wall())).await;
-        read.and_then(Result::ok).is_none_or(|believed| at <= believed)
+        let now = self.wall();
+        // A store never believes a later time than it is told.
+        if !record.has_expired(now) {
+            return false;
+        }
+        let read = limit::within(&*self.clock, until, self.store.believed(now)).await;
+        read.and_then(Result::ok).is_none_or(|believed| record.has_expired(believed))
     }
 
     /// Whether what is on record under this name is of a life of the key that is over.

@@ -10,11 +10,14 @@ mod streams;
 #[cfg(feature = "tower")]
 mod tower;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::json;
+use steadfast::clock::Clock as _;
+use steadfast::store::{Memory, Store as _};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
@@ -29,7 +32,7 @@ fn client(network: &ScriptedTransport, clock: &TestClock) -> Client {
 fn waits_for(seconds: &str, clock: &TestClock) -> Inbound {
     let mut headers = http::HeaderMap::new();
     headers.insert(Inbound::X_REQUEST_TIMEOUT, seconds.parse().expect("a value"));
-    Inbound::from_headers_on(&headers, std::sync::Arc::new(clock.clone()))
+    Inbound::from_headers_on(&headers, Arc::new(clock.clone()))
 }
 
 fn charge(client: &Client) -> Call {
@@ -45,7 +48,9 @@ fn named(client: &Client) -> Call {
 async fn what_is_on_record_is_told_by_the_key_and_nothing_is_sent() {
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().json(200, json!({"id": "ch_1", "object": "charge"}));
-    let stripe = client(&network, &clock);
+    let store = Arc::new(Memory::new());
+    let stripe = Client::builder(Stripe::new("sk_test_123")).transport(network.clone()).clock(clock.clone());
+    let stripe = stripe.store(Arc::clone(&store)).build().expect("a client");
     assert!(named(&stripe).recorded().await.expect("a look").is_none());
 
     let sent = charge(&stripe).send().await.expect("a reply");
@@ -64,8 +69,13 @@ async fn what_is_on_record_is_told_by_the_key_and_nothing_is_sent() {
         assert!(other.recorded().await.expect("a look").is_none());
     }
 
-    // After its time, a claim finds the key free.
+    // After its time, a claim finds the key free, once the store believes that a week has passed.
     clock.advance(Duration::from_secs(8 * 86_400));
+    assert!(named(&stripe).recorded().await.expect("a look").is_some());
+    for _ in 0..2 {
+        store.purge(clock.wall(), 0).await.expect("the store works");
+        clock.advance(Duration::from_secs(3600));
+    }
     assert!(named(&stripe).recorded().await.expect("a look").is_none());
     assert_eq!(network.requests().len(), 1);
 }

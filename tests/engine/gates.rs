@@ -2,6 +2,7 @@
 
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
+use steadfast::store::Store as _;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Gate, Obtained, Policy};
@@ -31,14 +32,20 @@ async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
     assert_eq!(rig.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
 }
 
-/// The record is there until a purge comes by. Its time is over, as far as this clock tells: its outcome is not this
-/// call's, which nobody has sent.
+/// The record is there until a purge comes by. Its time is over, by the store's word: its outcome is not this call's, which
+/// nobody has sent.
 #[tokio::test]
 async fn what_an_earlier_life_came_to_is_not_told_while_the_vendor_is_switched_off() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     rig.charge().send().await.expect("a reply");
     rig.client.engage_kill_switch();
     rig.clock.advance(secs(8 * 24 * 3600));
+    let replay = rig.charge().send().await.expect("the store doubts that a week has passed at once");
+    assert_eq!(replay.obtained(), Obtained::Replayed);
+    for _ in 0..2 {
+        rig.store.purge(rig.clock.wall(), 0).await.expect("the store works");
+        rig.clock.advance(secs(3600));
+    }
     let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::Unknown));
 }

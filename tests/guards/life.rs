@@ -186,8 +186,8 @@ pub fn force_leaves_no_spare_send_where_nothing_took_effect() -> bool {
 
 pub fn a_letter_that_was_started_over_cannot_be_redriven() -> bool {
     let letter = dead(Effect::None);
-    let closed =
-        supersede(Some(&letter), &Key::new("k2").expect("a key"), at(20)).expect("nothing is in the way");
+    let closed = supersede(Some(&letter), &Key::new("k2").expect("a key"), (at(20), at(20)))
+        .expect("nothing is in the way");
     let letter = closed.map_or(letter, |(closed, _)| closed);
     acted(&letter, Action::Redrive { forced: true }, 30) == Err(Forbidden::Resolved)
 }

@@ -43,7 +43,8 @@ async fn service() {
     let [url, file] = ["CARRIERS_STRIPE", "CARRIERS_STORE"].map(|name| env::var(name).expect("it is set"));
     // Short times: a key is free once the lease of the process that died is over.
     let times = [1, 2, 20].map(Duration::from_secs);
-    let policy = Policy::background().timeout(Timeouts::new(times[0], times[1], times[2])).lease_margin(times[0]);
+    let policy =
+        Policy::background().timeout(Timeouts::new(times[0], times[1], times[2])).lease_margin(times[0]);
     let client = Client::builder(Stripe::new("sk_test_123").base_url(url)).policy(policy);
     let client = client.store(Sqlite::open(file).expect("a store")).build().expect("a client");
     let stripe = Carrier::new(client);

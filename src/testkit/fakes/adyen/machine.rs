@@ -205,7 +205,8 @@ impl Machine {
         let is_transient = reply.headers.iter().any(|(name, _)| name == "transient-error");
         let is_invalid = reply.status == 422 && reply.value()["errorCode"] != "704";
         let is_outside = matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502);
-        !is_transient && !is_outside && !(is_invalid && self.forgets_invalid)
+        let is_forgotten = is_invalid && self.forgets_invalid;
+        !(is_transient || is_outside || is_forgotten)
     }
 
     /// What a fault makes of a request before it can execute.

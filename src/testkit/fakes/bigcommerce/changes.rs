@@ -85,7 +85,7 @@ impl Machine {
             self.name_status(call, &mut body)?;
         }
         let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &Value::Object(body));
-        self.update(state, call, (parent, id), fields);
+        self.update(state, call, (parent, id), &fields);
         self.effect(call, None, &held["id"], 0);
         match parent {
             "v2/orders" => self.tell_of_order(state, call, held, &call.body["status_id"]),
@@ -100,9 +100,9 @@ impl Machine {
     }
 
     /// Sets what an object shows.
-    fn update(&self, state: &mut State, call: &Call<'_>, (collection, id): (&str, &str), fields: Value) {
+    fn update(&self, state: &mut State, call: &Call<'_>, (collection, id): (&str, &str), fields: &Value) {
         let Some(held) = state.items.one(call.store, collection, id) else { return };
-        let (mut fields, mut all) = (object(&fields), object(&held));
+        let (mut fields, mut all) = (object(fields), object(&held));
         fields.retain(|name, _| all.contains_key(name));
         all.extend(fields.clone());
         fields.extend(derived(collection, &all));
@@ -137,7 +137,7 @@ impl Machine {
         let apply = |state: &mut State, part: usize, item: &Value| {
             let id = id(item);
             let (fields, unsaved) = saved(&state.items, call.store, &collection, Some(&id), item);
-            self.update(state, call, (&collection, &id), fields);
+            self.update(state, call, (&collection, &id), &fields);
             let changed = state.items.one(call.store, &collection, &id).unwrap_or_default();
             self.effect(call, None, &changed["id"], part);
             hooks::tell(&self.outbox, &state.items, call, &collection, "updated", &changed);
