@@ -195,6 +195,7 @@ impl Recovery {
     }
 
     /// How many sends a second recovery may make at `now`.
+    #[cfg(test)]
     pub fn per_second(&self, now: Instant) -> f64 {
         self.refilled(now, |pace| pace.per_second)
     }
