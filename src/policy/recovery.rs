@@ -195,7 +195,7 @@ impl Recovery {
     }
 
     /// How many sends a second recovery may make at `now`.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testkit"))]
     pub fn per_second(&self, now: Instant) -> f64 {
         self.refilled(now, |pace| pace.per_second)
     }

@@ -124,7 +124,7 @@ impl Shop {
             1 => client
                 .post("/v2/orders")
                 .key(key)
-                .json(&json!({"status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": order, "quantity": 1}]})),
+                .json(&json!({"status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": order + 1, "quantity": 1}]})),
             _ => client.post("/email").key(key).json(&json!({
                 "From": "shop@example.com",
                 "To": address,

@@ -184,7 +184,7 @@ impl Kind {
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
             Kind::Product => stripe_routes::create_unlisted(client, number),
             Kind::Order => client.post("/v2/orders").json(&json!({
-                "status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": number, "quantity": 1}]
+                "status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": number + 1, "quantity": 1}]
             })),
             Kind::Brand => {
                 client.post("/v3/catalog/brands").json(&json!({"name": format!("Brand {number}")}))
