@@ -110,10 +110,7 @@ impl Machine {
         fields: Map<String, Value>,
     ) -> Value {
         let key = keys::of(call).into_iter().next().flatten();
-        let value = self.new_one(state, call, collection, id, fields);
-        self.effect(call, key, &value["id"], 0);
-        hooks::tell(&self.outbox, &state.items, call, collection, "created", &value);
-        value
+        self.put_down(state, call, (collection, id), fields, (key, 0))
     }
 
     /// One item of a batch.
@@ -126,6 +123,18 @@ impl Machine {
         (key, part): (Option<String>, usize),
     ) -> Value {
         let id = Value::from(state.items.next_id());
+        self.put_down(state, call, (collection, id), fields, (key, part))
+    }
+
+    /// Adds an object, counts its effect, and tells the webhooks of it.
+    fn put_down(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        (collection, id): (&str, Value),
+        fields: Map<String, Value>,
+        (key, part): (Option<String>, usize),
+    ) -> Value {
         let value = self.new_one(state, call, collection, id, fields);
         self.effect(call, key, &value["id"], part);
         hooks::tell(&self.outbox, &state.items, call, collection, "created", &value);
