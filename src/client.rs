@@ -341,6 +341,8 @@ impl ClientBuilder {
     /// refused, because a call's headers are stored and shown to operators. A secret belongs to the adapter, which adds
     /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`,
     /// Postmark's tokens and those of the adapter are always refused. Default: no more.
+    ///
+    /// An adapter that gives one of them with its key is refused too: what is given there is stored with the call.
     pub fn secret_headers<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.secret_headers.extend(names.into_iter().map(Into::into));
         self
@@ -398,6 +400,7 @@ impl ClientBuilder {
             self.former_base_urls.iter().map(|url| former(url)).collect::<Result<Vec<_>, Error>>()?;
         let redact = RedactedFields::new(self.redact)?.and(&self.vendor.redacted());
         let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
+        secrets.check_stamp(&*self.vendor)?;
         let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
         let routes = Routes::new(self.routes, &self.policy)?;
         let transport = match self.transport {

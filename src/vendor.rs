@@ -94,6 +94,7 @@ mod rig;
 pub mod rules;
 pub(crate) mod secret;
 mod shown;
+pub(crate) mod specimen;
 mod stripe;
 pub mod wait;
 

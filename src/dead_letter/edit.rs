@@ -120,6 +120,7 @@ impl DeadLetters {
         let named = Request { url: old.request.url.clone(), ..request.clone() };
         let fingerprint = vendor.fingerprint(&account, &named);
         let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
+        client.engine.secrets.check(&request)?;
         Ok(Claim {
             id,
             fingerprint,

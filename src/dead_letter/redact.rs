@@ -11,6 +11,7 @@ use serde_json::Value;
 use url::Url;
 use url::form_urlencoded;
 
+use crate::operation::secret::is_secret;
 use crate::operation::{REDACTED, RedactedFields};
 
 /// How much of one operation is shown.
@@ -37,8 +38,8 @@ impl<'a> View<'a> {
 
     pub(super) fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
         let shown = |name: &HeaderName, value: &[u8]| {
-            let hidden =
-                !self.is_open || SECRET_HEADERS.contains(&name.as_str()) || self.is_named(name.as_str());
+            // Secrets are never stored; a mistake of a caller's, and a vendor's cookie, are not to be shown either.
+            let hidden = !self.is_open || is_secret(name) || self.is_named(name.as_str());
             let value =
                 if hidden { REDACTED.to_owned() } else { String::from_utf8_lossy(value).into_owned() };
             (name.as_str().to_owned(), value)
@@ -107,8 +108,3 @@ fn is_form(headers: &HeaderMap) -> bool {
         .trim()
         .eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
-
-/// Headers that hold credentials. Secrets are never stored; a caller's own mistake or a vendor's cookie is not
-/// to be shown either.
-const SECRET_HEADERS: [&str; 5] =
-    ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-auth-token"];

@@ -673,6 +673,19 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
     );
 }
 
+/// A record of version 0.1 may hold one.
+#[test]
+fn a_secret_in_a_header_is_not_shown_to_those_who_ask_for_all_either() {
+    let mut headers = HeaderMap::new();
+    for name in &crate::operation::secret::SECRET_HEADERS {
+        headers.insert(name, http::HeaderValue::from_static("hunter2"));
+    }
+    headers.insert("x-tenant", http::HeaderValue::from_static("17"));
+    let shown = View::new(true, &[], &RedactedFields::NONE).headers(&headers);
+    assert!(shown.iter().all(|(name, value)| (value == "17") == (name == "x-tenant")), "{shown:?}");
+    assert!(!format!("{shown:?}").contains("hunter2"));
+}
+
 #[tokio::test]
 async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
     on_each_store(async |bench| {

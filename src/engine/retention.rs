@@ -7,8 +7,6 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method};
 use url::Url;
 
 use super::on_record::STORE_GRACE;
@@ -17,11 +15,11 @@ use super::{Engine, limit};
 use crate::clock::Instant;
 use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
+use crate::operation::OperationId;
 use crate::operation::record::Record;
-use crate::operation::{Key, OperationId, Scope};
 use crate::policy::{Backoff, Policy, RETENTION, Timeouts};
-use crate::request::Request;
 use crate::vendor::Vendor;
+use crate::vendor::specimen::{Content, stamped};
 
 impl Engine {
     /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the time that
@@ -134,20 +132,8 @@ impl Retention {
 /// How long the vendor replays the key of a POST to `route`, as far as a made-up request tells. Vendors judge by the
 /// request as it is stamped. A form, and JSON for those that take their key in it.
 pub(super) fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
-    let key = Key::new("retention").expect("a constant that is a key");
-    let scope =
-        Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, route);
-    let id = OperationId::new(scope, key);
-    let probe = |kind: &'static str, body: &'static str| {
-        let mut url = vendor.base_url().clone();
-        url.set_path(&[url.path().trim_end_matches('/'), route].concat());
-        let mut request = Request::new(Method::POST, url);
-        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        request.body = body.into();
-        vendor.stamp(id.wire_key(), &mut request).ok()?;
-        vendor.replay_window(&request)
-    };
-    probe("application/x-www-form-urlencoded", "").max(probe("application/json", "{}"))
+    let window = |content| vendor.replay_window(&stamped(vendor, route, content)?.0);
+    window(Content::Form).max(window(Content::Json))
 }
 
 #[cfg(test)]

@@ -5,25 +5,29 @@
 //! So the first client registers its terms in the store, and one whose terms differ carries on with nothing and
 //! records nothing.
 //!
+//! So it is with the vendor's settle time: the shorter of two would believe a lookup that the longer knows to be too
+//! early.
+//!
 //! Rate limits, timeouts, ladders and retention may differ: each record keeps those that matter to it. The version of a
 //! vendor's interface may, too: it is part of what was recorded, and is resent as it was.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderValue;
 use humantime_serde::re::humantime::format_duration;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use url::Url;
 
 use super::retention::window_of;
 use super::{Engine, limit};
 use crate::clock::Instant;
 use crate::error::{Error, Input};
-use crate::operation::{Key, OperationId, Scope};
-use crate::request::Request;
 use crate::store::StoreError;
 use crate::transport::is_loopback;
 use crate::vendor::Vendor;
+use crate::vendor::specimen::{Content, stamped};
 
 /// By name, what must agree, for people too.
 type Terms = BTreeMap<String, String>;
@@ -72,7 +76,7 @@ impl Engine {
         self.disagreement.is_unanswered.store(answered.is_err(), Ordering::Release);
         let there = answered?;
         self.disagreement.is_answered.store(true, Ordering::Release);
-        let problem = there.and_then(|there| difference(&account, &own, &there));
+        let problem = there.and_then(|there| difference(&**self.vendor, &account, &own, &there));
         self.disagreement.note(problem.as_deref());
         Ok(problem.map_or(Ok(()), |problem| Err(refused(&problem).at_vendor(self.vendor.name()))))
     }
@@ -105,26 +109,33 @@ fn refused(problem: &str) -> Error {
 fn terms_of(vendor: &dyn Vendor) -> Terms {
     let window = window_of(vendor, &vendor.keyed_path()).map(|window| format_duration(window).to_string());
     [
-        ("base_url", Some(vendor.base_url().to_string())),
+        (BASE_URL, Some(shown_url(vendor, vendor.base_url()))),
         ("key", key_place(vendor)),
         ("replay_window", Some(window.unwrap_or_else(|| "none".to_owned()))),
+        ("settle_time", Some(format_duration(vendor.settle_time()).to_string())),
     ]
     .into_iter()
     .filter_map(|(name, said)| Some((name.to_owned(), said?)))
     .collect()
 }
 
+/// A base URL, as a log may have it. What could be a token in its path is a digest: two that differ still do, and none
+/// can be read. That form is no URL.
+fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
+    if url.path().split('/').filter(|segment| !segment.is_empty()).all(|segment| vendor.may_show(segment)) {
+        return url.to_string();
+    }
+    let digest = Sha256::digest(url.path());
+    let digest = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("path #{digest} at {}", url.origin().ascii_serialization())
+}
+
+const BASE_URL: &str = "base_url";
+const DIGEST_BYTES: usize = 6;
+
 /// Where the vendor is shown the key; `None` if it depends on the call.
 fn key_place(vendor: &dyn Vendor) -> Option<String> {
-    let (key, path) = (Key::new("terms").ok()?, vendor.keyed_path());
-    let scope =
-        Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, &path);
-    let mut url = vendor.base_url().clone();
-    url.set_path(&[url.path().trim_end_matches('/'), &path].concat());
-    let mut request = Request::new(Method::POST, url);
-    request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    request.body = "{}".into();
-    let shown = vendor.stamp(OperationId::new(scope, key).wire_key(), &mut request).ok()?;
+    let (request, shown) = stamped(vendor, &vendor.keyed_path(), Content::Json)?;
     let holds = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(&shown));
     let header = request.headers.iter().find(|(_, value)| holds(value)).map(|(name, _)| name.to_string());
     let is_in_body = String::from_utf8_lossy(&request.body).contains(&shown);
@@ -137,15 +148,18 @@ fn key_place(vendor: &dyn Vendor) -> Option<String> {
 
 /// How the client's own terms differ from those in the store. A term that only one of them names was added, or left out,
 /// by another release, and says nothing.
-fn difference(account: &str, own: &Terms, there: &str) -> Option<String> {
+fn difference(vendor: &dyn Vendor, account: &str, own: &Terms, there: &str) -> Option<String> {
     let Ok(there) = serde_json::from_str::<Terms>(there) else {
         return Some(format!(
             "what is registered for `{account}` cannot be read; `steadfast terms --forget {account}` removes it"
         ));
     };
     let differs = |(name, ours): (&String, &String)| {
-        let theirs = there.get(name).filter(|theirs| *theirs != ours)?;
-        Some(format!("`{name}` is {ours} here and {theirs} there"))
+        let said = there.get(name)?;
+        // A release before this one registered it as it is.
+        let plain = (name == BASE_URL).then(|| Url::parse(said).ok()).flatten();
+        let theirs = plain.map_or_else(|| said.clone(), |url| shown_url(vendor, &url));
+        (theirs != *ours).then(|| format!("`{name}` is {ours} here and {theirs} there"))
     };
     let differences: Vec<String> = own.iter().filter_map(differs).collect();
     (!differences.is_empty()).then(|| {
@@ -174,7 +188,7 @@ mod tests {
         let stripe = Stripe::new("sk_test_1").api_version("2025-08-27.basil");
         assert_eq!(
             shown(&stripe),
-            "base_url https://api.stripe.com/, key header idempotency-key, replay_window 1day"
+            "base_url https://api.stripe.com/, key header idempotency-key, replay_window 1day, settle_time 1m 20s"
         );
         assert_eq!(shown(&stripe), shown(&Stripe::new("sk_test_2")), "neither secret nor version");
         let (postmark, bigcommerce) =
@@ -183,18 +197,44 @@ mod tests {
         assert!(bigcommerce.contains("replay_window none"), "{bigcommerce}");
     }
 
+    /// It may hold a token, and terms are stored, logged and printed.
+    #[test]
+    fn of_a_base_url_with_a_token_a_digest_is_registered() {
+        let bot = |token: &str| {
+            Keyed::new(KeyedConfig::new("chat", format!("https://chat.test/bot{token}/v1")), "secret")
+        };
+        let (one, other) =
+            (bot("110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"), bot("7:another-Token-0000000000"));
+        let said = shown(&one);
+        assert!(said.contains("base_url path #") && said.contains(" at https://chat.test,"), "{said}");
+        let registered = |vendor: &Keyed| serde_json::to_string(&terms_of(vendor)).expect("text");
+        assert_eq!(difference(&one, "prod/chat/default", &terms_of(&one), &registered(&one)), None);
+        let plain =
+            |vendor: &Keyed| serde_json::json!({ "base_url": vendor.base_url().as_str() }).to_string();
+        assert_eq!(
+            difference(&one, "prod/chat/default", &terms_of(&one), &plain(&one)),
+            None,
+            "by an older release"
+        );
+        for there in [registered(&other), plain(&other)] {
+            let told = difference(&one, "prod/chat/default", &terms_of(&one), &there).expect("they differ");
+            assert!(!told.contains("AAHdq") && !told.contains("Token"), "{told}");
+        }
+        assert!(shown(&BigCommerce::new("k8yfjd03xq", "token")).contains("/stores/k8yfjd03xq"));
+    }
+
     /// Two services of which one resends for longer than the vendor remembers must not share records.
     #[test]
     fn the_window_is_that_of_the_routes_which_take_the_key() {
         let adyen = shown(&Adyen::new("secret"));
-        assert!(adyen.ends_with("key header idempotency-key, replay_window 7days"), "{adyen}");
+        assert!(adyen.contains("key header idempotency-key, replay_window 7days"), "{adyen}");
         let paypal = |window: Option<u64>| {
             let mut config = KeyedConfig::preset("paypal").expect("a preset");
             config.window = window.map(Duration::from_secs).or(config.window);
             shown(&Keyed::new(config, "secret"))
         };
-        assert!(paypal(None).ends_with("key header paypal-request-id, replay_window 6h"), "{}", paypal(None));
-        assert!(paypal(Some(72 * 3600)).ends_with("replay_window 3days"));
+        assert!(paypal(None).contains("key header paypal-request-id, replay_window 6h,"), "{}", paypal(None));
+        assert!(paypal(Some(72 * 3600)).contains("replay_window 3days,"));
         let mut plaid = KeyedConfig::preset("plaid").expect("a preset");
         plaid.headers.insert("PLAID-CLIENT-ID".to_owned(), "an-account".to_owned());
         assert!(shown(&Keyed::new(plaid, "secret")).contains("key body"));
@@ -203,7 +243,7 @@ mod tests {
     #[test]
     fn what_differs_is_named_and_what_only_one_knows_is_not() {
         let own = terms_of(&Stripe::new("sk_test_1"));
-        let there = |text: &str| difference("prod/stripe/live", &own, text);
+        let there = |text: &str| difference(&Stripe::new("sk_test_1"), "prod/stripe/live", &own, text);
         assert_eq!(there(&serde_json::to_string(&own).expect("text")), None);
         assert_eq!(there("{\"a_term_of_a_newer_release\":\"x\"}"), None);
         let problem = there("{\"base_url\":\"https://stripe.test/\",\"replay_window\":\"2days\"}");

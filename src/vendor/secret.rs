@@ -8,7 +8,9 @@ use http::HeaderName;
 use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::secret::{SECRET_HEADERS, is_secret};
+use crate::request::Request;
 use crate::vendor::Vendor;
+use crate::vendor::specimen::{Content, stamped};
 
 /// The headers that no call may give: those that carry secrets wherever they are used, those of the client's adapter,
 /// and what the client names.
@@ -36,6 +38,36 @@ impl SecretHeaders {
     /// Their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &HeaderName> {
         SECRET_HEADERS.iter().chain(&self.more)
+    }
+
+    /// Refuses an adapter that gives one of them before the call is recorded, as far as a made-up call tells. The rest is
+    /// told at the call.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the header.
+    pub(crate) fn check_stamp(&self, vendor: &dyn Vendor) -> Result<(), Error> {
+        let all = [Content::Form, Content::Json];
+        let mut stamps = all.into_iter().filter_map(|content| stamped(vendor, &vendor.keyed_path(), content));
+        stamps.try_for_each(|(request, _)| self.check(&request))
+    }
+
+    /// Refuses a stamped request that has one of them: it is about to be recorded.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the header.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Error> {
+        match request.headers.keys().find(|name| self.contain(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid(
+                Input::Header,
+                format!(
+                    "{name} carries a secret, and the adapter gives it before the call is recorded: it would be stored \
+                     in clear. A keyed vendor has `auth` for it, an adapter `authorize`"
+                ),
+            )),
+        }
     }
 
     /// Whether this header carries a secret.

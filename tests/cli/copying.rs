@@ -228,7 +228,7 @@ async fn terms_are_shown_and_forgotten() {
         text,
         format!(
             "{account}\n    base_url: https://api.stripe.com/\n    key: header idempotency-key\n    \
-             replay_window: 1day\n"
+             replay_window: 1day\n    settle_time: 1m 20s\n"
         )
     );
     let staging = Stripe::new("sk_test_secret").base_url("https://stripe.staging.example");

@@ -107,6 +107,13 @@ pub fn of_clients(said: &mut Said) {
         built(Client::builder(stripe_rules()).secret_headers(["x note"])),
     );
 
+    let mut signed = KeyedConfig::new("acme", "https://api.acme.test");
+    signed.headers.insert("X-Signature".to_owned(), "s3cr3t".to_owned());
+    said.refused(
+        "a secret header that the adapter would have recorded",
+        built(Client::builder(Keyed::new(signed, "")).secret_headers(["x-signature"])),
+    );
+
     let mut window = KeyedConfig::new("acme", "https://api.acme.test");
     window.window = Some(Duration::from_secs(60));
     said.refused("a window and no key", built(Client::builder(Keyed::new(window, ""))));

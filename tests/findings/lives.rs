@@ -233,6 +233,23 @@ async fn e3_a_header_that_carries_a_secret_is_refused_and_nothing_is_stored_or_s
     }
 }
 
+/// What an adapter gives with its key is stored with the call, so that no secret may be among it.
+#[tokio::test]
+async fn a_header_that_the_client_names_secret_is_not_recorded_for_its_adapter_either() {
+    let keyed = |header: &str| {
+        let said = json!({
+            "name": "acme", "base_url": "https://acme.test", "key": {"header": "Idempotency-Key"},
+            "headers": {header: "hunter2"},
+        });
+        Keyed::new(serde_json::from_value(said).expect("a vendor"), "")
+    };
+    let named = |header| Client::builder(keyed(header)).secret_headers(["X-Signature"]).build();
+    let told = refused(named("X-Signature"));
+    assert!(told.contains("x-signature") && told.contains("`auth`"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(named("X-Tenant").is_ok());
+}
+
 /// A full store forgets what was settled first, and says how much; it refuses only when there is nothing of that.
 #[tokio::test]
 async fn d13_a_full_memory_evicts_what_was_settled_first() {

@@ -1,0 +1,35 @@
+//! A made-up call, stamped. It tells what an adapter does before there is a real one: for how long the vendor replays,
+//! where its key goes, what is recorded with each call.
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method};
+
+use super::Vendor;
+use crate::operation::{Key, OperationId, Scope};
+use crate::request::Request;
+
+/// What a made-up call has for a body: adapters judge by its media type.
+#[derive(Clone, Copy)]
+pub(crate) enum Content {
+    Form,
+    Json,
+}
+
+/// A POST to `route` below the base URL as `vendor` stamps it, and the key as the vendor is shown it; `None` if the
+/// vendor takes no such call.
+pub(crate) fn stamped(vendor: &dyn Vendor, route: &str, content: Content) -> Option<(Request, String)> {
+    let (media_type, body) = match content {
+        Content::Form => ("application/x-www-form-urlencoded", ""),
+        Content::Json => ("application/json", "{}"),
+    };
+    let mut url = vendor.base_url().clone();
+    url.set_path(&[url.path().trim_end_matches('/'), route].concat());
+    let mut request = Request::new(Method::POST, url);
+    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    request.body = body.into();
+    let account = vendor.account(&HeaderMap::new());
+    let scope = Scope::new("default", vendor.name(), &account, &Method::POST, route);
+    let id = OperationId::new(scope, Key::new("specimen").ok()?);
+    let shown = vendor.stamp(id.wire_key(), &mut request).ok()?;
+    Some((request, shown))
+}
