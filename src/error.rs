@@ -481,7 +481,8 @@ impl Error {
         matches!(self.0.kind, Kind::Refused { .. })
     }
 
-    /// Whether the key already belongs to another request, here or at the vendor. Nothing was done.
+    /// Whether the key already belongs to another request, here or at the vendor. Nothing was done for this one. If the
+    /// key is on record here, [`effect`](Error::effect) is that of the request that has it.
     pub fn is_key_reused(&self) -> bool {
         matches!(self.0.kind, Kind::KeyReused { .. } | Kind::Refused { refusal: Refusal::KeyReused, .. })
     }

@@ -60,7 +60,7 @@ impl Engine {
     pub(super) async fn claim(&self, call: &Keyed<'_>) -> Result<Box<Claimed>, Option<StoreError>> {
         let Offered { fingerprint, .. } = call.offered;
         let claimed = self.claim_with(call, fingerprint).await?;
-        let Claimed::Mismatch { held } = *claimed else { return Ok(claimed) };
+        let Claimed::Mismatch { held, .. } = *claimed else { return Ok(claimed) };
         let is_ours = self.is_of(held, call.offered)
             || self.is_of_first_scope(
                 held,
@@ -171,8 +171,8 @@ impl Engine {
     }
 }
 
-/// The key belongs to another request; nothing was sent.
-pub(super) fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
+/// The key belongs to another request, with its own effect; nothing was sent of this one.
+pub(super) fn key_reused((held, effect): (Fingerprint, Effect), offered: Fingerprint) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
-    Error::new(kind, Effect::None)
+    Error::new(kind, effect)
 }

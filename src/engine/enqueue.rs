@@ -81,8 +81,8 @@ impl Engine {
                 self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
                 false
             }
-            Ok(Claimed::Mismatch { held }) => {
-                return Err(self.named(key_reused(held, offered.fingerprint), offered));
+            Ok(Claimed::Mismatch { held, effect }) => {
+                return Err(self.named(key_reused((held, effect), offered.fingerprint), offered));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return Err(self.named(self.in_the_way(work, obstacle, effect), offered));

@@ -139,6 +139,7 @@ impl Engine {
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let named = |error| self.in_context(error, request, Some((&id, None)));
         let wire_key = stamped.map_err(named)?;
+        self.secrets.check(request).map_err(named)?;
         let keep = self.keep(request, work).map_err(named)?;
         Ok(Named { id, fingerprint, unstamped, wire_key, keep })
     }
@@ -222,8 +223,8 @@ impl Engine {
                 Ok(self.with_cause_on_record(self.replay(record), offered.id, offered.deadline).await?)
             }
             Claimed::Busy { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
-            Claimed::Mismatch { held } => {
-                Err(self.named(key_reused(held, offered.fingerprint), offered).into())
+            Claimed::Mismatch { held, effect } => {
+                Err(self.named(key_reused((held, effect), offered.fingerprint), offered).into())
             }
             Claimed::InTheWay { obstacle, effect } => {
                 Err(self.named(self.in_the_way(work, obstacle, effect), offered).into())

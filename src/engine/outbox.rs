@@ -218,7 +218,9 @@ impl Engine {
                 true
             }
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
-            Ok(Claimed::Mismatch { held }) => return rejected(key_reused(held, call.offered.fingerprint)),
+            Ok(Claimed::Mismatch { held, effect }) => {
+                return rejected(key_reused((held, effect), call.offered.fingerprint));
+            }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));
             }

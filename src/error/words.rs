@@ -20,8 +20,10 @@ impl fmt::Display for Error {
             write!(f, "{}: ", self.0.context)?;
         }
         self.say_what_happened(f)?;
-        if !self.is_validation() {
-            write!(f, "; effect {}", self.0.effect)?;
+        match self.0.kind {
+            _ if self.is_validation() => {}
+            Kind::KeyReused { .. } => write!(f, "; its effect is {}", self.0.effect)?,
+            _ => write!(f, "; effect {}", self.0.effect)?,
         }
         if let Some(on) = self.what_goes_on() {
             write!(f, "; {on}")?;
@@ -87,7 +89,9 @@ impl Error {
             Kind::Refused { refusal, status } => {
                 write!(f, "{} with status {}", refusal_in_words(*refusal), status_in_words(*status))
             }
-            Kind::KeyReused { .. } => f.write_str("the key already belongs to another request"),
+            Kind::KeyReused { .. } => {
+                f.write_str("nothing was sent, as the key already belongs to another request")
+            }
             Kind::InProgress => {
                 f.write_str("the operation is in progress elsewhere or waits for its next attempt")
             }

@@ -211,6 +211,8 @@ pub enum Claimed {
     Mismatch {
         /// The fingerprint on record.
         held: Fingerprint,
+        /// Whether the key's own request took effect, as far as is known.
+        effect: Effect,
     },
     /// The claim would be the first, and its predecessor stands in the way. Nothing was written.
     InTheWay {
@@ -342,6 +344,15 @@ impl Record {
         self.first_fence = self.fence;
     }
 
+    /// What is known of the effect by one who does not hold the operation: the holder may be sending.
+    pub(crate) fn effect_by_now(&self) -> Effect {
+        match &self.state {
+            State::InProgress { .. } => Effect::Unknown,
+            State::Succeeded { .. } => Effect::Applied,
+            _ => self.effect,
+        }
+    }
+
     /// What a claim meets that is not the first. `first` is what it would start with.
     pub(crate) fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
@@ -349,7 +360,7 @@ impl Record {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
         }
         if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
-            return Claimed::Mismatch { held: self.fingerprint };
+            return Claimed::Mismatch { held: self.fingerprint, effect: self.effect_by_now() };
         }
         let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
         let taker = Taker { now, lease, attempt_max, vendor_clock_ms };

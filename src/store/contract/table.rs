@@ -222,7 +222,7 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome
             assert_eq!(frees_at, FREES_AT, "when to come back");
             (Outcome::Busy, None)
         }
-        Claimed::Mismatch { held } => {
+        Claimed::Mismatch { held, .. } => {
             assert_eq!(held, Fingerprint::from_bytes([7; 32]), "the fingerprint on record");
             (Outcome::Mismatch, None)
         }
