@@ -250,6 +250,8 @@ guards! {
     RecoveryShared,
     /// While no call is answered, a failure is no operation's own.
     QuietOutage,
+    /// A host that slept while it connected sends nothing.
+    WallAtFirstByte,
     // Stores.
     /// Only what has expired is purged.
     PurgeOnlyExpired,

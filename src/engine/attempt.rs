@@ -118,7 +118,8 @@ impl<'a> Run<'a> {
             .filter(|_| Guard::StopAt.holds())
             .map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
         let (pass_deadline_on, retries_allowed) = (self.pass_deadline_on, self.retries_allowed);
-        Bounds { attempt: self.timeout.attempt, until, pass_deadline_on, retries_allowed }
+        let is_held = self.hold.is_some();
+        Bounds { attempt: self.timeout.attempt, until, pass_deadline_on, retries_allowed, is_held }
     }
 
     fn judge(

@@ -1,5 +1,6 @@
 //! One exchange with the vendor: what goes out, and for how long it is waited for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -21,6 +22,8 @@ pub(super) struct Bounds {
     /// Whether the limit goes out in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub retries_allowed: bool,
+    /// Whether an operation is held: another process may carry it on once the time is over.
+    pub is_held: bool,
 }
 
 /// One exchange, over.
@@ -48,7 +51,13 @@ impl Engine {
     ) -> Exchanged {
         let until = begun.plus(bounds.attempt).min(bounds.until);
         // A safe method has no effect to be unknown, and its call is spared the allocation.
-        let progress = if request.method.is_safe() { Progress::unwatched() } else { Progress::new() };
+        let progress = match (request.method.is_safe(), bounds.is_held) {
+            (true, _) => Progress::unwatched(),
+            (false, false) => Progress::new(),
+            (false, true) => {
+                Progress::until(Arc::clone(&self.clock), self.clock.wall().plus(until.since(begun)))
+            }
+        };
         let limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
         let outgoing = self.outgoing(request, bounds, until.since(begun));
         let exchange = match aside {

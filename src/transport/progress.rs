@@ -4,27 +4,60 @@
 //! effect; one whose first byte may have left has an unknown effect. Only the transport can tell them apart, and it
 //! may be in the middle of sending on another thread. So the two sides do not read a flag: they decide one atomic
 //! step, and the side that comes second obeys.
+//!
+//! A timer does not run while the host sleeps: a machine that was suspended as it connected would send hours later what
+//! another process has carried on with. So the side that sends asks the wall clock too, at the last moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::clock::{Clock, Timestamp};
+use crate::guard::Guard;
 
 /// How far one exchange has got: what is behind [`Limits`](super::Limits). Cheap to clone; clones are the same exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// `None`: no side asks.
-    stage: Option<Arc<AtomicU8>>,
+    shared: Option<Arc<Shared>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stage: AtomicU8,
+    /// By the wall clock: nothing leaves after that.
+    until: Option<(Arc<dyn Clock>, Timestamp)>,
+}
+
+impl Shared {
+    /// Moves on from [`WAITING`]; else gives the stage that it is at.
+    fn leave_waiting(&self, to: u8) -> Result<u8, u8> {
+        self.stage.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    fn is_too_late(&self) -> bool {
+        self.until.as_ref().is_some_and(|(clock, until)| clock.wall() > *until)
+    }
 }
 
 impl Progress {
     /// The progress of an exchange that is about to begin.
     pub(crate) fn new() -> Progress {
-        Progress { stage: Some(Arc::new(AtomicU8::new(MAY_HAVE_LEFT))) }
+        Progress::with(None)
+    }
+
+    /// The same, of an exchange that may not begin to send after `until`, by the wall clock.
+    pub(crate) fn until(clock: Arc<dyn Clock>, until: Timestamp) -> Progress {
+        Progress::with(Some((clock, until)))
+    }
+
+    fn with(until: Option<(Arc<dyn Clock>, Timestamp)>) -> Progress {
+        Progress { shared: Some(Arc::new(Shared { stage: AtomicU8::new(MAY_HAVE_LEFT), until })) }
     }
 
     /// For an exchange whose progress is not asked for: it may always send, and has always perhaps sent. It allocates
     /// nothing.
     pub(crate) const fn unwatched() -> Progress {
-        Progress { stage: None }
+        Progress { shared: None }
     }
 
     /// For transports: nothing of the request has left, and nothing leaves before
@@ -32,18 +65,22 @@ impl Progress {
     ///
     /// It changes nothing after the first byte may have left, or after the caller gave up.
     pub(crate) fn nothing_sent(&self) {
-        if let Some(stage) = &self.stage {
+        if let Some(Shared { stage, .. }) = self.shared.as_deref() {
             let fresh = stage.compare_exchange(MAY_HAVE_LEFT, WAITING, Ordering::AcqRel, Ordering::Acquire);
             debug_assert!(fresh != Err(SENDING), "a transport says this first, and once");
         }
     }
 
-    /// For transports: the first byte is about to leave. `false` means that the caller gave up and nothing may
-    /// leave. May be called more than once.
+    /// For transports: the first byte is about to leave. `false` means that the caller gave up, or that it is too late,
+    /// and nothing may leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
     pub(crate) fn begin_sending(&self) -> bool {
-        let Some(stage) = &self.stage else { return true };
-        match stage.compare_exchange(WAITING, SENDING, Ordering::AcqRel, Ordering::Acquire) {
+        let Some(shared) = &self.shared else { return true };
+        let is_waiting = shared.stage.load(Ordering::Acquire) == WAITING;
+        if Guard::WallAtFirstByte.keeps(is_waiting && shared.is_too_late()) && self.give_up() {
+            return false;
+        }
+        match shared.leave_waiting(SENDING) {
             Ok(_) => true,
             Err(stage) => stage != GIVEN_UP,
         }
@@ -52,8 +89,8 @@ impl Progress {
     /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
     /// nothing will.
     pub(crate) fn give_up(&self) -> bool {
-        let Some(stage) = &self.stage else { return false };
-        match stage.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire) {
+        let Some(shared) = &self.shared else { return false };
+        match shared.leave_waiting(GIVEN_UP) {
             Ok(_) => true,
             Err(stage) => stage == GIVEN_UP,
         }
@@ -72,8 +109,10 @@ const GIVEN_UP: u8 = 3;
 #[cfg(test)]
 mod tests {
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
+    use crate::testkit::TestClock;
 
     #[test]
     fn a_transport_that_never_says_anything_may_have_sent() {
@@ -94,6 +133,23 @@ mod tests {
         assert!(!transport.begin_sending());
         assert!(!transport.begin_sending());
         assert!(progress.give_up());
+    }
+
+    /// A host that slept while it connected.
+    #[test]
+    fn nothing_leaves_once_it_is_too_late_by_the_wall_clock() {
+        let clock = TestClock::new();
+        let until = clock.wall().plus(Duration::from_secs(30));
+        let progress = || Progress::until(Arc::new(clock.clone()), until);
+        let (sent, waiting, silent) = (progress(), progress(), progress());
+        sent.nothing_sent();
+        waiting.nothing_sent();
+        clock.jump_wall(Duration::from_secs(30));
+        assert!(sent.begin_sending(), "at the last moment");
+        clock.jump_wall(Duration::from_millis(1));
+        assert!(sent.begin_sending() && !sent.give_up(), "it has begun");
+        assert!(!waiting.begin_sending() && waiting.give_up(), "nothing has left, and nothing does");
+        assert!(silent.begin_sending() && !silent.give_up(), "it may have left");
     }
 
     #[test]

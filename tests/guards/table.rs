@@ -97,6 +97,7 @@ pub const PROOFS: &[Proof] = proofs! {
     RecoveryFalls: calls::recovery_is_slower_at_a_vendor_that_fails,
     RecoveryShared: recovering::two_that_deliver_have_half_of_the_rate_each,
     QuietOutage: recovering::an_outage_that_one_operation_meets_alone_does_not_bury_it,
+    WallAtFirstByte: hosts::a_host_that_slept_while_it_connected_sends_nothing,
     UnsafeNeedsForce: calls::what_nobody_can_tell_is_not_redriven_without_force,
     OverwriteHeldBack: calls::a_put_is_not_redriven_over_what_was_written_since,
     PageIsNoSuccess: adapters::a_page_for_a_browser_is_not_done,
