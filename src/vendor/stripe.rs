@@ -49,6 +49,7 @@ pub struct Stripe {
     base: BaseUrl,
     credential: Credential,
     mode: &'static str,
+    is_organizations: bool,
     account: String,
     api_version: Option<String>,
     replay_window: Duration,
@@ -63,10 +64,12 @@ impl Stripe {
     pub fn new(secret: impl Into<SecretString>) -> Stripe {
         let secret = secret.into();
         let mode = mode(secret.expose_secret());
+        let is_organizations = secret.expose_secret().starts_with(ORGANIZATION);
         Stripe {
             base: BaseUrl::new("https://api.stripe.com"),
             credential: Credential::new("Bearer ", secret),
             mode,
+            is_organizations,
             account: mode.to_owned(),
             api_version: None,
             replay_window: REPLAY_WINDOW,
@@ -83,10 +86,12 @@ impl Stripe {
     }
 
     /// Names the account that the secret belongs to (`acct_…`). Two accounts that share a store then never share a
-    /// key. It is a name in scopes only and is not sent; a call on behalf of a connected account sets the header
-    /// `Stripe-Account`, which is added behind a `>`.
+    /// key. It is a name in scopes only and is not sent; a call on behalf of another account sets the header
+    /// `Stripe-Context`, or the older `Stripe-Account`. Its value is added behind a `>`.
     ///
-    /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account.
+    /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account. The key of an
+    /// organization (`sk_org…`) may not tell its mode. It then needs a name here, such as `live`: a sandbox and live mode
+    /// that share a store would share keys too.
     #[must_use]
     pub fn account(mut self, account: impl AsRef<str>) -> Stripe {
         self.account = label(self.mode, account.as_ref());
@@ -158,6 +163,11 @@ impl Vendor for Stripe {
     fn check(&self) -> Result<(), Error> {
         self.credential.check()?;
         self.base.check()?;
+        if self.is_organizations && self.account == NO_MODE {
+            let problem = "the key of an organization does not tell live mode from a sandbox; name what it is for in \
+                           `account`, such as \"live\"";
+            return Err(Error::validation(Input::Other("account"), problem));
+        }
         match &self.api_version {
             Some(version) => {
                 header_value("Stripe-Version", version).map(drop).map_err(|error| error.set_by("api_version"))
@@ -171,9 +181,11 @@ impl Vendor for Stripe {
         is_plain(segment) || is_object_id(segment)
     }
 
-    /// The secret's mode, behind a colon the configured account, and behind a `>` the connected account of the call.
+    /// The secret's mode, behind a colon the configured account, and behind a `>` the account that the call is for.
     fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
-        match headers.get(STRIPE_ACCOUNT).and_then(|value| value.to_str().ok()) {
+        let of_call =
+            [STRIPE_CONTEXT, STRIPE_ACCOUNT].iter().find_map(|name| headers.get(name)?.to_str().ok());
+        match of_call {
             Some(connected) => Cow::Owned(format!("{}>{connected}", self.account)),
             None => Cow::Borrowed(&self.account),
         }
@@ -183,6 +195,10 @@ impl Vendor for Stripe {
         let key = wire_key.to_string();
         if request.headers.contains_key(IDEMPOTENCY_KEY) {
             let problem = "Idempotency-Key is set by the client; name the operation with its key instead";
+            return Err(Error::validation(Input::Header, problem));
+        }
+        if [STRIPE_CONTEXT, STRIPE_ACCOUNT].iter().all(|name| request.headers.contains_key(name)) {
+            let problem = "Stripe-Context and Stripe-Account both name the account; give one of them";
             return Err(Error::validation(Input::Header, problem));
         }
         self.put_version(request)?;
@@ -242,7 +258,7 @@ impl Vendor for Stripe {
             return None;
         }
         let mut request = Request::new(Method::GET, look_up::first_page(&self.base, route, subject));
-        for name in [STRIPE_VERSION, STRIPE_ACCOUNT] {
+        for name in [STRIPE_VERSION, STRIPE_ACCOUNT, STRIPE_CONTEXT] {
             if let Some(value) = subject.request.headers.get(&name) {
                 request.headers.insert(name, value.clone());
             }
@@ -273,10 +289,11 @@ impl Stripe {
 /// The mode that a key's prefix tells: keys of one mode are unknown in the other. It survives the rotation of
 /// the secret.
 fn mode(secret: &str) -> &'static str {
-    match secret.get(3..8) {
-        Some("live_") => "live",
-        Some("test_") => "test",
-        _ => "default",
+    let kind = secret.strip_prefix(ORGANIZATION).or_else(|| secret.get(2..)).unwrap_or_default();
+    match kind.get(..6) {
+        Some("_live_") => "live",
+        Some("_test_") => "test",
+        _ => NO_MODE,
     }
 }
 
@@ -292,6 +309,12 @@ fn label(mode: &str, account: &str) -> String {
 }
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// "Organization API keys are prefixed `sk_org`." (docs.stripe.com/keys/organization-api-keys). Whether what follows tells
+/// the mode is not stated.
+const ORGANIZATION: &str = "sk_org";
+const NO_MODE: &str = "default";
+/// docs.stripe.com/context: it supersedes `Stripe-Account`. Its value may be a path, such as `acct_1/acct_2`.
+const STRIPE_CONTEXT: HeaderName = HeaderName::from_static("stripe-context");
 const STRIPE_ACCOUNT: HeaderName = HeaderName::from_static("stripe-account");
 const STRIPE_VERSION: HeaderName = HeaderName::from_static("stripe-version");
 

@@ -324,6 +324,8 @@ async fn fact_10_account_and_mode_are_part_of_the_operation() {
     }
     let connected = charge(&rig.client, "order-42").header("Stripe-Account", "acct_1");
     assert_eq!(connected.send().await.expect("a charge").obtained(), Obtained::Fresh);
+    let same = charge(&rig.client, "order-42").header("Stripe-Context", "acct_1");
+    assert_eq!(same.send().await.expect("the same account's").obtained(), Obtained::Replayed);
     assert_eq!((fake.ledger().count(), fake.ledger().requests().len()), (4, 4));
 }
 

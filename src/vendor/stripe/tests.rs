@@ -434,6 +434,39 @@ fn the_account_survives_a_rotated_secret_and_tells_modes_and_connected_accounts_
     assert_eq!(account(&Stripe::new("odd"), None), "default");
 }
 
+/// docs.stripe.com/context: it supersedes `Stripe-Account`.
+#[test]
+fn a_context_is_part_of_the_account_and_of_the_look_up_as_a_connected_account_is() {
+    let mut request = charge();
+    request.headers.insert("stripe-context", HeaderValue::from_static("acct_2/acct_3"));
+    assert_eq!(Vendor::account(&stripe(), &request.headers), "test>acct_2/acct_3");
+    stripe().stamp(wire_key(), &mut request).expect("stamped");
+    let key = wire_key().to_string();
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let asked = stripe().look_up(&subject).expect("a lookup");
+    assert_eq!(asked.headers["stripe-context"], "acct_2/acct_3");
+
+    let mut both = charge();
+    for name in ["stripe-context", "stripe-account"] {
+        both.headers.insert(name, HeaderValue::from_static("acct_2"));
+    }
+    let refused = stripe().stamp(wire_key(), &mut both).expect_err("which of them?");
+    assert_eq!(refused.code(), "VALIDATION.header");
+}
+
+#[test]
+fn the_key_of_an_organization_tells_its_mode_or_is_given_a_name() {
+    let account = |stripe: &Stripe| Vendor::account(stripe, &HeaderMap::new()).into_owned();
+    assert_eq!(account(&Stripe::new("sk_org_live_1")), "live");
+    assert_eq!(account(&Stripe::new("sk_org_test_1")), "test");
+    let silent = Stripe::new("sk_org_1");
+    let refused = silent.check().expect_err("live or not?");
+    assert!(refused.to_string().contains("account"), "{refused}");
+    let named = silent.account("live");
+    named.check().expect("it is named");
+    assert_eq!(account(&named), "default:live");
+}
+
 #[test]
 fn secrets_are_checked_and_never_shown() {
     stripe().check().expect("a good adapter");
