@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use http::header::{AGE, CACHE_CONTROL, HeaderValue};
+
 use super::phase::{Phase, Run};
 use super::settling::Settling;
 use super::waits::spread_over;
@@ -157,6 +159,8 @@ impl<'a> Run<'a> {
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
         let mut met = Met::default();
         for _ in 0..PAGES_MAX {
+            // A miss that a cache remembers is older than the send that is asked about.
+            question.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             let mut admission = self.admit_look_up().await?;
             let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
             admission.begin(begun);
@@ -174,6 +178,10 @@ impl<'a> Run<'a> {
             let Some(subject) = self.subject() else { return Ok((None, met)) };
             if Guard::CutLookUp.keeps(answer.cut) {
                 met.failure = Some("the answer is over the limit".to_owned());
+                return Ok((None, met));
+            }
+            if is_from_a_cache(&answer) {
+                met.failure = Some("the answer is from a cache on the way".to_owned());
                 return Ok((None, met));
             }
             // Not now, or not the vendor's own word.
@@ -233,6 +241,12 @@ impl<'a> Run<'a> {
         let subject = Subject::new(self.request, &record.wire_key, record.claimed_at);
         Some(subject.with_vendor_clock(record.vendor_clock_ms))
     }
+}
+
+/// RFC 9111, section 5.1: an `Age` says for how long a cache has had the answer.
+fn is_from_a_cache(answer: &Answer) -> bool {
+    let age = answer.headers.get(AGE).and_then(|age| age.to_str().ok());
+    age.is_some_and(|age| age.trim() != "0")
 }
 
 /// Lookups that failed, one after the other.

@@ -434,17 +434,32 @@ async fn d6_a_look_up_does_not_find_the_keys_previous_life() {
 
 #[tokio::test]
 async fn d6_a_checkouts_look_up_does_not_believe_an_ignored_filter() {
-    let clock = TestClock::auto();
-    let others = json!([{"id": 7, "cart_id": "another", "date_created": "Mon, 17 Feb 2014 12:25:01 +0000"}]);
-    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always_with(move |request| {
-        assert_eq!(request.method, Method::GET, "nothing is sent again");
-        Ok(text(200, &others.to_string()))
-    });
-    let client = Client::builder(BigCommerce::new("abc123", "token"));
-    let client = client.transport(network).clock(clock).build().expect("a client");
-    let error = client.post("/v3/checkouts/cart-1/orders").key("k").json(&json!({})).send().await;
-    let error = error.expect_err("another cart's order");
-    assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
+    for (path, body, filter) in [
+        ("/v3/checkouts/cart-1/orders", json!({}), "cart_id"),
+        ("/v2/orders", mug(), "external_order_id"),
+        (
+            "/v2/coupons",
+            json!({"name": "Ten", "code": "TEN", "type": "per_item_discount", "amount": "10"}),
+            "code",
+        ),
+    ] {
+        let clock = TestClock::auto();
+        let others = json!([{"id": 7, filter: "another", "date_created": "Mon, 17 Feb 2014 12:25:01 +0000"}]);
+        // An answer with a date: from then on the client knows what is older than its call.
+        let dated = clock.wall();
+        let mut first = text(200, "{}");
+        first.headers.insert("date", HeaderValue::from_str(&dated.to_string()).expect("a date"));
+        let network =
+            ScriptedTransport::new().reply(first).fail(SendErrorKind::Reset).always_with(move |request| {
+                assert_eq!(request.method, Method::GET, "nothing is sent again");
+                Ok(text(200, &others.to_string()))
+            });
+        let client = Client::builder(BigCommerce::new("abc123", "token"));
+        let client = client.transport(network).clock(clock).build().expect("a client");
+        client.post("/v3/other").key("before").json(&json!({})).send().await.expect("a success");
+        let error = client.post(path).key("k").json(&body).send().await.expect_err("another's");
+        assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{path}: {error}");
+    }
 }
 
 /// A host whose clock is ahead while it claims, and is set right afterwards.

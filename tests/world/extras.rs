@@ -41,6 +41,8 @@ pub enum Lists {
     Pages,
     /// What the rows are filtered by is ignored.
     Unfiltered,
+    /// The same, and the first page is full of what others ordered years ago. V2 does not say that there are more.
+    Strangers,
 }
 
 impl Schedule {
@@ -87,6 +89,7 @@ impl Schedule {
         self.extras.lists = match draw.below(10) {
             0 => Lists::Pages,
             1 => Lists::Unfiltered,
+            2 => Lists::Strangers,
             _ => Lists::Whole,
         };
         if draw.one_in(12) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::testkit::{Fault, WaitForm};
@@ -258,6 +259,12 @@ impl Way {
         if request.method == Method::GET && operation_of(&request.headers).is_none() {
             self.world.changes_look_up(&mut request);
         }
+        if request.method == Method::GET
+            && let Some(answer) = self.world.shows_strangers(&request)
+        {
+            self.world.note(|| format!("{}: send {} is shown strangers' orders", self.shown, self.send));
+            return Ok(answer);
+        }
         let (outcome, effects) = self.backend.carry_out(request, mishap(trouble));
         self.world.note(|| {
             let status = outcome.as_ref().map(|answer| answer.status.as_u16()).map_err(ToString::to_string);
@@ -316,6 +323,24 @@ impl World {
         });
         let changed: Vec<_> = changed.collect();
         request.url.query_pairs_mut().clear().extend_pairs(changed);
+    }
+}
+
+impl World {
+    /// The first page of a V2 list that ignores its filter, at a store that has seen many orders.
+    fn shows_strangers(&self, request: &Request) -> Option<Answer> {
+        let is_shown = self.schedule.extras.lists == Lists::Strangers && self.is_rough();
+        if !is_shown || !request.url.path().ends_with("/v2/orders") {
+            return None;
+        }
+        let row = |id: u32| {
+            let created = "Mon, 17 Feb 2014 12:25:01 +0000";
+            json!({ "id": id, "external_order_id": format!("old-{id}"), "date_created": created })
+        };
+        let rows: Vec<Value> = (1..=50).map(row).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        Some(Answer::new(StatusCode::OK, headers, Value::from(rows).to_string()))
     }
 }
 

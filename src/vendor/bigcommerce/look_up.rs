@@ -58,13 +58,15 @@ pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) 
         Rows::Part => return Finding::CannotTell,
         Rows::Not => return Finding::Unanswered,
     };
-    let Some(rows) = of_this_life(subject, rows) else { return Finding::CannotTell };
     let sent = body::json(&subject.request.body).unwrap_or(Value::Null);
+    // Before the rows of an earlier life are left out: others are older, too.
+    if Guard::FilterNoticed.keeps(rows.iter().any(|row| !passes(resource, subject, &sent, row))) {
+        return Finding::CannotTell;
+    }
+    let Some(rows) = of_this_life(subject, rows) else { return Finding::CannotTell };
     match resource {
         Resource::Orders => order(subject, &sent, &rows),
-        // A filter that was ignored would list the orders of other carts.
-        Resource::CheckoutOrders { cart_id } => match rows.as_slice() {
-            rows if rows.iter().any(|row| text(row, "cart_id") != Some(cart_id)) => Finding::CannotTell,
+        Resource::CheckoutOrders { .. } => match rows.as_slice() {
             [] => Finding::Absent,
             [order] => found(200, &json!({ "data": { "id": order["id"] }, "meta": {} })),
             _ => Finding::CannotTell,
@@ -112,23 +114,40 @@ fn rows(resource: &Resource, answer: &Answer) -> Rows {
     };
     match rows {
         Value::Array(rows) if rows.iter().all(Value::is_object) => {
-            if pages.is_none_or(|pages| pages <= 1) {
-                Rows::Whole(rows)
-            } else {
-                Rows::Part
-            }
+            // V2 does not say whether there are more.
+            let is_full = is_v2 && rows.len() >= V2_PAGE;
+            if is_full || pages.is_some_and(|pages| pages > 1) { Rows::Part } else { Rows::Whole(rows) }
         }
         _ => Rows::Not,
     }
 }
 
+/// Whether a row is one that was asked for. A filter that was ignored lists others, and perhaps not ours. Texts are
+/// compared without regard to case, as the vendor may compare them.
+fn passes(resource: &Resource, subject: &Subject<'_>, sent: &Value, row: &Value) -> bool {
+    let is = |name: &str, wanted: Option<&str>| match (text(row, name), wanted) {
+        (Some(there), Some(wanted)) => there.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    match resource {
+        Resource::Orders => is("external_order_id", Some(subject.wire_key)),
+        Resource::CheckoutOrders { cart_id } => is("cart_id", Some(cart_id)),
+        Resource::Products => match text(sent, "sku") {
+            Some(sku) => is("sku", Some(sku)),
+            None => is("name", text(sent, "name")),
+        },
+        Resource::Named { .. } => is("name", text(sent, "name")),
+        Resource::Customers => {
+            sent.as_array().is_some_and(|sent| sent.iter().any(|sent| is("email", text(sent, "email"))))
+        }
+        Resource::Coupons => is("code", text(sent, "code")),
+        // All refunds of the order are asked for.
+        Resource::Refunds { .. } | Resource::Other => true,
+    }
+}
+
 /// An order that carries our own wire key is ours. Where the caller chose the id, its fields must agree too.
 fn order(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
-    // A filter that was ignored would list other orders.
-    let is_anothers = |row: &Value| row["external_order_id"].as_str() != Some(subject.wire_key);
-    if Guard::FilterNoticed.keeps(rows.iter().any(is_anothers)) {
-        return Finding::CannotTell;
-    }
     match the_one(sent, rows) {
         One::Absent => Finding::Absent,
         One::Is(row) => found(201, row),
@@ -230,6 +249,9 @@ fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
     }
     Some(ours)
 }
+
+/// How many rows a page of V2 has unless it is asked for fewer (developer.bigcommerce.com, "Filtering": 50).
+const V2_PAGE: usize = 50;
 
 fn found(status: u16, body: &Value) -> Finding {
     let status = if status == 201 { StatusCode::CREATED } else { StatusCode::OK };
