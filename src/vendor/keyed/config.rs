@@ -97,6 +97,9 @@ pub struct KeyedConfig {
     ///
     /// Then a no to a resend speaks for the attempt before it: a request that is still under way finds that no. Else that
     /// request may yet be executed, and the operation stays unknown.
+    ///
+    /// Give the vendor's `own` mark with it. Without one every answer in JSON counts as the vendor's, also that of a
+    /// gateway on the way, whose no to a resend proves nothing.
     #[serde(default)]
     pub stores_failures: bool,
     /// Marks an answer that comes from the vendor's record. Default: no answer is known to.
