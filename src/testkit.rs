@@ -59,6 +59,7 @@ mod fault;
 mod front;
 #[cfg(feature = "testkit")]
 pub mod internals;
+mod near;
 mod random;
 mod scripted;
 

@@ -18,7 +18,7 @@ use super::{GOLDEN, mix};
 mod data;
 
 #[cfg(feature = "testkit")]
-pub(crate) use data::FaultRule;
+pub(crate) use data::{FaultRule, planned};
 
 /// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
 /// removes any that comes from outside.

@@ -162,7 +162,17 @@ fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
     let said = place.run_with(&[], &["fakes"]);
     assert!(said.code == 2 && said.err.contains("--stripe <PORT>"), "{}", said.err);
     for (plan, problem) in [
-        ("[stripe]\nsed = 1\n", "unknown field `sed`"),
+        ("[stripe]\nsed = 1\n", "unknown field `sed`; did you mean `seed`?"),
+        ("[stripe.settings]\nbusyfor = '1s'\n", "unknown field `busyfor`; did you mean `busy_for`?"),
+        (
+            "[adyen.settings]\nsearch_lag = '1s'\n",
+            "unknown field `search_lag`, expected one of `busy_for`, `re",
+        ),
+        ("[stripe.settings]\nconflict_type = 'x'\n", "expected `invalid-request` or `idempotency`"),
+        (
+            "[bigcommerce.settings]\npartial_batches = true\npartial_batches_unsaid = true\n",
+            "partial_batches and partial_batches_unsaid exclude each other",
+        ),
         (
             "[paypal]\nseed = 1\n",
             "unknown field `paypal`, expected one of `stripe`, `postmark`, `bigcommerce`, `adyen`",
@@ -181,4 +191,90 @@ fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
     }
     let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "absent.toml"]);
     assert!(said.code == 5 && said.err.contains("absent.toml cannot be read"), "{}", said.err);
+}
+
+/// What a plan is set to, as a file: what the documentation lists, each with a value that is none of its default.
+fn settings_of(vendor: &str) -> Vec<(String, String)> {
+    let page = include_str!("../../src/docs/recipes.md");
+    let row = page.lines().find(|line| line.starts_with(&format!("| `{vendor}` | `"))).expect("a row");
+    let names = row.split('`').skip(3).step_by(2).filter(|name| !name.starts_with('"'));
+    let value = |name: &str| match name {
+        "conflict_type" => "'idempotency'",
+        "second_filter" => "'refuse'",
+        "token" => "'only'",
+        "quota" => "2",
+        "product" | "order" => "[7]",
+        "cart" => "['c1']",
+        "busy_for" | "search_lag" | "apply_after" | "refund_pending" => "'1h'",
+        _ => "true",
+    };
+    names.map(|name| (name.to_owned(), format!("{name} = {}\n", value(name)))).collect()
+}
+
+#[test]
+fn each_setting_that_the_documentation_lists_can_be_said_and_no_other() {
+    let place = Place::fresh();
+    for vendor in ["stripe", "postmark", "bigcommerce", "adyen"] {
+        let settings = settings_of(vendor);
+        // Of two that exclude each other one is said.
+        let said = settings.iter().filter(|(name, _)| name != "partial_batches_unsaid");
+        let plan: String = said.map(|(_, line)| line.as_str()).collect();
+        std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\n{plan}")).expect("writes");
+        let mut running = Running::start(&place, &[&format!("--{vendor}"), "0", "--plan", "faults.toml"]);
+        assert!(running.line().starts_with(vendor), "{plan}");
+        // A name that is like no other makes the command list all that there are.
+        std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\nzzzzzzzzzz = 1\n"))
+            .expect("writes");
+        let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
+        let (_, listed) = said.err.split_once("expected one of ").expect(&said.err);
+        let listed: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
+        let documented: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(listed, documented, "{vendor}");
+    }
+}
+
+#[test]
+fn a_setting_changes_what_a_fake_answers() {
+    let place = Place::fresh();
+    let plan = "[stripe.settings]\nignore_form_order = true\n\n[[stripe.fault]]\nfault = 'reset'\npath = '/v1/refunds'\n\n\
+                [postmark.settings]\ntoken = 'only'\n\n[bigcommerce.settings]\nproduct = [7]\nquota = 2\n\n\
+                [adyen.settings]\nrefuse_reused_keys = true\n";
+    std::fs::write(place.path("faults.toml"), plan).expect("writes");
+    let options = "--stripe 0 --postmark 0 --bigcommerce 0 --adyen 0";
+    let options: Vec<&str> = options.split(' ').collect();
+    // What each answers without and with the settings.
+    let answers = |arguments: &[&str]| {
+        let mut running = Running::start(&place, arguments);
+        let urls: Vec<String> =
+            (0..4).map(|_| running.line().trim_end().split_once(' ').expect("two").1.to_owned()).collect();
+        let [adyen, bigcommerce, postmark, stripe] = &urls[..] else { panic!("{urls:?}") };
+        let status = |url: &str, method: &str, path: &str, headers: &str, body: &str| {
+            ask(url, method, path, headers, body).expect("an answer").0
+        };
+        let charge = |form: &str| status(stripe, "POST", "/v1/charges", STRIPE, form);
+        let payment = |reference: &str| {
+            let payment = json!({
+                "merchantAccount": "Shop", "reference": reference, "returnUrl": "https://shop.example/return",
+                "amount": { "value": 1000, "currency": "EUR" },
+                "paymentMethod": { "type": "scheme", "encryptedCardNumber": "test_4111111111111111" },
+            });
+            let headers = "x-api-key: AQE\r\nidempotency-key: k\r\ncontent-type: application/json\r\n";
+            status(adyen, "POST", "/v71/payments", headers, &payment.to_string())
+        };
+        let product =
+            || status(bigcommerce, "GET", "/stores/s/v3/catalog/products/7", "x-auth-token: t\r\n", "");
+        [
+            charge("amount=1000&currency=usd"),
+            charge("currency=usd&amount=1000"),
+            status(postmark, "GET", "/server", "x-postmark-server-token: another\r\n", ""),
+            product(),
+            product(),
+            product(),
+            payment("order-1"),
+            payment("order-2"),
+        ]
+    };
+    assert_eq!(answers(&options), [200, 400, 200, 404, 404, 404, 200, 200]);
+    let with = [&options[..], &["--plan", "faults.toml"]].concat();
+    assert_eq!(answers(&with), [200, 200, 401, 200, 200, 429, 200, 422]);
 }

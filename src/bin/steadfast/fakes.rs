@@ -25,7 +25,11 @@ pub(crate) struct FakesArguments {
     /// An Adyen on this port, such as 12114
     #[arg(long, value_name = "PORT")]
     pub adyen: Option<u16>,
-    /// What goes wrong on the way, from a TOML file; without it nothing does
+    /// What goes wrong on the way, and how each fake is set, from a TOML file; without it nothing goes wrong
+    ///
+    /// Each vendor has a table. [stripe] is its plan of faults, and [stripe.settings] is what the builder of StripeFake
+    /// can be told, under the names of its methods: busy_for = "2s". The recipe "Test a service in another language"
+    /// lists them.
     #[arg(long, value_name = "PATH")]
     pub plan: Option<PathBuf>,
 }
@@ -46,21 +50,31 @@ mod with_testkit {
 
     use serde::Deserialize;
     use serde_json::{Map, Value, json};
-    use steadfast::testkit::FaultPlan;
-    use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, PostmarkFake, StripeFake};
+    use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, FakeBuilder, PostmarkFake, StripeFake};
 
     use super::super::failure::DONE;
     use super::super::signals::Signals;
     use super::{Failure, FakesArguments, Output};
 
-    /// The faults of each vendor.
-    #[derive(Default, Deserialize)]
+    /// The faults and the settings of each vendor.
+    #[derive(Deserialize)]
     #[serde(default, deny_unknown_fields)]
     struct Plans {
-        stripe: FaultPlan,
-        postmark: FaultPlan,
-        bigcommerce: FaultPlan,
-        adyen: FaultPlan,
+        stripe: FakeBuilder<StripeFake>,
+        postmark: FakeBuilder<PostmarkFake>,
+        bigcommerce: FakeBuilder<BigCommerceFake>,
+        adyen: FakeBuilder<AdyenFake>,
+    }
+
+    impl Default for Plans {
+        fn default() -> Plans {
+            Plans {
+                stripe: StripeFake::builder(),
+                postmark: PostmarkFake::builder(),
+                bigcommerce: BigCommerceFake::builder(),
+                adyen: AdyenFake::builder(),
+            }
+        }
     }
 
     /// The fakes, which end when this is dropped.
@@ -81,22 +95,22 @@ mod with_testkit {
         let mut urls = Map::new();
         let mut running = Running::default();
         if let Some(port) = arguments.stripe {
-            let fake = StripeFake::builder().plan(plans.stripe).listen(port).await;
+            let fake = plans.stripe.listen(port).await;
             let fake = running.stripe.insert(fake.map_err(port_taken("stripe", port))?);
             urls.insert("stripe".to_owned(), Value::from(fake.url()));
         }
         if let Some(port) = arguments.postmark {
-            let fake = PostmarkFake::builder().plan(plans.postmark).listen(port).await;
+            let fake = plans.postmark.listen(port).await;
             let fake = running.postmark.insert(fake.map_err(port_taken("postmark", port))?);
             urls.insert("postmark".to_owned(), Value::from(fake.url()));
         }
         if let Some(port) = arguments.bigcommerce {
-            let fake = BigCommerceFake::builder().plan(plans.bigcommerce).listen(port).await;
+            let fake = plans.bigcommerce.listen(port).await;
             let fake = running.bigcommerce.insert(fake.map_err(port_taken("bigcommerce", port))?);
             urls.insert("bigcommerce".to_owned(), Value::from(fake.url()));
         }
         if let Some(port) = arguments.adyen {
-            let fake = AdyenFake::builder().plan(plans.adyen).listen(port).await;
+            let fake = plans.adyen.listen(port).await;
             let fake = running.adyen.insert(fake.map_err(port_taken("adyen", port))?);
             urls.insert("adyen".to_owned(), Value::from(fake.url()));
         }

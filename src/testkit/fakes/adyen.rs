@@ -12,7 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::machine::Machine;
-use super::builder::FakeBuilder;
+pub(super) use self::settings::AdyenSettings;
+use super::builder::{FakeBuilder, written};
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -33,6 +34,7 @@ mod methods;
 mod payments;
 mod records;
 mod results;
+mod settings;
 
 pub use answers::AdyenAnswer;
 
@@ -102,28 +104,28 @@ impl FakeBuilder<AdyenFake> {
     /// For how long a key counts as in use after its request arrived, by the injected clock: a second request within
     /// that time gets a 422 with code 704. Default: zero, execution is instantaneous.
     pub fn busy_for(mut self, busy: Duration) -> Self {
-        self.settings.busy = busy;
+        self.settings.adyen.busy_for = busy;
         self
     }
 
     /// Refuses a key that comes with another request, with code 704. Adyen does not document what it does. Default: the
     /// first request's answer is given, which is the reading that hurts.
     pub fn refuse_reused_keys(mut self) -> Self {
-        self.settings.refuses_reused_keys = true;
+        self.settings.adyen.refuse_reused_keys = true;
         self
     }
 
     /// Leaves a key free whose request failed validation, with a 422. Adyen does not document whether it keeps such an
     /// answer under the key. Default: it is kept, and the same key repeats it.
     pub fn forget_invalid_requests(mut self) -> Self {
-        self.settings.forgets_invalid = true;
+        self.settings.adyen.forget_invalid_requests = true;
         self
     }
 
     /// Several partial captures of one payment, which is a setting of an account at Adyen. Default: what a partial
     /// capture leaves is cancelled.
     pub fn multiple_partial_captures(mut self) -> Self {
-        self.settings.captures_in_parts = true;
+        self.settings.adyen.multiple_partial_captures = true;
         self
     }
 
@@ -133,13 +135,10 @@ impl FakeBuilder<AdyenFake> {
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             outbox: Outbox::new(self.setup.clock.clone()),
-            busy: self.settings.busy,
-            refuses_reused_keys: self.settings.refuses_reused_keys,
-            captures_in_parts: self.settings.captures_in_parts,
-            forgets_invalid: self.settings.forgets_invalid,
+            settings: self.settings.adyen.clone(),
             state: Mutex::default(),
         })
     }
 }
 
-shared_by_fakes!(AdyenFake, AdyenAnswer, "adyen", payments);
+shared_by_fakes!(AdyenFake, AdyenAnswer, adyen, payments);

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use self::items::Held;
 use self::machine::{Machine, State};
-pub(super) use self::parts::Batches;
 use self::quota::Quota;
-use super::builder::FakeBuilder;
+pub(super) use self::settings::BigCommerceSettings;
+use super::builder::{FakeBuilder, written};
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -42,6 +42,7 @@ mod payments;
 mod quota;
 mod refunds;
 mod routes;
+mod settings;
 mod shipments;
 mod stock;
 mod writes;
@@ -129,21 +130,21 @@ impl FakeBuilder<BigCommerceFake> {
     /// refuses duplicates, at once: a client that looks up too early sees nothing and must not believe it.
     /// Default: zero.
     pub fn apply_after(mut self, lag: Duration) -> Self {
-        self.settings.apply_after = lag;
+        self.settings.bigcommerce.apply_after = lag;
         self
     }
 
     /// How long a refund stays pending; a second one for the same order is refused with 422 meanwhile ("not
     /// yet supported", say the documents; status and words are composed). Default: zero, never refused.
     pub fn refund_pending(mut self, pending: Duration) -> Self {
-        self.settings.refund_pending = pending;
+        self.settings.bigcommerce.refund_pending = pending;
         self
     }
 
     /// Takes the reasons of a refund's items and does not show them again: that they are kept is not documented.
     /// Default: they are kept.
     pub fn drops_refund_reasons(mut self) -> Self {
-        self.settings.drops_refund_reasons = true;
+        self.settings.bigcommerce.drops_refund_reasons = true;
         self
     }
 
@@ -153,7 +154,8 @@ impl FakeBuilder<BigCommerceFake> {
     /// Whether BigCommerce does so is not documented. The specification has a 207 for products whose stock or URL was not
     /// saved, and none for customers. Default: one refused item refuses the batch.
     pub fn partial_batches(mut self) -> Self {
-        self.settings.batches = Batches::InPart;
+        self.settings.bigcommerce.partial_batches = true;
+        self.settings.bigcommerce.partial_batches_unsaid = false;
         self
     }
 
@@ -161,27 +163,28 @@ impl FakeBuilder<BigCommerceFake> {
     /// were applied. It is the worst that the documentation leaves open. Default: see
     /// [`partial_batches`](Self::partial_batches).
     pub fn partial_batches_unsaid(mut self) -> Self {
-        self.settings.batches = Batches::InPartUnsaid;
+        self.settings.bigcommerce.partial_batches = false;
+        self.settings.bigcommerce.partial_batches_unsaid = true;
         self
     }
 
     /// Answers a `POST` of an order with 200, as the specification has it. Default: 201, as published answers have it.
     pub fn orders_answer_ok(mut self) -> Self {
-        self.settings.orders_answer_ok = true;
+        self.settings.bigcommerce.orders_answer_ok = true;
         self
     }
 
     /// Shows an order's `refunded_amount` as zero whatever was refunded: the specification of 2026-04 says that it "always
     /// returns `0`". Default: what was refunded so far, as BigCommerce's guide for migrations has it.
     pub fn refunded_amount_stays_zero(mut self) -> Self {
-        self.settings.refunded_amount_stays = true;
+        self.settings.bigcommerce.refunded_amount_stays_zero = true;
         self
     }
 
     /// A product that every store holds from the beginning. It has the SKU `SKU-{id}`, the price 10 and a stock of a
     /// thousand. Products that are made get later ids. Default: a store begins empty.
     pub fn product(mut self, id: u32) -> Self {
-        self.settings.products.insert(u64::from(id));
+        self.settings.bigcommerce.product.insert(id);
         self
     }
 
@@ -189,45 +192,41 @@ impl FakeBuilder<BigCommerceFake> {
     /// paid. It is of the products 1 to 50, a thousand of each at 10.0000, and goes to the address 1. It is no effect, so the ledger does not know it. Orders that are made get later
     /// ids. Default: a store begins empty.
     pub fn order(mut self, id: u32) -> Self {
-        self.settings.orders.insert(u64::from(id));
+        self.settings.bigcommerce.order.insert(id);
         self
     }
 
     /// A cart that every store holds from the beginning, to be checked out. It is of one product at 10.0000. Default: a
     /// store begins empty.
     pub fn cart(mut self, id: impl Into<String>) -> Self {
-        self.settings.carts.insert(id.into());
+        self.settings.bigcommerce.cart.insert(id.into());
         self
     }
 
     /// Requests allowed per 30 s, the store's window; further ones get a 429. Default: no limit.
     pub fn quota(mut self, requests: u32) -> Self {
-        self.settings.quota = Some(requests);
+        self.settings.bigcommerce.quota = Some(requests);
         self
     }
 
     fn machine(&self) -> Arc<Machine> {
+        let settings = self.settings.bigcommerce.clone();
         Arc::new(Machine {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             outbox: Outbox::new(self.setup.clock.clone()),
-            apply_after: self.settings.apply_after,
-            refund_pending: self.settings.refund_pending,
-            drops_refund_reasons: self.settings.drops_refund_reasons,
-            orders_answer_ok: self.settings.orders_answer_ok,
-            refunded_amount_stays: self.settings.refunded_amount_stays,
-            batches: self.settings.batches,
             held: Held {
-                orders: self.settings.orders.clone(),
-                products: self.settings.products.clone(),
-                carts: self.settings.carts.clone(),
+                orders: settings.order.iter().copied().map(u64::from).collect(),
+                products: settings.product.iter().copied().map(u64::from).collect(),
+                carts: settings.cart.clone(),
                 // They show at once.
-                since: self.setup.clock.wall().minus(self.settings.apply_after),
+                since: self.setup.clock.wall().minus(settings.apply_after),
             },
-            state: Mutex::new(State { quota: Quota::new(self.settings.quota), ..State::default() }),
+            state: Mutex::new(State { quota: Quota::new(settings.quota), ..State::default() }),
+            settings,
         })
     }
 }
 
-shared_by_fakes!(BigCommerceFake, BigCommerceAnswer, "bigcommerce", items);
+shared_by_fakes!(BigCommerceFake, BigCommerceAnswer, bigcommerce, items);

@@ -1,16 +1,19 @@
 //! The one builder of all fakes: what each can be given. What only one vendor has is set by methods beside that fake.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::bigcommerce::Batches;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+
+use super::adyen::AdyenSettings;
+use super::bigcommerce::BigCommerceSettings;
+use super::postmark::PostmarkSettings;
 use super::serve::Setup;
-use super::{ConflictType, SecondFilter};
+use super::stripe::StripeSettings;
 use crate::clock::Clock;
+use crate::testkit::fault::planned;
 use crate::testkit::{FaultPlan, TestClock};
 
 /// Settings of the fake `F`, such as [`StripeFake`](super::StripeFake).
@@ -29,6 +32,27 @@ use crate::testkit::{FaultPlan, TestClock};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// It is also read from data: the table of a [`FaultPlan`], and under `settings` what the methods of one fake set. Each
+/// setting has the name of its method. A time is text, such as `"30s"`. A method without a value is `true`. What a method
+/// may add several times is a list.
+///
+/// ```
+/// use steadfast::testkit::fakes::{FakeBuilder, PostmarkFake};
+///
+/// # fn main() -> Result<(), toml::de::Error> {
+/// let builder: FakeBuilder<PostmarkFake> = toml::from_str(
+///     r#"
+///     settings = { search_lag = "30s", second_filter = "refuse" }
+///
+///     [[fault]]
+///     fault = "drop-after-apply"
+///     "#,
+/// )?;
+/// assert_eq!(builder.in_process().plan().pending(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct FakeBuilder<F> {
     pub(super) setup: Setup,
@@ -39,32 +63,29 @@ pub struct FakeBuilder<F> {
 /// What one vendor alone has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Stripe's.
-    pub(super) conflict_type: ConflictType,
-    pub(super) ignores_form_order: bool,
-    pub(super) compares_versions: bool,
-    /// Stripe's and Adyen's.
-    pub(super) busy: Duration,
-    /// Adyen's.
-    pub(super) refuses_reused_keys: bool,
-    pub(super) captures_in_parts: bool,
-    pub(super) forgets_invalid: bool,
-    /// Postmark's.
-    pub(super) keeps_message_ids: bool,
-    pub(super) search_lag: Duration,
-    pub(super) second_filter: SecondFilter,
-    pub(super) token: Option<String>,
-    /// BigCommerce's.
-    pub(super) apply_after: Duration,
-    pub(super) refund_pending: Duration,
-    pub(super) drops_refund_reasons: bool,
-    pub(super) orders_answer_ok: bool,
-    pub(super) refunded_amount_stays: bool,
-    pub(super) batches: Batches,
-    pub(super) quota: Option<u32>,
-    pub(super) orders: BTreeSet<u64>,
-    pub(super) products: BTreeSet<u64>,
-    pub(super) carts: BTreeSet<String>,
+    pub(super) stripe: StripeSettings,
+    pub(super) postmark: PostmarkSettings,
+    pub(super) bigcommerce: BigCommerceSettings,
+    pub(super) adyen: AdyenSettings,
+}
+
+/// Settings that may be written in a file.
+pub(super) trait Written: Default + DeserializeOwned {
+    /// # Errors
+    ///
+    /// What does not go together.
+    fn check(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+}
+
+/// A plan of faults and the settings, from one table.
+pub(super) fn written<'de, S: Written, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(FaultPlan, S), D::Error> {
+    let (plan, settings) = planned::<S, D>(deserializer)?;
+    settings.check().map_err(D::Error::custom)?;
+    Ok((plan, settings))
 }
 
 impl<F> FakeBuilder<F> {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::machine::Machine;
-use super::builder::FakeBuilder;
+pub(super) use self::settings::PostmarkSettings;
+use super::builder::{FakeBuilder, written};
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -30,6 +31,7 @@ mod messages;
 mod questions;
 mod search;
 mod server;
+mod settings;
 mod shapes;
 mod validation;
 mod words;
@@ -104,27 +106,27 @@ impl PostmarkFake {
 impl FakeBuilder<PostmarkFake> {
     /// How long an accepted message stays out of the search. Default: zero.
     pub fn search_lag(mut self, lag: Duration) -> Self {
-        self.settings.search_lag = lag;
+        self.settings.postmark.search_lag = lag;
         self
     }
 
     /// What a second `metadata_` filter meets: the documentation allows one and does not say what happens.
     /// Default: [`SecondFilter::Ignore`].
     pub fn second_filter(mut self, second_filter: SecondFilter) -> Self {
-        self.settings.second_filter = second_filter;
+        self.settings.postmark.second_filter = second_filter;
         self
     }
 
     /// Keeps the `Message-ID` header of a message that also has `X-PM-KeepID: true`: the message's dump shows it. That is
     /// documented for SMTP, and for this API it is not. Default: each message goes out with one of Postmark's own.
     pub fn keep_message_ids(mut self) -> Self {
-        self.settings.keeps_message_ids = true;
+        self.settings.postmark.keep_message_ids = true;
         self
     }
 
     /// The only valid server token. Default: any.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.settings.token = Some(token.into());
+        self.settings.postmark.token = Some(token.into());
         self
     }
 
@@ -134,10 +136,7 @@ impl FakeBuilder<PostmarkFake> {
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             outbox: Outbox::new(self.setup.clock.clone()),
-            lag: self.settings.search_lag,
-            second_filter: self.settings.second_filter,
-            token: self.settings.token.clone(),
-            keeps_message_ids: self.settings.keeps_message_ids,
+            settings: self.settings.postmark.clone(),
             state: Mutex::default(),
         })
     }
@@ -149,4 +148,4 @@ fn query(request: &wiremock::Request, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.into_owned())
 }
 
-shared_by_fakes!(PostmarkFake, PostmarkAnswer, "postmark", messages);
+shared_by_fakes!(PostmarkFake, PostmarkAnswer, postmark, messages);

@@ -4,10 +4,11 @@
 
 /// For a fake with the fields `served` and `machine`, whose builder has a method `machine`.
 macro_rules! shared_by_fakes {
-    ($fake:ident, $answer:ident, $name:literal, $held:ident) => {
+    ($fake:ident, $answer:ident, $vendor:ident, $held:ident) => {
         /// Read once: a test may make thousands of fakes.
-        static FIXTURES: LazyLock<Fixtures> =
-            LazyLock::new(|| Fixtures::parse(include_str!(concat!("../fixtures/", $name, ".json"))));
+        static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| {
+            Fixtures::parse(include_str!(concat!("../fixtures/", stringify!($vendor), ".json")))
+        });
 
         impl $fake {
             /// One with settings of its own.
@@ -52,6 +53,15 @@ macro_rules! shared_by_fakes {
             }
         }
 
+        impl<'de> serde::Deserialize<'de> for FakeBuilder<$fake> {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let (plan, settings) = written(deserializer)?;
+                let mut builder = FakeBuilder::new().plan(plan);
+                builder.settings.$vendor = settings;
+                Ok(builder)
+            }
+        }
+
         impl FakeBuilder<$fake> {
             /// Starts it on a free port of 127.0.0.1.
             ///
@@ -74,7 +84,7 @@ macro_rules! shared_by_fakes {
             pub async fn listen(self, port: u16) -> io::Result<$fake> {
                 let machine = self.machine();
                 let (ledger, outbox) = (machine.ledger.clone(), machine.outbox.clone());
-                let page = Arc::new(ControlPage::new($name, &self.setup.plan, ledger, outbox));
+                let page = Arc::new(ControlPage::new(stringify!($vendor), &self.setup.plan, ledger, outbox));
                 let served = Served::start(machine.clone(), self.setup, page, port).await?;
                 Ok($fake { served, machine })
             }
@@ -87,7 +97,7 @@ macro_rules! shared_by_fakes {
             /// If the ledger's file cannot be opened.
             pub fn in_process(self) -> $fake {
                 let machine = self.machine();
-                let served = Served::in_process(machine.clone(), self.setup, $name);
+                let served = Served::in_process(machine.clone(), self.setup, stringify!($vendor));
                 $fake { served, machine }
             }
         }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::machine::Machine;
-use super::builder::FakeBuilder;
+pub(super) use self::settings::StripeSettings;
+use super::builder::{FakeBuilder, written};
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -39,6 +40,7 @@ mod params;
 mod reads;
 mod records;
 mod refusal;
+mod settings;
 mod v2;
 mod webhooks;
 
@@ -112,7 +114,7 @@ impl StripeFake {
 impl FakeBuilder<StripeFake> {
     /// The `type` in the body of a 409: public sources disagree. Default: [`ConflictType::InvalidRequest`].
     pub fn conflict_type(mut self, conflict_type: ConflictType) -> Self {
-        self.settings.conflict_type = conflict_type;
+        self.settings.stripe.conflict_type = conflict_type;
         self
     }
 
@@ -120,7 +122,7 @@ impl FakeBuilder<StripeFake> {
     /// within that time gets a 409. So it does in v2, where that is not documented. Default: zero, execution is
     /// instantaneous.
     pub fn busy_for(mut self, busy: Duration) -> Self {
-        self.settings.busy = busy;
+        self.settings.stripe.busy_for = busy;
         self
     }
 
@@ -128,14 +130,14 @@ impl FakeBuilder<StripeFake> {
     /// documents that it compares the parameters, and not whether their order counts. Default: it counts, and another
     /// order under the same key is refused.
     pub fn ignore_form_order(mut self) -> Self {
-        self.settings.ignores_form_order = true;
+        self.settings.stripe.ignore_form_order = true;
         self
     }
 
     /// Takes another `Stripe-Version` for other parameters under a key, and refuses it. Stripe does not document whether
     /// it does. Default: the version does not count, and the first answer is given. Below `/v2` it never counts.
     pub fn compare_versions(mut self) -> Self {
-        self.settings.compares_versions = true;
+        self.settings.stripe.compare_versions = true;
         self
     }
 
@@ -145,13 +147,10 @@ impl FakeBuilder<StripeFake> {
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             outbox: Outbox::new(self.setup.clock.clone()),
-            conflict_type: self.settings.conflict_type,
-            busy: self.settings.busy,
-            ignores_form_order: self.settings.ignores_form_order,
-            compares_versions: self.settings.compares_versions,
+            settings: self.settings.stripe.clone(),
             state: Mutex::default(),
         })
     }
 }
 
-shared_by_fakes!(StripeFake, StripeAnswer, "stripe", objects);
+shared_by_fakes!(StripeFake, StripeAnswer, stripe, objects);

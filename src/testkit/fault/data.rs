@@ -3,10 +3,11 @@
 use std::fmt;
 
 use http::Method;
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Fault, FaultPlan, Rule};
+use crate::testkit::near::near;
 
 /// As [`Fault::to_header`] writes it.
 impl Serialize for Fault {
@@ -67,36 +68,54 @@ impl Visitor<'_> for FaultName {
 /// ```
 impl<'de> Deserialize<'de> for FaultPlan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FaultPlan, D::Error> {
-        let written = Written::deserialize(deserializer)?;
-        let plan = match (written.seed, written.rate, written.among.as_slice()) {
-            (None, None, []) => FaultPlan::new(),
-            (Some(seed), Some(rate), among) if (0.0..=1.0).contains(&rate) && !among.is_empty() => {
-                FaultPlan::seeded(seed, rate, among)
-            }
-            _ => {
-                let need = "seed, rate (0 to 1) and among (faults) go together";
-                return Err(de::Error::custom(need));
-            }
-        };
-        written.fault.iter().for_each(|rule| rule.add_to(&plan));
-        Ok(plan)
+        planned::<NoSettings, D>(deserializer).map(|(plan, _)| plan)
     }
 }
 
+/// A plan, and the settings of the fake that it is for.
+pub(crate) fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(FaultPlan, S), D::Error> {
+    let written: Written<S> = near(deserializer)?;
+    let plan = match (written.seed, written.rate, written.among.as_slice()) {
+        (None, None, []) => FaultPlan::new(),
+        (Some(seed), Some(rate), among) if (0.0..=1.0).contains(&rate) && !among.is_empty() => {
+            FaultPlan::seeded(seed, rate, among)
+        }
+        _ => {
+            let need = "seed, rate (0 to 1) and among (faults) go together";
+            return Err(de::Error::custom(need));
+        }
+    };
+    written.fault.iter().for_each(|rule| rule.add_to(&plan));
+    Ok((plan, written.settings))
+}
+
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
+#[serde(deny_unknown_fields, bound = "S: Default + DeserializeOwned")]
+struct Written<S> {
     seed: Option<u64>,
     rate: Option<f64>,
     #[serde(default)]
     among: Vec<Fault>,
     #[serde(default)]
     fault: Vec<FaultRule>,
+    #[serde(default, deserialize_with = "near")]
+    settings: S,
+}
+
+/// Those of a plan that is for no fake.
+#[derive(Default)]
+struct NoSettings;
+
+impl<'de> Deserialize<'de> for NoSettings {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<NoSettings, D::Error> {
+        Err(de::Error::custom("a plan of faults has no settings; a fake has"))
+    }
 }
 
 /// One fault to come.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "WrittenRule")]
+#[derive(Debug)]
 pub(crate) struct FaultRule {
     fault: Fault,
     path: String,
@@ -114,6 +133,12 @@ struct WrittenRule {
     times: Option<usize>,
     #[serde(default)]
     always: bool,
+}
+
+impl<'de> Deserialize<'de> for FaultRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FaultRule, D::Error> {
+        near::<WrittenRule, D>(deserializer)?.try_into().map_err(de::Error::custom)
+    }
 }
 
 impl TryFrom<WrittenRule> for FaultRule {
@@ -191,7 +216,8 @@ mod tests {
     fn what_is_no_plan_is_refused_with_what_would_be_one() {
         for (text, said) in [
             ("[[fault]]\nfault = 'lightning'", "a fault, one of drop-before-read, drop-after-apply"),
-            ("[[fault]]\nfault = 'reset'\ntime = 2", "unknown field `time`"),
+            ("[[fault]]\nfault = 'reset'\ntime = 2", "unknown field `time`; did you mean `times`?"),
+            ("[settings]\nbusy_for = '1s'", "a plan of faults has no settings"),
             ("[[fault]]\nfault = 'reset'\ntimes = 0", "times is between 1 and 100000"),
             ("[[fault]]\nfault = 'reset'\ntimes = 2\nalways = true", "times and always exclude each other"),
             ("[[fault]]\nfault = 'reset'\nmethod = 'P T'", "method is no HTTP method"),

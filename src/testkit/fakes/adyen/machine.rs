@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
@@ -19,6 +18,7 @@ use super::hooks::Hooks;
 use super::manage;
 use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
+use super::settings::AdyenSettings;
 use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
 
@@ -28,10 +28,7 @@ pub(super) struct Machine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) outbox: Outbox,
-    pub(super) busy: Duration,
-    pub(super) refuses_reused_keys: bool,
-    pub(super) captures_in_parts: bool,
-    pub(super) forgets_invalid: bool,
+    pub(super) settings: AdyenSettings,
     pub(super) state: Mutex<State>,
 }
 
@@ -122,7 +119,7 @@ impl Machine {
         let found = key.map_or(Lookup::New, |key| state.records.find(key, route, &request.body, now));
         let reply = match found {
             Lookup::Busy => return self.fixtures.reply("in_progress"),
-            Lookup::Replay(_, false) if self.refuses_reused_keys => {
+            Lookup::Replay(_, false) if self.settings.refuse_reused_keys => {
                 return self.fixtures.reply("already_processed");
             }
             Lookup::Replay(reply, _) => reply,
@@ -136,7 +133,7 @@ impl Machine {
                         body: request.body.clone(),
                         reply: reply.clone(),
                         first_used: now,
-                        busy_until: now.plus(self.busy),
+                        busy_until: now.plus(self.settings.busy_for),
                     };
                     state.records.insert(key, record);
                 }
@@ -164,7 +161,7 @@ impl Machine {
         let write = Write {
             fixtures: self.fixtures,
             outbox: &self.outbox,
-            captures_in_parts: self.captures_in_parts,
+            captures_in_parts: self.settings.multiple_partial_captures,
             body: &request.body,
             now,
         };
@@ -205,7 +202,7 @@ impl Machine {
         let is_transient = reply.headers.iter().any(|(name, _)| name == "transient-error");
         let is_invalid = reply.status == 422 && reply.value()["errorCode"] != "704";
         let is_outside = matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502);
-        let is_forgotten = is_invalid && self.forgets_invalid;
+        let is_forgotten = is_invalid && self.settings.forget_invalid_requests;
         !(is_transient || is_outside || is_forgotten)
     }
 

@@ -151,7 +151,7 @@ impl Machine {
         if let Some(refused) = unknown_parent(&state.items, call, None) {
             return Err(refused);
         }
-        let ids = state.items.ids(call, route, self.apply_after)?;
+        let ids = state.items.ids(call, route, self.settings.apply_after)?;
         if !call.is_v2() && call.request.url.query_pairs().next().is_none() {
             // "If not provided, a 204 is returned, with no changes to the data."
             return match call.route {

@@ -15,9 +15,9 @@ use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
 use super::contract::fields_of;
 use super::items::{Asks, Held, Items, id_text, question};
-use super::parts::Batches;
 use super::quota::Quota;
 use super::routes::Route;
+use super::settings::BigCommerceSettings;
 use super::{BigCommerceAnswer, answers, keys};
 use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
@@ -28,12 +28,7 @@ pub(super) struct Machine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) outbox: Outbox,
-    pub(super) apply_after: Duration,
-    pub(super) refund_pending: Duration,
-    pub(super) drops_refund_reasons: bool,
-    pub(super) orders_answer_ok: bool,
-    pub(super) refunded_amount_stays: bool,
-    pub(super) batches: Batches,
+    pub(super) settings: BigCommerceSettings,
     pub(super) held: Held,
     pub(super) state: Mutex<State>,
 }
@@ -123,7 +118,7 @@ impl Machine {
             true => self.not_json_of("jsobject"),
             false if writes => self.write(state, &mut call),
             false if matches!(call.route, ["v2", "time" | "store"]) => one_of_its_kind(&call),
-            false => state.items.get(&call, self.apply_after),
+            false => state.items.get(&call, self.settings.apply_after),
         };
         match (scripted, fault) {
             (Some(answer), _) => answer.reply(self.fixtures),

@@ -51,7 +51,7 @@ impl Machine {
         self.hold_parts(state, call, &id_text(&made["id"]), &addresses, lines);
         Ok(match cart {
             Some(_) => Reply::json(status, &V3 { data: json!({ "id": made["id"] }), meta: json!({}) }),
-            None => Reply::json(if self.orders_answer_ok { 200 } else { status }, &made),
+            None => Reply::json(if self.settings.orders_answer_ok { 200 } else { status }, &made),
         })
     }
 

@@ -35,7 +35,7 @@ impl Machine {
         judge: impl Fn(&State, &Value) -> Option<Reply>,
         mut apply: impl FnMut(&mut State, usize, &Value) -> (Value, Vec<Unsaved>),
     ) -> Reply {
-        if self.batches == Batches::Whole {
+        if self.settings.batches() == Batches::Whole {
             let refused = items.iter().find_map(|item| judge(state, item));
             if let Some(refused) = refused.or_else(|| self.repeats(collection, items)) {
                 return refused;
@@ -53,7 +53,7 @@ impl Machine {
             }
         }
         match refused.first() {
-            Some(first) if done.is_empty() || self.batches == Batches::InPartUnsaid => {
+            Some(first) if done.is_empty() || self.settings.batches() == Batches::InPartUnsaid => {
                 Reply { status: first.status, headers: first.headers.clone(), body: first.body.clone() }
             }
             None if unsaved.is_empty() => Reply::json(200, &json!({ "data": done, "meta": {} })),

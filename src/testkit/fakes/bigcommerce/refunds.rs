@@ -19,7 +19,7 @@ impl Machine {
         order: &str,
     ) -> Result<Reply, Reply> {
         let held = state.items.one(call.store, "v2/orders", order).unwrap_or_default();
-        if state.items.recent(call.store, &call.collection(), self.refund_pending, call.now) {
+        if state.items.recent(call.store, &call.collection(), self.settings.refund_pending, call.now) {
             return Err(self.refuses_refund("Another refund of this order is still being processed."));
         }
         let before = state.items.all(call.store, &call.collection());
@@ -68,7 +68,7 @@ impl Machine {
     fn shown_items(&self, refund: &Value, values: &[f64]) -> Value {
         let items = refund["items"].as_array().into_iter().flatten().zip(values);
         let shown = items.map(|(item, value)| {
-            let reason = if self.drops_refund_reasons { &Value::Null } else { &item["reason"] };
+            let reason = if self.settings.drops_refund_reasons { &Value::Null } else { &item["reason"] };
             json!({
                 "item_type": item["item_type"], "item_id": item["item_id"],
                 "reason": reason.as_str().unwrap_or_default(), "quantity": item["quantity"].as_u64().unwrap_or(1),
@@ -101,7 +101,7 @@ impl Machine {
         let (status, payment) =
             if is_whole { (REFUNDED, "refunded") } else { (PARTIALLY_REFUNDED, "partially refunded") };
         let mut change = json!({ "status_id": status, "payment_status": payment });
-        if !self.refunded_amount_stays {
+        if !self.settings.refunded_amount_stays_zero {
             change["refunded_amount"] = money(after).into();
         }
         self.change_order(state, call, order, change);

@@ -1,5 +1,7 @@
 //! Answers of Postmark's that no state of the fake leads to, to be asked for one at a time.
 
+use serde::Deserialize;
+
 use super::super::fixture::{Fixtures, Reply};
 
 /// An answer for [`PostmarkFake::answer_next`](super::PostmarkFake::answer_next). None of them is accepted but
@@ -57,7 +59,8 @@ pub(super) fn html() -> Reply {
 }
 
 /// What a second `metadata_` filter of one search meets. One is documented; the rest is not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SecondFilter {
     /// All but the first are ignored: the search finds more than was asked for.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
@@ -17,7 +16,8 @@ use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
 use super::messages::{Message, Messages};
 use super::server::Server;
-use super::{PostmarkAnswer, SecondFilter, answers, questions, validation};
+use super::settings::PostmarkSettings;
+use super::{PostmarkAnswer, answers, questions, validation};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
 
@@ -27,10 +27,7 @@ pub(super) struct Machine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) outbox: Outbox,
-    pub(super) lag: Duration,
-    pub(super) second_filter: SecondFilter,
-    pub(super) token: Option<String>,
-    pub(super) keeps_message_ids: bool,
+    pub(super) settings: PostmarkSettings,
     pub(super) state: Mutex<State>,
 }
 
@@ -81,9 +78,12 @@ impl Machine {
             return refusal;
         }
         let reply = match (request.method.as_str(), route.as_str()) {
-            ("GET", "/messages/outbound") => {
-                state.messages.search(request, self.clock.wall(), self.lag, self.second_filter)
-            }
+            ("GET", "/messages/outbound") => state.messages.search(
+                request,
+                self.clock.wall(),
+                self.settings.search_lag,
+                self.settings.second_filter,
+            ),
             ("POST", "/email" | "/email/withtemplate" | "/email/batch" | "/email/batchwithtemplates") => {
                 match state.scripted.pop_front() {
                     Some(PostmarkAnswer::AcceptedDelayed) => {
@@ -103,7 +103,9 @@ impl Machine {
             },
             (method, route) => {
                 let found = match (method, route.strip_prefix("/messages/outbound/")) {
-                    ("GET", Some(rest)) => state.messages.one(rest, self.clock.wall(), self.lag),
+                    ("GET", Some(rest)) => {
+                        state.messages.one(rest, self.clock.wall(), self.settings.search_lag)
+                    }
                     _ => state.server.answer(request, route, body.as_ref()),
                 };
                 let none = json!({ "Message": "No HTTP resource was found that matches the request." });
@@ -185,7 +187,7 @@ impl Machine {
                 at: now,
             });
             let words = &mut state.messages.words;
-            let message_id = if self.keeps_message_ids { kept_id(item) } else { None };
+            let message_id = if self.settings.keep_message_ids { kept_id(item) } else { None };
             let mut message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
             message.message_id = message_id.map(Into::into);
             for recipient in &active {
@@ -199,7 +201,7 @@ impl Machine {
     /// The server that the token belongs to; `None` if it is missing or wrong.
     fn account(&self, request: &Request) -> Option<String> {
         let token = header(&request.headers, "x-postmark-server-token").filter(|token| !token.is_empty())?;
-        let valid = token == TEST_TOKEN || self.token.as_deref().is_none_or(|only| only == token);
+        let valid = token == TEST_TOKEN || self.settings.token.as_deref().is_none_or(|only| only == token);
         let account = if token == TEST_TOKEN { TEST_TOKEN } else { "server" };
         valid.then(|| account.to_owned())
     }

@@ -1,5 +1,7 @@
 //! Answers of Stripe's that no state of the fake leads to, to be asked for one at a time.
 
+use serde::Deserialize;
+
 use super::super::fixture::{Fixtures, Reply};
 
 /// An answer for [`StripeFake::answer_next`](super::StripeFake::answer_next). None of them takes effect.
@@ -69,7 +71,8 @@ impl RateLimitReason {
 
 /// The `type` that a 409 for a key in use carries. Public sources show both: a client must go by status and
 /// code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ConflictType {
     /// `invalid_request_error`, seen in a published real answer of 2018.

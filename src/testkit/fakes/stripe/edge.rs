@@ -38,7 +38,7 @@ impl Machine {
     pub(super) fn key_in_use(&self, key: Option<&str>) -> Reply {
         let reply =
             self.fixtures.reply("concurrent_key_in_use").fill("770434815658t5litna", key.unwrap_or_default());
-        match self.conflict_type {
+        match self.settings.conflict_type {
             ConflictType::InvalidRequest => reply,
             ConflictType::Idempotency => reply.fill("invalid_request_error", "idempotency_error"),
         }

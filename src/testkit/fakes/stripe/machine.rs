@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
@@ -23,8 +22,9 @@ use super::objects::Objects;
 use super::params::Params;
 use super::records::{Answer, Lookup, Record, Records};
 use super::refusal::Refusal;
+use super::settings::StripeSettings;
 use super::v2::Asked;
-use super::{ConflictType, StripeAnswer, actions, reads, webhooks};
+use super::{StripeAnswer, actions, reads, webhooks};
 use crate::clock::Clock;
 use crate::testkit::Fault;
 
@@ -34,10 +34,7 @@ pub(super) struct Machine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) outbox: Outbox,
-    pub(super) conflict_type: ConflictType,
-    pub(super) busy: Duration,
-    pub(super) ignores_form_order: bool,
-    pub(super) compares_versions: bool,
+    pub(super) settings: StripeSettings,
     pub(super) state: Mutex<State>,
 }
 
@@ -178,8 +175,8 @@ impl Machine {
 
     /// All that makes two requests under a key the same.
     fn compared(&self, write: &Write<'_>) -> String {
-        let params = write.params.text(self.ignores_form_order);
-        if self.compares_versions { format!("{} {params}", write.version) } else { params }
+        let params = write.params.text(self.settings.ignore_form_order);
+        if self.settings.compare_versions { format!("{} {params}", write.version) } else { params }
     }
 
     /// The order is Stripe's. What keeps a request from executing comes first and stores nothing. Then the key's
@@ -211,7 +208,8 @@ impl Machine {
                 Outcome::NotStored(reply) => return reply,
                 Outcome::Stored(reply) => {
                     if let Some(key) = write.key {
-                        let record = Record::new(write, params, &reply, now, now.plus(self.busy));
+                        let record =
+                            Record::new(write, params, &reply, now, now.plus(self.settings.busy_for));
                         state.records.insert(write.account, key, record);
                     }
                     reply

@@ -152,7 +152,7 @@ impl Machine {
                     endpoint: destinations::PATH.to_owned(),
                     params,
                     kept: id,
-                    busy_until: now.plus(self.busy),
+                    busy_until: now.plus(self.settings.busy_for),
                     free_from: now.plus(TTL),
                 };
                 state.v2_records.insert(account, &scope, record);

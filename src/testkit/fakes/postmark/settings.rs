@@ -1,0 +1,26 @@
+//! What the fake can be told to do otherwise. A builder's method and its field have one name, and so has the plan file of
+//! `steadfast fakes`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::super::builder::Written;
+use super::SecondFilter;
+
+/// Each is told of at the builder's method of its name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(in super::super) struct PostmarkSettings {
+    /// How long a message stays out of the search.
+    #[serde(with = "humantime_serde")]
+    pub(in super::super) search_lag: Duration,
+    /// What a second `metadata_` filter meets.
+    pub(in super::super) second_filter: SecondFilter,
+    /// Whether a message may keep its `Message-ID`.
+    pub(in super::super) keep_message_ids: bool,
+    /// The only valid server token.
+    pub(in super::super) token: Option<String>,
+}
+
+impl Written for PostmarkSettings {}
