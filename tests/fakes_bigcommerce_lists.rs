@@ -151,7 +151,7 @@ async fn products_pass_by_the_filters_of_their_list() {
 
 #[tokio::test]
 async fn orders_customers_and_the_rest_pass_by_the_filters_of_theirs() {
-    let fake = BigCommerceFake::start().await;
+    let fake = BigCommerceFake::builder().customer(7).customer(8).start().await;
     for (name, customer, price) in [("a", 7, 10), ("b", 8, 20), ("c", 7, 30)] {
         let products =
             json!([{ "name": "Mug", "quantity": 1, "price_inc_tax": price, "price_ex_tax": price }]);
@@ -184,7 +184,7 @@ async fn orders_customers_and_the_rest_pass_by_the_filters_of_theirs() {
         ("/v3/customers?name:in=james%20moriarty", "z@x.com"),
         ("/v3/customers?company:in=a,b", "z@x.com"),
         ("/v3/customers?customer_group_id:in=3", "y@x.com"),
-        ("/v3/customers?sort=last_name:asc", "y@x.com z@x.com"),
+        ("/v3/customers?sort=last_name:asc", "customer-7@example.com customer-8@example.com y@x.com z@x.com"),
         ("/v3/catalog/categories?name:like=STICK", "Stickers Lipstick colors"),
         ("/v3/catalog/categories?parent_id:min=1", "Lipstick colors Cups"),
         ("/v2/coupons?exclude_type=per_total_discount", "x"),

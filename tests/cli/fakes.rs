@@ -203,7 +203,7 @@ fn settings_of(vendor: &str) -> Vec<(String, String)> {
         "second_filter" => "'refuse'",
         "token" => "'only'",
         "quota" => "2",
-        "product" | "order" => "[7]",
+        "product" | "customer" | "order" => "[7]",
         "cart" => "['c1']",
         "busy_for" | "search_lag" | "apply_after" | "refund_pending" => "'1h'",
         _ => "true",

@@ -173,7 +173,7 @@ async fn d2_idempotency_error_after_a_lost_answer_is_no_proof() {
 #[tokio::test]
 async fn d2_where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
     let wire = Between::new(
         fake.transport(),
         [Way::Lost, Way::Page(text(400, r#"[{"status":400,"message":"The field 'x' is invalid."}]"#))],
@@ -240,7 +240,7 @@ async fn d2_a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
         assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1), "{status}");
 
         let clock = TestClock::auto();
-        let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+        let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
         let wire = Between::new(fake.transport(), [Way::PageAfter(html(status))]);
         let store = BigCommerce::new("abc123", "token").base_url(fake.url());
         let client = self::client(store, &wire, &clock);
@@ -259,7 +259,7 @@ async fn d16_a_page_with_status_200_is_no_success() {
     assert_eq!((reply.attempts(), ledger.count()), (2, 1));
 
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
     let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
     let store = BigCommerce::new("abc123", "token").base_url(fake.url());
     let client = self::client(store, &wire, &clock);
@@ -330,7 +330,7 @@ const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
 
 /// The store holds it from the beginning.
 fn with_order(clock: &TestClock) -> FakeBuilder<BigCommerceFake> {
-    BigCommerceFake::builder().test_clock(clock).order(100)
+    BigCommerceFake::builder().customer(7).test_clock(clock).order(100)
 }
 
 fn mug() -> serde_json::Value {
@@ -425,7 +425,7 @@ async fn d6_a_look_up_does_not_find_the_keys_previous_life() {
     second_life(postmark, &clock, |client| client.post("/email").key("k").json(&mail)).await;
 
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
     let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
     let store = || client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
     let order = mug();

@@ -32,7 +32,7 @@ v2, v3 = store("v2"), store("v3")
 MUG = [{"name": "Mug", "quantity": 1, "price_inc_tax": 12, "price_ex_tax": 10}]
 TO = {"first_name": "Jane", "last_name": "Doe", "street_1": "123 Main Street", "city": "Austin", "state": "Texas",
       "zip": "78751", "country": "United States", "country_iso2": "US", "email": "jane@example.com"}
-order = v2.Orders.create(external_order_id="o-1", customer_id=7, billing_address=TO, products=[
+order = v2.Orders.create(external_order_id="o-1", customer_id=0, billing_address=TO, products=[
     {"name": "Mug", "quantity": 2, "price_inc_tax": 12.5, "price_ex_tax": 10}])
 assert order.total_inc_tax == "25.0000" and order.items_total == 2, order
 assert v2.connection.rate_limit["requests_quota"] > 0

@@ -164,6 +164,8 @@ pub async fn bigcommerce() -> (Rig, BigCommerceFake) {
 pub async fn bigcommerce_lagging(lag: Duration) -> (Rig, BigCommerceFake) {
     let clock = TestClock::auto();
     let fake = BigCommerceFake::builder()
+        .customer(7)
+        .customer(8)
         .test_clock(&clock)
         .apply_after(lag)
         .order(100)

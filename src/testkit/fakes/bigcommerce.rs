@@ -45,6 +45,7 @@ mod routes;
 mod settings;
 mod shipments;
 mod stock;
+mod taking;
 mod writes;
 
 pub use answers::BigCommerceAnswer;
@@ -96,14 +97,19 @@ pub use answers::BigCommerceAnswer;
 ///
 /// An order follows what is done with it, as documented. A shipment makes it Shipped or Partially Shipped, and a refund
 /// Refunded or Partially Refunded. A payment makes it Awaiting Fulfillment, and ends its cart. An inventory adjustment
-/// changes the stock of its product. Orders change no stock: which of them does is a setting of the store.
+/// changes the stock of its product.
+///
+/// An order takes the stock of the products and variants that are tracked, once it has another status than Incomplete. One
+/// that asks for more than there is, or for less or more than a product's `order_quantity_minimum` and
+/// `order_quantity_maximum`, is refused. When stock is taken, and whether it is given back, are settings of a store. A
+/// cart takes no stock.
 ///
 /// What the fake does not know it refuses. A path that is not the store's is a 404, and so is one below an order, a
 /// product, a customer or a cart that the store does not hold. A method that the path does not have is a 405. A member of
 /// a body that the specification does not list is 422 in V3 and 400 in V2. So is a required one that is missing, and one
 /// of another kind. A member that the specification calls read-only is left out, or refused where that is documented.
-/// Whether an order's customer and its products exist is not asked. A product without a price costs nothing there, if the
-/// store does not hold it. A webhook's scope that the fake never fires is refused.
+/// An order of a customer that the store does not hold is refused. Whether its products exist is asked with
+/// [`refuse_unknown_ids`](FakeBuilder::refuse_unknown_ids) alone. A webhook's scope that the fake never fires is refused.
 ///
 /// A query parameter that BigCommerce's specification does not list for the route is 422 in V3 and 400 in V2.
 /// So is one that it lists and the fake does not implement; the text tells which. BigCommerce documents such a refusal for
@@ -188,9 +194,39 @@ impl FakeBuilder<BigCommerceFake> {
         self
     }
 
+    /// A customer that every store holds from the beginning, with the e-mail address `customer-{id}@example.com`. Customers
+    /// that are made get later ids. Default: a store begins empty.
+    pub fn customer(mut self, id: u32) -> Self {
+        self.settings.bigcommerce.customer.insert(id);
+        self
+    }
+
+    /// Refuses an order or a cart of a product that the store does not hold, and a cart of such a customer: 400 in V2 and
+    /// 422 in V3. BigCommerce does not document whether it does. Default: such a product costs nothing where the request
+    /// does not price it.
+    pub fn refuse_unknown_ids(mut self) -> Self {
+        self.settings.bigcommerce.refuse_unknown_ids = true;
+        self
+    }
+
+    /// Takes the stock of an order when it is shipped or completed. That is the store's setting `update_stock_behavior` at
+    /// BigCommerce. Default: when it is placed, which is when it has another status than Incomplete.
+    pub fn stock_at_shipment(mut self) -> Self {
+        self.settings.bigcommerce.stock_at_shipment = true;
+        self
+    }
+
+    /// Gives the stock of an order back when its status becomes Refunded or Cancelled. That is the store's setting
+    /// `refund_order_stock_adjustment` at BigCommerce. Its guide to refunds says that a refund by API gives nothing back.
+    /// Default: nothing is given back.
+    pub fn returned_orders_restock(mut self) -> Self {
+        self.settings.bigcommerce.returned_orders_restock = true;
+        self
+    }
+
     /// An order that every store holds from the beginning, to be refunded or shipped. A `PUT` of the status 0 lets it be
-    /// paid. It is of the products 1 to 50, a thousand of each at 10.0000, and goes to the address 1. It is no effect, so the ledger does not know it. Orders that are made get later
-    /// ids. Default: a store begins empty.
+    /// paid. It is of the products 1 to 50, a thousand of each at 10.0000, and goes to the address 1. It takes no stock. It
+    /// is no effect, so the ledger does not know it. Orders that are made get later ids. Default: a store begins empty.
     pub fn order(mut self, id: u32) -> Self {
         self.settings.bigcommerce.order.insert(id);
         self
@@ -219,6 +255,7 @@ impl FakeBuilder<BigCommerceFake> {
             held: Held {
                 orders: settings.order.iter().copied().map(u64::from).collect(),
                 products: settings.product.iter().copied().map(u64::from).collect(),
+                customers: settings.customer.iter().copied().map(u64::from).collect(),
                 carts: settings.cart.clone(),
                 // They show at once.
                 since: self.setup.clock.wall().minus(settings.apply_after),

@@ -117,7 +117,7 @@ async fn a_list_of_stripes_v2_goes_on_at_the_url_that_it_names() {
 
 fn store(quota: Option<u32>) -> (Client, steadfast::testkit::fakes::InProcess) {
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock);
+    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock);
     let fake = match quota {
         Some(quota) => fake.quota(quota),
         None => fake,

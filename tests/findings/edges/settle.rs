@@ -26,7 +26,7 @@ struct Shop {
 impl Shop {
     /// The shipped preset and the adapter's own figures: 10 s for a call, 30 s until a lookup counts.
     fn new(clock: &TestClock) -> Shop {
-        let fake = BigCommerceFake::builder().test_clock(clock).in_process();
+        let fake = BigCommerceFake::builder().customer(7).test_clock(clock).in_process();
         let vendor = BigCommerce::new("abc123", "token").base_url(fake.url());
         let setup = Rig::of(vendor).policy(Policy::interactive()).network(fake.transport()).clock(clock);
         Shop { rig: setup.build(), fake }

@@ -8,9 +8,11 @@ use super::contract::Resource;
 use super::hooks;
 use super::items::{Items, V3, amount, id_text, not_found};
 use super::machine::{Call, Machine, State, problem};
+use super::orders::{CUSTOMERS, PRODUCTS};
 
 impl Machine {
     pub(super) fn cart(&self, state: &mut State, call: &Call<'_>, status: u16) -> Result<Reply, Reply> {
+        self.check_cart_customer(state, call)?;
         let lines = self.lines(state, call)?;
         let mut cart = call.body.as_object().cloned().unwrap_or_default();
         cart.remove("custom_items");
@@ -106,11 +108,17 @@ impl Machine {
         cart: &str,
     ) -> Result<Reply, Reply> {
         let mut held = self.cart_at(state, call, cart)?;
+        self.check_cart_customer(state, call)?;
         if let Some(customer) = call.body.get("customer_id") {
             held["customer_id"] = customer.clone();
         }
         let changed = self.hold_cart(state, call, held);
         Ok(Reply::json(status, &V3 { data: changed, meta: json!({}) }))
+    }
+
+    fn check_cart_customer(&self, state: &State, call: &Call<'_>) -> Result<(), Reply> {
+        let is_known = self.knows(state, call, &CUSTOMERS, &call.body["customer_id"]);
+        if is_known { Ok(()) } else { Err(problem(422, "The field 'customer_id' is invalid.")) }
     }
 
     /// The cart, if it has the version that the request names.
@@ -153,6 +161,9 @@ impl Machine {
         let mut lines = Vec::new();
         for row in rows("line_items") {
             let quantity = quantity(row)?;
+            if !self.knows(state, call, &PRODUCTS, &row["product_id"]) {
+                return Err(problem(422, "The field 'product_id' is invalid."));
+            }
             let product = state.items.one(call.store, "v3/catalog/products", &id_text(&row["product_id"]));
             let product = product.unwrap_or_default();
             let list = if product["type"] == "digital" { "digital_items" } else { "physical_items" };

@@ -83,12 +83,17 @@ impl Machine {
         let mut body = object(&call.body);
         if parent == "v2/orders" {
             self.name_status(call, &mut body)?;
+            self.check_customer(state, call)?;
+            self.check_taking_of(state, call, id, &call.body["status_id"])?;
         }
         let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &Value::Object(body));
         self.update(state, call, (parent, id), &fields);
         self.effect(call, None, &held["id"], 0);
         match parent {
-            "v2/orders" => self.tell_of_order(state, call, held, &call.body["status_id"]),
+            "v2/orders" => {
+                self.move_stock(state, call, id, &call.body["status_id"]);
+                self.tell_of_order(state, call, held, &call.body["status_id"]);
+            }
             _ => hooks::tell(&self.outbox, &state.items, call, parent, "updated", held),
         }
         let Some(changed) = state.items.one(call.store, parent, id) else { return Err(not_found(call)) };

@@ -104,7 +104,7 @@ fn number(id: &str) -> Value {
 }
 
 /// The scopes that the fake fires.
-const SCOPES: [&str; 36] = [
+const SCOPES: [&str; 38] = [
     "store/cart/converted",
     "store/cart/created",
     "store/cart/deleted",
@@ -132,6 +132,7 @@ const SCOPES: [&str; 36] = [
     "store/priceList/updated",
     "store/product/created",
     "store/product/deleted",
+    "store/product/inventory/order/updated",
     "store/product/inventory/updated",
     "store/product/updated",
     "store/shipment/created",
@@ -139,6 +140,7 @@ const SCOPES: [&str; 36] = [
     "store/shipment/updated",
     "store/sku/created",
     "store/sku/deleted",
+    "store/sku/inventory/order/updated",
     "store/sku/inventory/updated",
     "store/sku/updated",
 ];

@@ -18,6 +18,7 @@ use super::items::{Asks, Held, Items, id_text, question};
 use super::quota::Quota;
 use super::routes::Route;
 use super::settings::BigCommerceSettings;
+use super::taking::Taking;
 use super::{BigCommerceAnswer, answers, keys};
 use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub(super) quota: Quota,
     pub(super) scripted: VecDeque<BigCommerceAnswer>,
     pub(super) requests: u64,
+    /// What each order takes from the stock, by store and order.
+    pub(super) takings: HashMap<(String, String), Taking>,
     /// The payment access tokens that were given, by store and token, each with its order.
     pub(super) tokens: HashMap<(String, String), String>,
 }

@@ -21,8 +21,12 @@ impl Machine {
     ) -> Result<Reply, Reply> {
         let rows = match cart {
             Some(cart) => rows_of_cart(cart),
-            None => self.rows(call)?,
+            None => {
+                self.check_customer(state, call)?;
+                self.rows(state, call)?
+            }
         };
+        let taking = self.taking(state, call, &rows)?;
         let mut order = call.body.as_object().cloned().unwrap_or_default();
         let addresses =
             order.get("shipping_addresses").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -47,8 +51,13 @@ impl Machine {
             order.insert("status_id".to_owned(), 0.into());
         }
         self.name_status(call, &mut order)?;
+        let status_id = order.get("status_id").cloned().unwrap_or_else(|| 1.into());
+        self.check_taking(state, call, &taking, &status_id)?;
         let made = self.make(state, call, "v2/orders", order);
-        self.hold_parts(state, call, &id_text(&made["id"]), &addresses, lines);
+        let id = id_text(&made["id"]);
+        self.hold_parts(state, call, &id, &addresses, lines);
+        state.takings.insert((call.store.to_owned(), id.clone()), taking);
+        self.move_stock(state, call, &id, &status_id);
         Ok(match cart {
             Some(_) => Reply::json(status, &V3 { data: json!({ "id": made["id"] }), meta: json!({}) }),
             None => Reply::json(if self.settings.orders_answer_ok { 200 } else { status }, &made),
@@ -56,7 +65,7 @@ impl Machine {
     }
 
     /// What an order is asked to be of.
-    fn rows(&self, call: &Call<'_>) -> Result<Vec<Value>, Reply> {
+    fn rows(&self, state: &State, call: &Call<'_>) -> Result<Vec<Value>, Reply> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut rows = Vec::new();
         let named = |path: String| move |(at, row): (usize, Value)| (format!("{path}.{at}"), row);
@@ -78,6 +87,9 @@ impl Machine {
             }
             // A product of the catalog has a name and a price there. Another brings them.
             let is_of_catalog = row["product_id"].as_u64().is_some_and(|id| id > 0);
+            if is_of_catalog && !self.knows(state, call, &PRODUCTS, &row["product_id"]) {
+                return invalid("product_id");
+            }
             let missing =
                 match NAMES.iter().any(|name| row[*name].as_str().is_some_and(|text| !text.is_empty())) {
                     _ if is_of_catalog => None,
@@ -90,6 +102,20 @@ impl Machine {
             }
         }
         Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// "The field 'customer_id' is invalid" where there is no such customer
+    /// (<https://help.rebillia.com/en/articles/13180231-error-codes>). A guest is the customer 0.
+    pub(super) fn check_customer(&self, state: &State, call: &Call<'_>) -> Result<(), Reply> {
+        if is_held(state, call, &CUSTOMERS, &call.body["customer_id"]) {
+            return Ok(());
+        }
+        Err(self.refused_body(call, "The field 'customer_id' is invalid."))
+    }
+
+    /// Whether the store holds it, or is not to ask.
+    pub(super) fn knows(&self, state: &State, call: &Call<'_>, collections: &[&str], id: &Value) -> bool {
+        !self.settings.refuse_unknown_ids || is_held(state, call, collections, id)
     }
 
     /// Puts the name of a status beside its number.
@@ -136,6 +162,7 @@ impl Machine {
             fields["status"] = name.into();
         }
         state.items.update(call.store, "v2/orders", order, &fields, call.now);
+        self.move_stock(state, call, order, &fields["status_id"]);
         self.tell_of_order(state, call, &before, &fields["status_id"]);
     }
 
@@ -172,7 +199,7 @@ fn total(order: &mut Map<String, Value>, lines: &[Map<String, Value>]) {
 fn line(state: &State, call: &Call<'_>, row: &Value) -> Map<String, Value> {
     let held = row["product_id"].as_u64().and_then(|id| {
         let one = |collection| state.items.one(call.store, collection, &id.to_string());
-        one("v3/catalog/products").or_else(|| one("v2/products"))
+        PRODUCTS.into_iter().find_map(one)
     });
     let held = held.unwrap_or_default();
     let price = |own: &str, other: &str| {
@@ -243,6 +270,12 @@ fn rows_of_cart(cart: &Value) -> Vec<Value> {
     rows
 }
 
+/// Whether the store holds one of this id. None is none.
+fn is_held(state: &State, call: &Call<'_>, collections: &[&str], id: &Value) -> bool {
+    let holds = |collection: &&str| state.items.one(call.store, collection, &id_text(id)).is_some();
+    id.is_null() || *id == 0 || collections.iter().any(holds)
+}
+
 fn status_name(status: u64) -> Option<&'static str> {
     STATUSES.get(usize::try_from(status).ok()?).copied()
 }
@@ -250,10 +283,16 @@ fn status_name(status: u64) -> Option<&'static str> {
 /// `name` is another word for `name_customer`; the merchant's is its own.
 const NAMES: [&str; 3] = ["name", "name_customer", "name_merchant"];
 
+pub(super) const PRODUCTS: [&str; 2] = ["v3/catalog/products", "v2/products"];
+pub(super) const CUSTOMERS: [&str; 2] = ["v3/customers", "v2/customers"];
+
 pub(super) const INCOMPLETE: u64 = 0;
 pub(super) const SHIPPED: u64 = 2;
 pub(super) const PARTIALLY_SHIPPED: u64 = 3;
 pub(super) const REFUNDED: u64 = 4;
+pub(super) const CANCELLED: u64 = 5;
+pub(super) const DECLINED: u64 = 6;
+pub(super) const COMPLETED: u64 = 10;
 pub(super) const AWAITING_FULFILLMENT: u64 = 11;
 pub(super) const PARTIALLY_REFUNDED: u64 = 14;
 

@@ -39,6 +39,8 @@ impl Machine {
         if held["status_id"] != INCOMPLETE {
             return Err(self.fixtures.reply("payment_order_invalid"));
         }
+        // Who pays second "will encounter an out-of-stock message". Its form here is composed.
+        self.check_taking_of(state, call, &order, &AWAITING_FULFILLMENT.into())?;
         let id = state.items.next_id();
         let payment = uuid::Builder::from_custom_bytes(u128::from(id).to_be_bytes()).into_uuid().to_string();
         let mut answer = self.fixtures.reply("payment_ok").value();

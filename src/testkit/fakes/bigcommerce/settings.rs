@@ -31,6 +31,14 @@ pub(in super::super) struct BigCommerceSettings {
     pub(in super::super) refunded_amount_stays_zero: bool,
     /// Products that a store begins with.
     pub(in super::super) product: BTreeSet<u32>,
+    /// Customers that a store begins with.
+    pub(in super::super) customer: BTreeSet<u32>,
+    /// Whether products of orders and carts, and customers of carts, must be the store's.
+    pub(in super::super) refuse_unknown_ids: bool,
+    /// Whether an order takes its stock when it is shipped or completed.
+    pub(in super::super) stock_at_shipment: bool,
+    /// Whether an order that is refunded or cancelled gives its stock back.
+    pub(in super::super) returned_orders_restock: bool,
     /// Orders that a store begins with.
     pub(in super::super) order: BTreeSet<u32>,
     /// Carts that a store begins with.

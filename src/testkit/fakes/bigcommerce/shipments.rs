@@ -35,6 +35,10 @@ impl Machine {
                 "order_product_id": item["order_product_id"], "product_id": product["product_id"], "quantity": quantity,
             }));
         }
+        let sum: u64 = asked.values().sum();
+        if count(&held["items_shipped"]).saturating_add(sum) >= count(&held["items_total"]) {
+            self.check_taking_of(state, call, order, &SHIPPED.into())?;
+        }
         let mut shipment = call.body.as_object().cloned().unwrap_or_default();
         for (name, value) in [
             ("items", Value::from(items)),

@@ -8,11 +8,11 @@ use super::items::id_text;
 use super::machine::{Call, Machine, State, problem};
 
 /// What has stock.
-struct Stocked {
-    collection: String,
-    held: Value,
+pub(super) struct Stocked {
+    pub(super) collection: String,
+    pub(super) held: Value,
     /// The product, where it is a variant.
-    product: Option<u64>,
+    pub(super) product: Option<u64>,
 }
 
 impl Machine {
@@ -46,38 +46,42 @@ impl Machine {
         let transaction = state.items.next_id();
         let transaction = uuid::Builder::from_custom_bytes(u128::from(transaction).to_be_bytes()).into_uuid();
         for (stocked, level) in levels {
-            self.set_level(state, call, &stocked, level);
+            // Also by an amount: it is not by an order.
+            self.set_level(state, call, &stocked, level, "absolute");
         }
         self.effect(call, None, &Value::from(transaction.to_string()), 0);
         Ok(Reply::json(status, &json!({ "transaction_id": transaction.to_string() })))
     }
 
-    fn set_level(&self, state: &mut State, call: &Call<'_>, stocked: &Stocked, level: i64) {
+    /// "absolute -- inventory updated using the API or the control panel", "relative -- inventory updated by an order".
+    pub(super) fn set_level(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        stocked: &Stocked,
+        level: i64,
+        method: &str,
+    ) {
         let id = id_text(&stocked.held["id"]);
         let before = state.items.one(call.store, &stocked.collection, &id).unwrap_or_default();
         let change = json!({ "inventory_level": level });
         state.items.update(call.store, &stocked.collection, &id, &change, call.now);
         let value = level - before["inventory_level"].as_i64().unwrap_or(0);
-        // "absolute -- inventory updated using the API or the control panel", also by an amount.
-        let (scope, data) = match stocked.product {
+        let (kind, data) = match stocked.product {
             None => {
-                let inventory = json!({ "product_id": before["id"], "method": "absolute", "value": value });
-                (
-                    "store/product/inventory/updated",
-                    json!({ "type": "product", "id": before["id"], "inventory": inventory }),
-                )
+                let inventory = json!({ "product_id": before["id"], "method": method, "value": value });
+                ("product", json!({ "type": "product", "id": before["id"], "inventory": inventory }))
             }
             Some(product) => {
                 let inventory = json!({
-                    "product_id": product, "method": "absolute", "value": value, "variant_id": before["id"],
+                    "product_id": product, "method": method, "value": value, "variant_id": before["id"],
                 });
-                (
-                    "store/sku/inventory/updated",
-                    json!({ "type": "sku", "id": before["sku_id"], "inventory": inventory }),
-                )
+                ("sku", json!({ "type": "sku", "id": before["sku_id"], "inventory": inventory }))
             }
         };
-        hooks::fire(&self.outbox, &state.items, call, scope, &data);
+        let by = if method == "relative" { "order/" } else { "" };
+        let scope = format!("store/{kind}/inventory/{by}updated");
+        hooks::fire(&self.outbox, &state.items, call, &scope, &data);
     }
 }
 
@@ -118,7 +122,7 @@ fn tracked(stocked: &Stocked, what: &str, by: &str) -> Reply {
     problem(422, &title)
 }
 
-const PRODUCTS: &str = "v3/catalog/products";
+pub(super) const PRODUCTS: &str = "v3/catalog/products";
 /// The default location of a store.
 const LOCATION: u64 = 1;
 /// "The total inventory for a product cannot exceed 2,147,483,647 at a single location" (BigCommerce, "Inventory").

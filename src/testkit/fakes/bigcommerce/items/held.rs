@@ -15,6 +15,7 @@ use crate::clock::Timestamp;
 pub(in super::super) struct Held {
     pub(in super::super) orders: BTreeSet<u64>,
     pub(in super::super) products: BTreeSet<u64>,
+    pub(in super::super) customers: BTreeSet<u64>,
     pub(in super::super) carts: BTreeSet<String>,
     pub(in super::super) since: Timestamp,
 }
@@ -26,7 +27,8 @@ impl Items {
             return;
         }
         // Ids only rise.
-        let last = held.orders.iter().chain(&held.products).max().copied().unwrap_or(0);
+        let last =
+            held.orders.iter().chain(&held.products).chain(&held.customers).max().copied().unwrap_or(0);
         self.made = self.made.max(last.saturating_sub(99));
         for id in &held.products {
             let product = json!({
@@ -34,6 +36,12 @@ impl Items {
                 "inventory_tracking": "product", "inventory_level": QUANTITY,
             });
             self.put(store, "v3/catalog/products", &product, held.since);
+        }
+        for id in &held.customers {
+            let customer = json!({
+                "id": id, "email": format!("customer-{id}@example.com"), "first_name": "Customer", "last_name": id.to_string(),
+            });
+            self.put(store, "v3/customers", &customer, held.since);
         }
         for id in &held.orders {
             self.hold_order(store, *id, held.since);
