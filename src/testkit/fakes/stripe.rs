@@ -80,8 +80,11 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// - What is due by the injected clock takes place before the next request is answered. A payout is paid on its
 ///   `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available from its
 ///   `available_on`. A subscription with `cancel_at_period_end` is canceled at its `cancel_at`.
-/// - Nothing else happens by itself. A trial does not end, and a subscription is not renewed, past due or expired. An
-///   invoice is finalized, sent, paid and retried by requests alone.
+/// - A trial ends and a period is renewed: the subscription is active in its next period, with a draft of an invoice. An hour
+///   later it is finalized, and paid or sent. A payment that fails makes the subscription past due, and so does a due date
+///   that passes. A subscription whose first invoice is not paid in 23 hours is expired.
+/// - Nothing else happens by itself. No payment is tried again. An invoice of no subscription is finalized, sent and paid by
+///   requests alone.
 /// - Lists are newest first, with `created`, `limit`, `starting_after`, `ending_before` and the resource's own filters.
 ///   `expand` takes the ids that Stripe's own types can expand, as far as the fake holds their objects. Search is not
 ///   there.

@@ -12,6 +12,7 @@ mod billing;
 mod catalog;
 mod charges;
 mod checks;
+pub(super) mod cycles;
 mod intents;
 mod items;
 mod methods;

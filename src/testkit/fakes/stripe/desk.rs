@@ -65,13 +65,13 @@ impl Desk<'_> {
     /// Holds a new object without an event.
     pub(super) fn add_quietly(&mut self, name: &str, object: &Value) {
         self.objects.add(self.account, name, object);
-        self.due.note(self.account, name, object);
+        self.due.note(self.account, name, object, self.now);
     }
 
     /// Puts a changed object in its place.
     pub(super) fn put(&mut self, name: &str, object: &Value) {
         self.objects.replace(self.account, name, object);
-        self.due.note(self.account, name, object);
+        self.due.note(self.account, name, object, self.now);
     }
 
     /// The object that a parameter or a field names.

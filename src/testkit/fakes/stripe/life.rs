@@ -2,14 +2,14 @@
 //!
 //! Only what Stripe documents with a time of its own, and what needs no second party. A payout is paid on its
 //! `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available from its
-//! `available_on`, a subscription ends at its `cancel_at`
-//! (<https://docs.stripe.com/api/payouts/object>, <https://docs.stripe.com/api/topups/object>,
-//! <https://docs.stripe.com/api/balance_transactions/object>, <https://docs.stripe.com/api/subscriptions/object>).
+//! `available_on` (<https://docs.stripe.com/api/payouts/object>, <https://docs.stripe.com/api/topups/object>,
+//! <https://docs.stripe.com/api/balance_transactions/object>). Subscriptions and their invoices have `actions/cycles.rs`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::actions::cycles;
 use super::desk::Desk;
 
 /// What is to be looked at, and when. What has become of it meanwhile is seen then.
@@ -27,8 +27,8 @@ pub(super) struct Entry {
 
 impl Due {
     /// Notes an object that waits for its time.
-    pub(super) fn note(&mut self, account: &str, resource: &str, object: &Value) {
-        let Some((resource, at, _)) = waits(resource, object) else { return };
+    pub(super) fn note(&mut self, account: &str, resource: &str, object: &Value, now: u64) {
+        let Some((resource, at)) = waits(resource, object, now) else { return };
         let id = object["id"].as_str().unwrap_or_default().to_owned();
         self.0.insert(Entry { at, id, resource, account: account.to_owned() });
     }
@@ -42,28 +42,37 @@ impl Due {
 /// What an object becomes, and the event of it, once its time has come.
 pub(super) fn come(desk: &mut Desk<'_>, resource: &str, id: &str) {
     let Some(mut object) = desk.objects.get(desk.account, resource, id) else { return };
-    let Some((_, at, (status, what))) = waits(resource, &object) else { return };
-    if at > desk.now {
-        return;
+    match resource {
+        "subscriptions" => cycles::come(desk, object),
+        "invoices" => cycles::invoice_come(desk, object),
+        _ => {
+            let Some((_, at, (status, what))) = becomes(resource, &object) else { return };
+            if at <= desk.now {
+                object["status"] = Value::from(status);
+                desk.put(resource, &object);
+                desk.tell(what, &object);
+            }
+        }
     }
-    object["status"] = Value::from(status);
-    if resource == "subscriptions" {
-        object["ended_at"] = Value::from(at);
+}
+
+/// Until when an object waits.
+fn waits(resource: &str, object: &Value, now: u64) -> Option<(&'static str, u64)> {
+    match resource {
+        "subscriptions" => cycles::next(object, now).map(|at| ("subscriptions", at)),
+        "invoices" => cycles::invoice_next(object, now).map(|at| ("invoices", at)),
+        _ => becomes(resource, object).map(|(resource, at, _)| (resource, at)),
     }
-    desk.put(resource, &object);
-    desk.tell(what, &object);
 }
 
 /// Until when an object waits, its status from then on, and what is told of that.
-fn waits(resource: &str, object: &Value) -> Option<(&'static str, u64, (&'static str, &'static str))> {
+fn becomes(resource: &str, object: &Value) -> Option<(&'static str, u64, (&'static str, &'static str))> {
     let status = object["status"].as_str()?;
     let (resource, at, becomes) = match (resource, status) {
         // Nothing is told of a line.
         ("balance_transactions", "pending") => ("balance_transactions", "available_on", ("available", "")),
         ("payouts", "pending") => ("payouts", "arrival_date", ("paid", "paid")),
         ("topups", "pending") => ("topups", "expected_availability_date", ("succeeded", "succeeded")),
-        ("subscriptions", "canceled") => return None,
-        ("subscriptions", _) => ("subscriptions", "cancel_at", ("canceled", "deleted")),
         _ => return None,
     };
     Some((resource, object[at].as_u64()?, becomes))

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::desk::{Desk, Made};
 use super::super::refusal::Refusal;
-use super::items::{add_up, lines};
+use super::items::{lines, take_pending};
 use super::{amount, flag, intents, items, methods, subscriptions, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>) -> Made {
@@ -24,18 +24,9 @@ fn create_invoice(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let mut invoice = draft_invoice(desk, sent);
     desk.add_quietly("invoices", &invoice);
     if text(sent, "pending_invoice_items_behavior") == Some("include") {
-        let customer = text(sent, "customer").unwrap_or_default();
-        for mut item in desk.objects.with(desk.account, "invoiceitems", "customer", customer) {
-            // "The currency parameter dictates which invoice items get pulled into the invoice"
-            // (<https://docs.stripe.com/invoicing/multi-currency-customers>).
-            if item["invoice"].is_null() && item["currency"] == invoice["currency"] {
-                item["invoice"] = invoice["id"].clone();
-                desk.put("invoiceitems", &item);
-            }
-        }
+        take_pending(desk, &mut invoice);
     }
     customers_currency(desk, &invoice["customer"], &invoice["currency"]);
-    add_up(desk, &mut invoice);
     desk.put("invoices", &invoice);
     desk.tell("created", &invoice);
     Ok(invoice)
@@ -168,7 +159,7 @@ pub(super) fn finalize(desk: &mut Desk<'_>, invoice: &mut Value) {
 }
 
 /// Gives it a status, and the time of that.
-fn close(desk: &mut Desk<'_>, invoice: &mut Value, status: &str, what: &str) {
+pub(super) fn close(desk: &mut Desk<'_>, invoice: &mut Value, status: &str, what: &str) {
     invoice["status"] = Value::from(status);
     invoice["status_transitions"][format!("{what}_at")] = Value::from(desk.now);
     desk.put("invoices", invoice);

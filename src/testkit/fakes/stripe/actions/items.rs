@@ -134,12 +134,28 @@ pub(super) fn lines(invoice: &Value, data: &[Value]) -> Value {
     list
 }
 
-/// Takes the invoice's items as its lines, and their sum.
+/// Takes the invoice's items as its lines, beside those of its subscription, and their sum.
 pub(super) fn add_up(desk: &Desk<'_>, invoice: &mut Value) {
     let id = invoice["id"].as_str().unwrap_or_default();
     let items = desk.objects.with(desk.account, "invoiceitems", "invoice", id);
-    let data: Vec<Value> = items.iter().rev().map(|item| line(item, id)).collect();
+    let lines = invoice["lines"]["data"].as_array().into_iter().flatten();
+    let of_subscription = |line: &&Value| line["parent"]["type"] == "subscription_item_details";
+    let own = items.iter().rev().map(|item| line(item, id));
+    let data: Vec<Value> = own.chain(lines.filter(of_subscription).cloned()).collect();
     set_lines(invoice, &data);
+}
+
+/// Takes the customer's items that wait for an invoice, as far as "the currency parameter dictates"
+/// (<https://docs.stripe.com/invoicing/multi-currency-customers>), and adds up.
+pub(super) fn take_pending(desk: &mut Desk<'_>, invoice: &mut Value) {
+    let customer = invoice["customer"].as_str().unwrap_or_default();
+    for mut item in desk.objects.with(desk.account, "invoiceitems", "customer", customer) {
+        if item["invoice"].is_null() && item["currency"] == invoice["currency"] {
+            item["invoice"] = invoice["id"].clone();
+            desk.put("invoiceitems", &item);
+        }
+    }
+    add_up(desk, invoice);
 }
 
 pub(super) fn set_lines(invoice: &mut Value, data: &[Value]) {

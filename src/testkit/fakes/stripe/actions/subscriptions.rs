@@ -7,9 +7,9 @@ use super::super::desk::{Desk, Made, merge, merge_metadata};
 use super::super::objects::inner_list;
 use super::super::refusal::Refusal;
 use super::billing::{DAY, check_due, customers_currency, draft_invoice, finalize, pay};
+use super::cycles::{period_end, tell_of_short_trial};
 use super::items::{line, set_lines};
 use super::{amount, methods, text};
-use crate::testkit::fakes::calendar::months_later;
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let items = sent.get("items").and_then(Value::as_array).filter(|items| !items.is_empty());
@@ -35,9 +35,13 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
         subscription["trial_end"] = Value::from(end);
         subscription["billing_cycle_anchor"] = Value::from(end);
         subscription["status"] = Value::from("trialing");
-        return Ok(desk.add("subscriptions", subscription));
+        let subscription = desk.add("subscriptions", subscription);
+        tell_of_short_trial(desk, &subscription);
+        return Ok(subscription);
     }
-    let invoice = first_invoice(desk, &subscription, &made);
+    let mut invoice = draft_for(desk, &subscription, &made, "subscription_create");
+    desk.tell("created", &invoice);
+    finalize(desk, &mut invoice);
     subscription["latest_invoice"] = invoice["id"].clone();
     if subscription["collection_method"] != "send_invoice" {
         let behaviour = text(sent, "payment_behavior");
@@ -50,12 +54,13 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     Ok(desk.add("subscriptions", subscription))
 }
 
-/// A subscription is incomplete until its first invoice is paid
+/// A subscription is incomplete until its first invoice is paid, and past due until its latest one is
 /// (<https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses>).
 pub(super) fn after_payment(desk: &mut Desk<'_>, invoice: &Value) {
     let id = &invoice["parent"]["subscription_details"]["subscription"];
     if let Some(mut subscription) = desk.get("subscriptions", id)
-        && subscription["status"] == "incomplete"
+        && subscription["latest_invoice"] == invoice["id"]
+        && (subscription["status"] == "incomplete" || subscription["status"] == "past_due")
     {
         subscription["status"] = Value::from("active");
         desk.put("subscriptions", &subscription);
@@ -108,7 +113,7 @@ fn one_currency(items: &[Value], asked: Option<&str>) -> Result<Value, Refusal> 
     }
 }
 
-fn set_items(subscription: &mut Value, items: &[Value]) {
+pub(super) fn set_items(subscription: &mut Value, items: &[Value]) {
     let path =
         format!("/v1/subscription_items?subscription={}", subscription["id"].as_str().unwrap_or_default());
     let mut list = inner_list(items, &path);
@@ -133,16 +138,11 @@ fn subscription_item(
     check_quantity(sent, at)?;
     let recurring = &price["recurring"];
     let count = recurring["interval_count"].as_u64().unwrap_or(1);
-    let end = match recurring["interval"].as_str() {
-        Some("day") => desk.now + count * DAY,
-        Some("week") => desk.now + 7 * count * DAY,
-        Some("month") => months_later(desk.now, count),
-        Some("year") => months_later(desk.now, 12 * count),
-        _ => {
-            let message = "The price specified is set to `type=one_time` but this field only accepts prices with `type=recurring`.";
-            return Err(Refusal::param(&param, message));
-        }
-    };
+    if !recurring["interval"].is_string() {
+        let message = "The price specified is set to `type=one_time` but this field only accepts prices with `type=recurring`.";
+        return Err(Refusal::param(&param, message));
+    }
+    let end = period_end(desk.now, recurring, desk.now);
     let plan = json!({
         "id": price["id"], "object": "plan", "active": price["active"], "amount": price["unit_amount"],
         "amount_decimal": price["unit_amount_decimal"], "billing_scheme": price["billing_scheme"],
@@ -170,14 +170,14 @@ fn check_quantity(item: &Value, at: usize) -> Result<(), Refusal> {
     }
 }
 
-/// The invoice of the first period, finalized.
-fn first_invoice(desk: &mut Desk<'_>, subscription: &Value, items: &[Value]) -> Value {
+/// The draft of an invoice for these items' periods. Nothing is told of it yet.
+pub(super) fn draft_for(desk: &mut Desk<'_>, subscription: &Value, items: &[Value], reason: &str) -> Value {
     let mut sent = Map::new();
     for name in ["customer", "collection_method", "currency", "days_until_due", "default_payment_method"] {
         sent.insert(name.to_owned(), subscription[name].clone());
     }
     let mut invoice = draft_invoice(desk, &sent);
-    invoice["billing_reason"] = Value::from("subscription_create");
+    invoice["billing_reason"] = Value::from(reason);
     let details = json!({ "metadata": subscription["metadata"], "subscription": subscription["id"] });
     invoice["parent"] =
         json!({ "quote_details": null, "subscription_details": details, "type": "subscription_details" });
@@ -202,8 +202,6 @@ fn first_invoice(desk: &mut Desk<'_>, subscription: &Value, items: &[Value]) -> 
     }
     set_lines(&mut invoice, &data);
     desk.add_quietly("invoices", &invoice);
-    desk.tell("created", &invoice);
-    finalize(desk, &mut invoice);
     invoice
 }
 
@@ -284,7 +282,7 @@ fn cancel_at_end(desk: &Desk<'_>, subscription: &mut Value, sent: &Map<String, V
 
 pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value, sent: &Map<String, Value>) -> Made {
     let id = subscription["id"].as_str().unwrap_or_default();
-    if subscription["status"] == "canceled" {
+    if matches!(subscription["status"].as_str(), Some("canceled" | "incomplete_expired")) {
         return Err(Refusal::not_found("subscription", id));
     }
     if let Some(resource) = Resource::named("subscriptions") {
@@ -302,7 +300,7 @@ pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value, sent: &Map<St
 /// (<https://docs.stripe.com/api/customers/delete>).
 pub(super) fn cancel_all_of(desk: &mut Desk<'_>, customer: &str) -> Result<(), Refusal> {
     for subscription in desk.objects.with(desk.account, "subscriptions", "customer", customer) {
-        if subscription["status"] != "canceled" {
+        if !matches!(subscription["status"].as_str(), Some("canceled" | "incomplete_expired")) {
             cancel(desk, subscription, &Map::new())?;
         }
     }

@@ -1,0 +1,267 @@
+//! Subscriptions of the Stripe fake by its clock: trials end, periods are renewed, invoices are paid, sent, overdue or voided.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+use steadfast::clock::Clock as _;
+use steadfast::testkit::TestClock;
+use steadfast::testkit::fakes::{InProcess, StripeFake};
+use steadfast::transport::{Limits, Request, Transport as _};
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+struct Account {
+    network: InProcess,
+    clock: TestClock,
+    _fake: StripeFake,
+}
+
+impl Account {
+    fn open() -> Account {
+        let clock = TestClock::new();
+        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).in_process();
+        Account { network: fake.transport(), clock, _fake: fake }
+    }
+
+    async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
+        let mut request = Request::new(method, format!("http://stripe.test/v1/{path}").parse().unwrap());
+        for (name, value) in
+            [("authorization", "Bearer sk_test_1"), ("content-type", "application/x-www-form-urlencoded")]
+        {
+            request.headers.insert(name, HeaderValue::from_static(value));
+        }
+        request.body = form.to_owned().into();
+        self.network.send(request, Limits::new(1_000_000)).await.unwrap().json().unwrap()
+    }
+
+    async fn make(&self, path: &str, form: &str) -> Value {
+        let made = self.ask(Method::POST, path, form).await;
+        assert_eq!(made["error"], Value::Null, "{path} {form}");
+        made
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let found = self.ask(Method::GET, path, "").await;
+        assert_eq!(found["error"], Value::Null, "{path}");
+        found
+    }
+
+    /// A customer whose invoices are paid by this card.
+    async fn customer(&self, card: &str) -> String {
+        let form = match card {
+            "" => String::new(),
+            card => format!("payment_method={card}&invoice_settings[default_payment_method]={card}"),
+        };
+        id(&self.make("customers", &form).await)
+    }
+
+    /// A monthly subscription at 500 of such a customer, and its path.
+    async fn subscription(&self, card: &str, more: &str) -> String {
+        let customer = self.customer(card).await;
+        let price = "product_data[name]=P&currency=usd&unit_amount=500&recurring[interval]=month";
+        let price = id(&self.make("prices", price).await);
+        let form = format!("customer={customer}&items[0][price]={price}{more}");
+        format!("subscriptions/{}", id(&self.make("subscriptions", &form).await))
+    }
+
+    async fn status(&self, path: &str) -> String {
+        self.get(path).await["status"].as_str().unwrap().to_owned()
+    }
+
+    async fn latest_invoice(&self, subscription: &str) -> Value {
+        let invoice = self.get(subscription).await["latest_invoice"].as_str().unwrap().to_owned();
+        self.get(&format!("invoices/{invoice}")).await
+    }
+
+    /// How often each of these was told of.
+    async fn told<const N: usize>(&self, kinds: [&str; N]) -> [usize; N] {
+        let mut counts = [0; N];
+        for (count, kind) in counts.iter_mut().zip(kinds) {
+            let events = self.get(&format!("events?limit=100&type={kind}")).await;
+            *count = events["data"].as_array().unwrap().len();
+        }
+        counts
+    }
+
+    fn wait(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+fn id(object: &Value) -> String {
+    object["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_trial_ends_in_a_period_that_is_paid() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "&trial_period_days=7").await;
+    let trial = account.get(&path).await;
+    let end = trial["trial_end"].as_u64().unwrap();
+    let kinds = ["customer.subscription.trial_will_end", "customer.subscription.updated", "invoice.created"];
+    account.wait(4 * DAY - 1);
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [0, 0, 0]));
+    account.wait(1);
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 0]));
+    account.wait(3 * DAY - 1);
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 0]));
+    account.wait(1);
+    let active = account.get(&path).await;
+    let item = &active["items"]["data"][0];
+    assert_eq!((&active["status"], account.told(kinds).await), (&json!("active"), [1, 1, 1]));
+    assert_eq!(item["current_period_start"], end);
+    assert!((28 * DAY..=31 * DAY).contains(&(item["current_period_end"].as_u64().unwrap() - end)));
+    let draft = account.latest_invoice(&path).await;
+    assert_eq!(
+        (&draft["status"], &draft["billing_reason"], &draft["total"], &draft["automatically_finalizes_at"]),
+        (&json!("draft"), &json!("subscription_cycle"), &json!(500), &json!(end + HOUR))
+    );
+    assert_eq!(account.get("charges").await["data"], json!([]));
+    account.wait(HOUR);
+    let paid = account.latest_invoice(&path).await;
+    assert_eq!(
+        (&paid["id"], &paid["status"], &paid["amount_paid"]),
+        (&draft["id"], &json!("paid"), &json!(500))
+    );
+    let charges = account.get("charges").await;
+    assert_eq!((&charges["data"][0]["amount"], charges["data"].as_array().unwrap().len()), (&json!(500), 1));
+    let kinds = ["invoice.finalized", "invoice.paid", "charge.succeeded", "invoice.payment_failed"];
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("active", [1, 1, 1, 0]));
+}
+
+#[tokio::test]
+async fn a_short_trial_is_told_of_at_once() {
+    let account = Account::open();
+    account.subscription("pm_card_visa", "&trial_period_days=2").await;
+    account.wait(DAY);
+    assert_eq!(account.told(["customer.subscription.trial_will_end"]).await, [1]);
+}
+
+#[tokio::test]
+async fn a_trial_without_a_payment_that_succeeds_ends_past_due_until_one_does() {
+    // Nobody is there to authenticate, and nobody has a card.
+    for (card, attempts) in [("pm_card_authenticationRequired", 1), ("", 0)] {
+        let account = Account::open();
+        let path = account.subscription(card, "&trial_period_days=7").await;
+        account.wait(7 * DAY);
+        assert_eq!(account.status(&path).await, "active", "its invoice is a draft");
+        account.wait(HOUR);
+        let invoice = account.latest_invoice(&path).await;
+        assert_eq!(
+            (account.status(&path).await.as_str(), &invoice["status"], &invoice["attempted"]),
+            ("past_due", &json!("open"), &json!(true)),
+            "{card}"
+        );
+        assert_eq!(
+            (&invoice["attempt_count"], account.told(["invoice.payment_failed"]).await),
+            (&json!(attempts), [1])
+        );
+        account.make(&format!("invoices/{}/pay", id(&invoice)), "payment_method=pm_card_visa").await;
+        assert_eq!(account.status(&path).await, "active");
+    }
+}
+
+#[tokio::test]
+async fn each_period_follows_the_one_before_it_and_has_its_invoice() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "").await;
+    let mut period = account.get(&path).await["items"]["data"][0].clone();
+    for renewals in 1..=3 {
+        let end = period["current_period_end"].as_u64().unwrap();
+        account.wait(end - account.clock.wall().as_millis() / 1000 + 2 * HOUR);
+        let next = account.get(&path).await["items"]["data"][0].clone();
+        assert_eq!(next["current_period_start"], period["current_period_end"]);
+        let invoices = account.get("invoices?status=paid").await["data"].as_array().unwrap().clone();
+        assert_eq!(invoices.len(), renewals + 1);
+        let line = &invoices[0]["lines"]["data"][0]["period"];
+        assert_eq!(
+            (&line["start"], &line["end"], &invoices[0]["period_start"], &invoices[0]["created"]),
+            (
+                &next["current_period_start"],
+                &next["current_period_end"],
+                &period["current_period_start"],
+                &json!(end)
+            )
+        );
+        period = next;
+    }
+    // Many at once, each at its own time.
+    account.wait(365 * DAY);
+    let paid = account.get("invoices?status=paid&limit=100").await["data"].as_array().unwrap().len();
+    assert_eq!((paid, account.get("charges?limit=100").await["data"].as_array().unwrap().len()), (16, 16));
+}
+
+#[tokio::test]
+async fn a_draft_takes_more_items_within_its_hour_and_keeps_its_subscriptions_lines() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "&trial_period_days=7").await;
+    let customer = account.get(&path).await["customer"].as_str().unwrap().to_owned();
+    account.make("invoiceitems", &format!("customer={customer}&amount=70&currency=usd")).await;
+    account.wait(7 * DAY);
+    let draft = account.latest_invoice(&path).await;
+    assert_eq!((&draft["status"], &draft["total"]), (&json!("draft"), &json!(570)));
+    account.make("invoiceitems", &format!("customer={customer}&amount=3&invoice={}", id(&draft))).await;
+    account.wait(HOUR);
+    let paid = account.latest_invoice(&path).await;
+    assert_eq!((&paid["amount_paid"], &paid["lines"]["total_count"]), (&json!(573), &json!(3)));
+}
+
+#[tokio::test]
+async fn an_invoice_that_was_sent_and_not_paid_in_time_makes_it_past_due() {
+    let account = Account::open();
+    let more = "&trial_period_days=7&collection_method=send_invoice&days_until_due=10";
+    let path = account.subscription("", more).await;
+    account.wait(7 * DAY + HOUR);
+    let invoice = account.latest_invoice(&path).await;
+    assert_eq!((&invoice["status"], account.told(["invoice.sent"]).await), (&json!("open"), [1]));
+    account.wait(10 * DAY - HOUR - 1);
+    assert_eq!(account.status(&path).await, "active");
+    account.wait(1);
+    assert_eq!(account.status(&path).await, "past_due");
+    account.make(&format!("invoices/{}/pay", id(&invoice)), "paid_out_of_band=true").await;
+    assert_eq!(account.status(&path).await, "active");
+}
+
+#[tokio::test]
+async fn a_first_invoice_that_is_not_paid_in_23_hours_is_voided() {
+    let account = Account::open();
+    let incomplete = "&payment_behavior=default_incomplete";
+    let (path, other) = (
+        account.subscription("pm_card_visa", incomplete).await,
+        account.subscription("pm_card_visa", incomplete).await,
+    );
+    account.wait(23 * HOUR - 1);
+    assert_eq!(account.status(&path).await, "incomplete");
+    let paid = account.latest_invoice(&other).await;
+    account.make(&format!("invoices/{}/pay", id(&paid)), "").await;
+    account.wait(1);
+    let (status, invoice) = (account.status(&path).await, account.latest_invoice(&path).await);
+    assert_eq!((status.as_str(), &invoice["status"]), ("incomplete_expired", &json!("void")));
+    assert_eq!(account.status(&other).await, "active");
+    assert_eq!(account.ask(Method::DELETE, &path, "").await["error"]["code"], "resource_missing");
+    account.wait(90 * DAY);
+    assert_eq!(account.status(&path).await, "incomplete_expired", "it is never renewed");
+}
+
+#[tokio::test]
+async fn a_subscription_that_ends_is_not_billed_again() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "&cancel_at_period_end=true").await;
+    let trial = account.subscription("pm_card_visa", "&trial_period_days=7").await;
+    account.wait(7 * DAY);
+    // Within the hour.
+    assert_eq!(account.latest_invoice(&trial).await["status"], "draft");
+    account.ask(Method::DELETE, &trial, "").await;
+    account.wait(60 * DAY);
+    assert_eq!(
+        (account.status(&path).await, account.status(&trial).await),
+        ("canceled".into(), "canceled".into())
+    );
+    assert_eq!(account.latest_invoice(&trial).await["status"], "draft");
+    assert_eq!(account.get("charges").await["data"].as_array().unwrap().len(), 1);
+}
