@@ -201,7 +201,7 @@ fn settings_of(vendor: &str) -> Vec<(String, String)> {
     let value = |name: &str| match name {
         "conflict_type" => "'idempotency'",
         "second_filter" => "'refuse'",
-        "token" => "'only'",
+        "token" | "account_token" => "'only'",
         "quota" => "2",
         "product" | "customer" | "order" => "[7]",
         "cart" => "['c1']",

@@ -23,6 +23,7 @@ use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
 use crate::testkit::FaultPlan;
 
+mod account;
 mod answers;
 mod bounces;
 mod hooks;
@@ -71,6 +72,9 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// - `/messages/outbound/{id}/details`, `/templates`, `/server`, `/message-streams`, `/webhooks`, `/bounces` and
 ///   `/deliverystats` are as the vendor's own client libraries call them. The server begins with one template, number 1
 ///   and `receipt`. Any other route is a 404.
+/// - `/servers`, `/domains` and `/senders` are the account API, by any non-empty `X-Postmark-Account-Token` unless
+///   [`FakeBuilder::account_token`] names one. Each of its writes is one [`Effect`](super::Effect). The server 1 is the one
+///   that sends; every server token leads to it. Templates are not pushed, and data is not removed: a 404.
 /// - Webhooks have the triggers `Delivery` and `Bounce`, and tell of them at once. What no event of the fake's leads to
 ///   is refused.
 /// - A parameter or a member that is not documented for its route is refused, and so is one of another kind.
@@ -127,6 +131,33 @@ impl FakeBuilder<PostmarkFake> {
     /// The only valid server token. Default: any.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.settings.postmark.token = Some(token.into());
+        self
+    }
+
+    /// The only valid account token. Default: any.
+    pub fn account_token(mut self, token: impl Into<String>) -> Self {
+        self.settings.postmark.account_token = Some(token.into());
+        self
+    }
+
+    /// Confirms each new sender signature at once, as if the owner of its address had followed the link. Default: it is
+    /// not confirmed.
+    pub fn confirm_senders(mut self) -> Self {
+        self.settings.postmark.confirm_senders = true;
+        self
+    }
+
+    /// Finds the records of every domain in its DNS, so that its DKIM key and its Return-Path can be verified. Default:
+    /// none is there, and what is asked to be verified is not.
+    pub fn dns_records_published(mut self) -> Self {
+        self.settings.postmark.dns_records_published = true;
+        self
+    }
+
+    /// Lets servers be deleted, which Postmark's support allows to an account that asks for it. The server 1 stays.
+    /// Default: refused with ErrorCode 604.
+    pub fn delete_servers(mut self) -> Self {
+        self.settings.postmark.delete_servers = true;
         self
     }
 

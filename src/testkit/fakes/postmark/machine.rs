@@ -14,6 +14,7 @@ use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
+use super::account::{self, Account};
 use super::messages::{Message, Messages};
 use super::server::Server;
 use super::settings::PostmarkSettings;
@@ -36,6 +37,7 @@ pub(super) struct State {
     pub(super) messages: Messages,
     pub(super) inactive: BTreeSet<String>,
     pub(super) server: Server,
+    pub(super) account: Account,
     pub(super) scripted: VecDeque<PostmarkAnswer>,
 }
 
@@ -67,8 +69,16 @@ impl Machine {
         if writes {
             self.ledger.note_request(body.as_ref().and_then(request_key));
         }
-        let Some(account) = self.account(request) else {
-            return self.fixtures.reply("bad_token");
+        let is_account = account::is_route(&route);
+        let token = if is_account { self.account_token(request) } else { self.account(request) };
+        let Some(account) = token else {
+            let refused = self.fixtures.reply("bad_token");
+            // The words are those of a server's token.
+            let words =
+                |text: &str| if is_account { text.replace("Server", "Account") } else { text.to_owned() };
+            return refused
+                .fill("Server Token", &words("Server Token"))
+                .fill("X-Postmark-Server-Token", &words("X-Postmark-Server-Token"));
         };
         let fault = fault_of(&request.headers);
         if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
@@ -78,6 +88,7 @@ impl Machine {
             return refusal;
         }
         let reply = match (request.method.as_str(), route.as_str()) {
+            _ if is_account => self.of_account(state, request, &route),
             ("GET", "/messages/outbound") => state.messages.search(
                 request,
                 self.clock.wall(),
@@ -108,8 +119,7 @@ impl Machine {
                     }
                     _ => state.server.answer(request, route, body.as_ref()),
                 };
-                let none = json!({ "Message": "No HTTP resource was found that matches the request." });
-                found.unwrap_or_else(|| Reply::json(404, &none))
+                found.unwrap_or_else(not_found)
             }
         };
         if fault == Some(Fault::Error500After) { self.fixtures.reply("server_error") } else { reply }
@@ -198,6 +208,32 @@ impl Machine {
         Ok(Reply::json(200, &answer))
     }
 
+    /// The account API. Each write that is carried out is an effect.
+    fn of_account(&self, state: &mut State, request: &Request, route: &str) -> Reply {
+        let answered = state.account.answer(&mut state.server, &self.settings, request, route);
+        let Some(answered) = answered else { return not_found() };
+        if let (Ok(reply), true) = (&answered, request.method != Method::GET) {
+            let own = reply.value()["ID"].as_u64().map(|id| id.to_string());
+            self.ledger.record(Effect {
+                wire_key: None,
+                account: "account".to_owned(),
+                method: request.method.to_string(),
+                path: request.url.path().to_owned(),
+                id: own.unwrap_or_else(|| route.split('/').nth(2).unwrap_or_default().to_owned()),
+                part: 0,
+                at: self.clock.wall(),
+            });
+        }
+        answered.unwrap_or_else(|refusal| refusal)
+    }
+
+    /// The account that the token belongs to.
+    fn account_token(&self, request: &Request) -> Option<String> {
+        let token = header(&request.headers, "x-postmark-account-token").filter(|token| !token.is_empty())?;
+        let valid = self.settings.account_token.as_deref().is_none_or(|only| only == token);
+        valid.then(|| "account".to_owned())
+    }
+
     /// The server that the token belongs to; `None` if it is missing or wrong.
     fn account(&self, request: &Request) -> Option<String> {
         let token = header(&request.headers, "x-postmark-server-token").filter(|token| !token.is_empty())?;
@@ -225,6 +261,10 @@ impl Machine {
             _ => None,
         }
     }
+}
+
+fn not_found() -> Reply {
+    Reply::json(404, &json!({ "Message": "No HTTP resource was found that matches the request." }))
 }
 
 /// Routes are taken with a trailing slash too, and in any case, as client libraries write them.

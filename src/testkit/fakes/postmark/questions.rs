@@ -64,12 +64,15 @@ type Parameters = &'static [(&'static str, Kind)];
 
 /// `None` for a route that there is not: it has its own answer.
 fn parameters(method: &str, route: &str) -> Option<Parameters> {
-    let lists: [(&str, Parameters); 5] = [
+    let lists: [(&str, Parameters); 8] = [
         ("/messages/outbound", &MESSAGES),
         ("/bounces", &BOUNCES),
         ("/templates", &TEMPLATES),
         ("/message-streams", &STREAM_LIST),
         ("/webhooks", &[("messagestream", Kind::Stream)]),
+        ("/servers", &[COUNT, OFFSET, ("name", Kind::Text)]),
+        ("/domains", &[COUNT, OFFSET]),
+        ("/senders", &[COUNT, OFFSET]),
     ];
     if let Some((_, known)) = lists.iter().find(|(list, _)| *list == route) {
         return Some(if method == "GET" { known } else { &[] });
@@ -90,9 +93,12 @@ fn refused(name: &str, why: &str) -> Reply {
     Reply::json(422, &json!({ "ErrorCode": 300, "Message": format!("The parameter '{name}' {why}.") }))
 }
 
+const COUNT: (&str, Kind) = ("count", Kind::Number);
+const OFFSET: (&str, Kind) = ("offset", Kind::Number);
+
 const MESSAGES: [(&str, Kind); 10] = [
-    ("count", Kind::Number),
-    ("offset", Kind::Number),
+    COUNT,
+    OFFSET,
     ("recipient", Kind::Text),
     ("fromemail", Kind::Text),
     ("tag", Kind::Text),
@@ -105,8 +111,8 @@ const MESSAGES: [(&str, Kind); 10] = [
 ];
 
 const BOUNCES: [(&str, Kind); 10] = [
-    ("count", Kind::Number),
-    ("offset", Kind::Number),
+    COUNT,
+    OFFSET,
     ("type", Kind::OneOf(&BOUNCE_TYPES)),
     ("inactive", Kind::Flag),
     ("emailfilter", Kind::Text),
@@ -118,8 +124,8 @@ const BOUNCES: [(&str, Kind); 10] = [
 ];
 
 const TEMPLATES: [(&str, Kind); 4] = [
-    ("count", Kind::Number),
-    ("offset", Kind::Number),
+    COUNT,
+    OFFSET,
     ("templatetype", Kind::OneOf(&["All", "Standard", "Layout"])),
     ("layouttemplate", Kind::Text),
 ];

@@ -13,7 +13,7 @@ use super::shapes::{self, Shape};
 /// All of it. It begins with the two streams that every server has, and with one template.
 #[derive(Debug)]
 pub(super) struct Server {
-    own: Value,
+    pub(super) own: Value,
     templates: BTreeMap<u64, Value>,
     pub(super) webhooks: BTreeMap<u64, Value>,
     pub(super) bounces: BTreeMap<u64, Bounce>,
@@ -22,16 +22,8 @@ pub(super) struct Server {
 
 impl Default for Server {
     fn default() -> Server {
-        let own = json!({
-            "ID": SERVER, "Name": "Fake", "ApiTokens": ["fake"], "ServerLink": "https://postmarkapp.com/servers/1/streams",
-            "Color": "Green", "SmtpApiActivated": true, "RawEmailEnabled": false, "DeliveryType": "Sandbox",
-            "InboundAddress": "fake@inbound.postmarkapp.com", "InboundHookUrl": "", "BounceHookUrl": "", "OpenHookUrl": "",
-            "DeliveryHookUrl": "", "ClickHookUrl": "", "PostFirstOpenOnly": false, "InboundDomain": "", "InboundHash": "fake",
-            "InboundSpamThreshold": 5, "TrackOpens": false, "TrackLinks": "None", "IncludeBounceContentInHook": false,
-            "EnableSmtpApiErrorHooks": false,
-        });
         let mut server = Server {
-            own,
+            own: new_server(SERVER),
             templates: BTreeMap::new(),
             webhooks: BTreeMap::new(),
             bounces: BTreeMap::new(),
@@ -202,6 +194,20 @@ impl Server {
     }
 }
 
+/// The server of this id, as it is before a request sets anything.
+pub(super) fn new_server(id: u64) -> Value {
+    let hash = if id == SERVER { "fake".to_owned() } else { format!("fake-{id}") };
+    json!({
+        "ID": id, "Name": "Fake", "ApiTokens": [hash], "ServerLink": format!("https://postmarkapp.com/servers/{id}/streams"),
+        "Color": "Green", "SmtpApiActivated": true, "RawEmailEnabled": false,
+        "DeliveryType": if id == SERVER { "Sandbox" } else { "Live" },
+        "InboundAddress": format!("{hash}@inbound.postmarkapp.com"), "InboundHookUrl": "", "BounceHookUrl": "",
+        "OpenHookUrl": "", "DeliveryHookUrl": "", "ClickHookUrl": "", "PostFirstOpenOnly": false, "InboundDomain": "",
+        "InboundHash": hash, "InboundSpamThreshold": 5, "TrackOpens": false, "TrackLinks": "None",
+        "IncludeBounceContentInHook": false, "EnableSmtpApiErrorHooks": false,
+    })
+}
+
 /// What a write tells of a template.
 fn brief(template: &Value) -> Value {
     json!({
@@ -239,7 +245,7 @@ fn no_template() -> Reply {
 }
 
 /// The refusal of what has another form than it must have.
-fn shaped(shape: Shape, sent: &Value) -> Result<(), Reply> {
+pub(super) fn shaped(shape: Shape, sent: &Value) -> Result<(), Reply> {
     shapes::wrong(shape, sent).map_or(Ok(()), |member| Err(invalid_field(&member)))
 }
 

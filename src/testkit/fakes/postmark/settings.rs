@@ -21,6 +21,14 @@ pub(in super::super) struct PostmarkSettings {
     pub(in super::super) keep_message_ids: bool,
     /// The only valid server token.
     pub(in super::super) token: Option<String>,
+    /// The only valid account token.
+    pub(in super::super) account_token: Option<String>,
+    /// Whether the owner of an address confirms it at once.
+    pub(in super::super) confirm_senders: bool,
+    /// Whether the DNS of every domain has its records.
+    pub(in super::super) dns_records_published: bool,
+    /// Whether servers may be deleted.
+    pub(in super::super) delete_servers: bool,
 }
 
 impl Written for PostmarkSettings {}

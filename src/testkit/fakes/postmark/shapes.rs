@@ -28,7 +28,23 @@ pub(super) enum Kind {
     List(Shape),
 }
 
-pub(super) type Shape = &'static [(&'static str, Kind)];
+pub(super) type Shape = &'static [Member];
+
+type Member = (&'static str, Kind);
+
+/// The members of two lists.
+const fn joined<const A: usize, const B: usize, const ALL: usize>(
+    first: [Member; A],
+    then: [Member; B],
+) -> [Member; ALL] {
+    assert!(A + B == ALL, "as many as there are");
+    let (mut all, mut at) = ([("", Kind::Text); ALL], 0);
+    while at < ALL {
+        all[at] = if at < A { first[at] } else { then[at - A] };
+        at += 1;
+    }
+    all
+}
 
 /// The member of an object that is unknown, missing or of another kind.
 pub(super) fn wrong(shape: Shape, value: &Value) -> Option<String> {
@@ -73,30 +89,24 @@ fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && from_base64(&text).is_some()
 }
 
-pub(super) const MESSAGE: Shape = &[
-    ("From", Kind::Needed),
-    ("To", Kind::Needed),
-    ("Cc", Kind::Text),
-    ("Bcc", Kind::Text),
-    ("Subject", Kind::Text),
-    ("Tag", Kind::Text),
-    ("HtmlBody", Kind::Text),
-    ("TextBody", Kind::Text),
-    ("ReplyTo", Kind::Text),
-    ("Metadata", Kind::Texts),
-    ("Headers", Kind::List(HEADER)),
-    ("TrackOpens", Kind::Flag),
-    ("TrackLinks", TRACK_LINKS),
-    ("Attachments", Kind::List(ATTACHMENT)),
-    ("MessageStream", Kind::Text),
-];
+pub(super) const MESSAGE: Shape = &joined::<_, _, 15>(
+    SHARED,
+    [("Subject", Kind::Text), ("HtmlBody", Kind::Text), ("TextBody", Kind::Text)],
+);
 
 /// Subject and bodies are the template's.
-pub(super) const TEMPLATED: Shape = &[
-    ("TemplateId", Kind::Number),
-    ("TemplateAlias", Kind::Text),
-    ("TemplateModel", Kind::Model),
-    ("InlineCss", Kind::Flag),
+pub(super) const TEMPLATED: Shape = &joined::<_, _, 16>(
+    [
+        ("TemplateId", Kind::Number),
+        ("TemplateAlias", Kind::Text),
+        ("TemplateModel", Kind::Model),
+        ("InlineCss", Kind::Flag),
+    ],
+    SHARED,
+);
+
+/// Of every message.
+const SHARED: [Member; 12] = [
     ("From", Kind::Needed),
     ("To", Kind::Needed),
     ("Cc", Kind::Text),
@@ -121,23 +131,25 @@ pub(super) const TEMPLATE: Shape = &[
     ("LayoutTemplate", Kind::Text),
 ];
 
-pub(super) const NEW_WEBHOOK: Shape = &[
-    ("Url", Kind::Text),
-    ("MessageStream", Kind::Text),
-    ("HttpAuth", AUTH),
-    ("HttpHeaders", Kind::List(HEADER)),
-    ("Triggers", Kind::Object(TRIGGERS)),
-];
+pub(super) const NEW_WEBHOOK: Shape = &joined::<_, _, 5>([("MessageStream", Kind::Text)], OF_WEBHOOK);
 
 /// A webhook stays in its stream.
-pub(super) const WEBHOOK: Shape = &[
+pub(super) const WEBHOOK: Shape = &OF_WEBHOOK;
+
+const OF_WEBHOOK: [Member; 4] = [
     ("Url", Kind::Text),
     ("HttpAuth", AUTH),
     ("HttpHeaders", Kind::List(HEADER)),
     ("Triggers", Kind::Object(TRIGGERS)),
 ];
 
-pub(super) const SERVER: Shape = &[
+/// A server is for tests or not from the beginning.
+pub(super) const NEW_SERVER: Shape =
+    &joined::<_, _, 17>([("DeliveryType", Kind::OneOf(&["Live", "Sandbox"]))], OF_SERVER);
+
+pub(super) const SERVER: Shape = &OF_SERVER;
+
+const OF_SERVER: [Member; 16] = [
     ("Name", Kind::Text),
     ("Color", Kind::Text),
     ("SmtpApiActivated", Kind::Flag),
@@ -154,6 +166,22 @@ pub(super) const SERVER: Shape = &[
     ("TrackLinks", TRACK_LINKS),
     ("IncludeBounceContentInHook", Kind::Flag),
     ("EnableSmtpApiErrorHooks", Kind::Flag),
+];
+
+pub(super) const NEW_DOMAIN: Shape = &[("Name", Kind::Needed), ("ReturnPathDomain", Kind::Text)];
+
+pub(super) const DOMAIN: Shape = &[("ReturnPathDomain", Kind::Text)];
+
+pub(super) const NEW_SENDER: Shape = &joined::<_, _, 5>([("FromEmail", Kind::Needed)], OF_SENDER);
+
+/// A sender signature keeps its address.
+pub(super) const SENDER: Shape = &OF_SENDER;
+
+const OF_SENDER: [Member; 4] = [
+    ("Name", Kind::Needed),
+    ("ReplyToEmail", Kind::Text),
+    ("ReturnPathDomain", Kind::Text),
+    ("ConfirmationPersonalNote", Kind::Text),
 ];
 
 const HEADER: Shape = &[("Name", Kind::Needed), ("Value", Kind::Needed)];

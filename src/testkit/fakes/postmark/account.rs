@@ -1,0 +1,376 @@
+//! The account API: servers, domains and sender signatures, by the account's own token
+//! (<https://postmarkapp.com/developer/api/servers-api>, `domains-api` and `signatures-api` beside it).
+//!
+//! Two things are not Postmark's to say. Whether the records of a domain are in its DNS, and whether the owner of an
+//! address has confirmed it: both are switches. So is a third: Postmark deletes a server for accounts that asked for it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use wiremock::Request;
+
+use super::super::fixture::Reply;
+use super::query;
+use super::server::{SERVER, Server, invalid_field, new_server, no_page, number, page, refused, shaped};
+use super::settings::PostmarkSettings;
+use super::shapes::{self, Shape};
+
+/// All of it. The server of the fake is one of its servers.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    servers: BTreeMap<u64, Value>,
+    domains: BTreeMap<u64, Value>,
+    senders: BTreeMap<u64, Value>,
+    made: u64,
+}
+
+/// Whether a route is the account's, and not a server's.
+pub(super) fn is_route(route: &str) -> bool {
+    let first = route.trim_start_matches('/').split('/').next();
+    first.is_some_and(|first| ["servers", "domains", "senders"].contains(&first))
+}
+
+impl Account {
+    /// `None` for a route that there is not.
+    pub(super) fn answer(
+        &mut self,
+        own: &mut Server,
+        settings: &PostmarkSettings,
+        request: &Request,
+        route: &str,
+    ) -> Option<Result<Reply, Reply>> {
+        let parts: Vec<&str> = route.trim_start_matches('/').split('/').collect();
+        let method = request.method.as_str();
+        let sent = match read(members(method, &parts)?, request) {
+            Ok(sent) => sent,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        Some(match (method, &parts[..]) {
+            (_, ["servers", rest @ ..]) => self.of_servers(own, settings, request, method, rest, &sent),
+            (_, ["domains", rest @ ..]) => self.of_domains(settings, request, method, rest, &sent),
+            (_, [_, rest @ ..]) => self.of_senders(settings, request, method, rest, &sent),
+            (_, []) => return None,
+        })
+    }
+
+    fn of_servers(
+        &mut self,
+        own: &mut Server,
+        settings: &PostmarkSettings,
+        request: &Request,
+        method: &str,
+        rest: &[&str],
+        sent: &Value,
+    ) -> Result<Reply, Reply> {
+        let id = rest.first().map_or(0, |id| number(id));
+        let held = if id == SERVER { Some(&own.own) } else { self.servers.get(&id) };
+        match (method, rest, held) {
+            ("GET", [], _) => {
+                let name = query(request, "name").unwrap_or_default().to_lowercase();
+                let all = [&own.own].into_iter().chain(self.servers.values());
+                let is_named = |server: &&Value| text(server, "Name").to_lowercase().contains(&name);
+                list(request, "Servers", all.filter(is_named), Value::clone)
+            }
+            ("POST", ..) => {
+                if text(sent, "Name").is_empty() {
+                    return Err(refused(608, "The server's name is missing or invalid."));
+                }
+                self.check_server(own, 0, sent)?;
+                let id = self.next_id();
+                let mut server = new_server(id);
+                set(&mut server, sent);
+                self.servers.insert(id, server.clone());
+                Ok(Reply::json(200, &server))
+            }
+            (.., None) => Err(refused(601, "This server does not exist.")),
+            ("GET", _, Some(server)) => Ok(Reply::json(200, server)),
+            ("DELETE", _, Some(server)) => {
+                if !settings.delete_servers || id == SERVER {
+                    return Err(refused(604, "You do not have the right to delete this server."));
+                }
+                let told = removed("Server", text(server, "Name"));
+                self.servers.remove(&id);
+                Ok(told)
+            }
+            (_, _, Some(_)) => {
+                self.check_server(own, id, sent)?;
+                let server = if id == SERVER { &mut own.own } else { self.servers.entry(id).or_default() };
+                set(server, sent);
+                Ok(Reply::json(200, server))
+            }
+        }
+    }
+
+    /// The refusal of a name that another server has, and of an unknown color.
+    fn check_server(&self, own: &Server, id: u64, sent: &Value) -> Result<(), Reply> {
+        let name = text(sent, "Name");
+        let mut others = self.servers.values().chain([&own.own]).filter(|other| other["ID"] != id);
+        if !name.is_empty() && others.any(|other| text(other, "Name").eq_ignore_ascii_case(name)) {
+            return Err(refused(603, "A server with this name already exists."));
+        }
+        let is_color = |color: &str| COLORS.iter().any(|known| known.eq_ignore_ascii_case(color));
+        match sent["Color"].as_str() {
+            Some(color) if !is_color(color) => Err(refused(607, "This is no color of a server.")),
+            _ => Ok(()),
+        }
+    }
+
+    fn of_domains(
+        &mut self,
+        settings: &PostmarkSettings,
+        request: &Request,
+        method: &str,
+        rest: &[&str],
+        sent: &Value,
+    ) -> Result<Reply, Reply> {
+        match (method, rest) {
+            ("GET", []) => list(request, "Domains", self.domains.values(), |domain| {
+                part(
+                    domain,
+                    &["Name", "SPFVerified", "DKIMVerified", "WeakDKIM", "ReturnPathDomainVerified", "ID"],
+                )
+            }),
+            ("POST", []) => {
+                let name = text(sent, "Name").to_lowercase();
+                if !name.contains('.') || name.contains(['@', '/', ' ']) {
+                    return Err(refused(516, "The name of the domain is invalid."));
+                }
+                if self.domains.values().any(|domain| domain["Name"] == name) {
+                    return Err(refused(512, "This domain already exists."));
+                }
+                let id = self.next_id();
+                let mut domain = new_domain(id, &name);
+                set(&mut domain, sent);
+                domain["Name"] = Value::from(name);
+                self.domains.insert(id, domain.clone());
+                Ok(Reply::json(200, &domain))
+            }
+            (method, [id, action @ ..]) => {
+                let (id, key) = (number(id), self.next_id());
+                let domain = self.domains.get_mut(&id);
+                let domain = domain.ok_or_else(|| refused(510, "This domain was not found."))?;
+                if (method, action) == ("DELETE", &[][..]) {
+                    let told = removed("Domain", text(domain, "Name"));
+                    self.domains.remove(&id);
+                    return Ok(told);
+                }
+                authenticate(domain, method, action, settings, key, sent)
+            }
+            _ => Err(invalid_field("$")),
+        }
+    }
+
+    fn of_senders(
+        &mut self,
+        settings: &PostmarkSettings,
+        request: &Request,
+        method: &str,
+        rest: &[&str],
+        sent: &Value,
+    ) -> Result<Reply, Reply> {
+        match (method, rest) {
+            ("GET", []) => list(request, "SenderSignatures", self.senders.values(), |sender| {
+                part(sender, &["Domain", "EmailAddress", "ReplyToEmailAddress", "Name", "Confirmed", "ID"])
+            }),
+            ("POST", []) => self.create_sender(settings, sent),
+            (method, [id, action @ ..]) => {
+                let (id, key) = (number(id), self.next_id());
+                let sender = self.senders.get_mut(&id);
+                let sender = sender.ok_or_else(|| refused(501, "This sender signature was not found."))?;
+                let address = text(sender, "EmailAddress").to_owned();
+                match (method, action) {
+                    ("DELETE", []) => {
+                        self.senders.remove(&id);
+                        Ok(removed("Signature", &address))
+                    }
+                    (_, ["resend"]) if sender["Confirmed"] == true => {
+                        Err(refused(506, "This sender signature is confirmed already."))
+                    }
+                    (_, ["resend"]) => {
+                        Ok(done(&format!("Confirmation email for Sender Signature {address} was re-sent.")))
+                    }
+                    (_, ["requestnewdkim"]) => {
+                        rotate(sender, key)?;
+                        Ok(done(&format!("A new DKIM key for {address} was requested.")))
+                    }
+                    _ => {
+                        if sent["ReplyToEmail"].is_string() {
+                            sender["ReplyToEmailAddress"] = sent["ReplyToEmail"].clone();
+                        }
+                        authenticate(sender, method, action, settings, key, sent)
+                    }
+                }
+            }
+            _ => Err(invalid_field("$")),
+        }
+    }
+
+    fn create_sender(&mut self, settings: &PostmarkSettings, sent: &Value) -> Result<Reply, Reply> {
+        let address = text(sent, "FromEmail").to_owned();
+        let Some((_, domain)) =
+            address.split_once('@').filter(|(mailbox, domain)| !mailbox.is_empty() && domain.contains('.'))
+        else {
+            return Err(refused(522, "The value of the field 'FromEmail' is invalid."));
+        };
+        let domain = domain.to_lowercase();
+        if PUBLIC.contains(&domain.as_str()) {
+            return Err(refused(503, "You cannot use a public domain."));
+        }
+        if self.senders.values().any(|sender| text(sender, "EmailAddress").eq_ignore_ascii_case(&address)) {
+            return Err(refused(504, "This sender signature already exists."));
+        }
+        let id = self.next_id();
+        let mut sender = new_domain(id, &domain);
+        for (name, value) in [
+            ("Domain", json!(domain)),
+            ("EmailAddress", json!(address)),
+            ("ReplyToEmailAddress", json!(text(sent, "ReplyToEmail"))),
+            ("Confirmed", json!(settings.confirm_senders)),
+            ("ConfirmationPersonalNote", json!("")),
+        ] {
+            sender[name] = value;
+        }
+        set(&mut sender, sent);
+        self.senders.insert(id, sender.clone());
+        Ok(Reply::json(200, &sender))
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.made += 1;
+        SERVER + self.made
+    }
+}
+
+/// Reads, changes and verifies what a domain and a sender signature have in common.
+fn authenticate(
+    held: &mut Value,
+    method: &str,
+    action: &[&str],
+    settings: &PostmarkSettings,
+    key: u64,
+    sent: &Value,
+) -> Result<Reply, Reply> {
+    match (method, action) {
+        ("PUT", []) => set(held, sent),
+        (_, ["verifydkim"]) if settings.dns_records_published => verify_dkim(held),
+        (_, ["verifyreturnpath"]) if settings.dns_records_published => {
+            held["ReturnPathDomainVerified"] = Value::from(!text(held, "ReturnPathDomain").is_empty());
+        }
+        (_, ["verifyspf"]) => {
+            return Ok(Reply::json(200, &part(held, &["SPFHost", "SPFVerified", "SPFTextValue"])));
+        }
+        (_, ["rotatedkim"]) => rotate(held, key)?,
+        _ => {}
+    }
+    Ok(Reply::json(200, held))
+}
+
+/// The pending key becomes the key, and the one before it is revoked.
+fn verify_dkim(held: &mut Value) {
+    if text(held, "DKIMPendingHost").is_empty() {
+        return;
+    }
+    for name in ["Host", "TextValue"] {
+        let [old, pending, revoked] = ["", "Pending", "Revoked"].map(|state| format!("DKIM{state}{name}"));
+        held[revoked] = held[&old].take();
+        held[old] = held[&pending].take();
+        held[pending] = Value::from("");
+    }
+    held["DKIMVerified"] = Value::from(true);
+    held["DKIMUpdateStatus"] = Value::from("Verified");
+}
+
+/// A new key, which is pending until it is verified.
+fn rotate(held: &mut Value, key: u64) -> Result<(), Reply> {
+    if !text(held, "DKIMPendingHost").is_empty() {
+        return Err(refused(505, "The DKIM key is scheduled for renewal already."));
+    }
+    let name = if held["Domain"].is_string() { "Domain" } else { "Name" };
+    held["DKIMPendingHost"] = Value::from(format!("{key}pm._domainkey.{}", text(held, name)));
+    held["DKIMPendingTextValue"] = Value::from(format!("k=rsa; p=fake{key}"));
+    held["DKIMUpdateStatus"] = Value::from("Pending");
+    Ok(())
+}
+
+fn new_domain(id: u64, name: &str) -> Value {
+    json!({
+        "ID": id, "Name": name, "SPFVerified": true, "SPFHost": name,
+        "SPFTextValue": "v=spf1 a mx include:spf.mtasv.net ~all", "DKIMVerified": false, "WeakDKIM": false, "DKIMHost": "",
+        "DKIMTextValue": "", "DKIMPendingHost": format!("{id}pm._domainkey.{name}"),
+        "DKIMPendingTextValue": format!("k=rsa; p=fake{id}"), "DKIMRevokedHost": "", "DKIMRevokedTextValue": "",
+        "SafeToRemoveRevokedKeyFromDNS": false, "DKIMUpdateStatus": "Pending", "ReturnPathDomain": "",
+        "ReturnPathDomainVerified": false, "ReturnPathDomainCNAMEValue": "pm.mtasv.net",
+    })
+}
+
+/// What the body of a request may have; `None` for a route that there is not.
+fn members(method: &str, parts: &[&str]) -> Option<Shape> {
+    Some(match (method, parts) {
+        ("GET", [_] | [_, _]) | ("DELETE", [_, _]) => &[],
+        ("POST", ["servers"]) => shapes::NEW_SERVER,
+        ("PUT", ["servers", _]) => shapes::SERVER,
+        ("POST", ["domains"]) => shapes::NEW_DOMAIN,
+        ("PUT", ["domains", _]) => shapes::DOMAIN,
+        ("PUT", ["domains", _, "verifydkim" | "verifyreturnpath"]) => &[],
+        ("POST", ["domains", _, "verifyspf" | "rotatedkim"]) => &[],
+        ("POST", ["senders"]) => shapes::NEW_SENDER,
+        ("PUT", ["senders", _]) => shapes::SENDER,
+        ("POST", ["senders", _, "resend" | "verifyspf" | "requestnewdkim"]) => &[],
+        _ => return None,
+    })
+}
+
+/// A route that takes no members takes no body either, or an empty one.
+fn read(shape: Shape, request: &Request) -> Result<Value, Reply> {
+    if request.body.is_empty() && shape.is_empty() {
+        return Ok(json!({}));
+    }
+    let sent = serde_json::from_slice(&request.body);
+    let sent: Value = sent.map_err(|_| refused(402, "The JSON data provided is invalid."))?;
+    shaped(shape, &sent)?;
+    Ok(sent)
+}
+
+fn list<'a>(
+    request: &Request,
+    name: &str,
+    all: impl Iterator<Item = &'a Value>,
+    short: impl Fn(&Value) -> Value,
+) -> Result<Reply, Reply> {
+    let (count, offset) = page(request).ok_or_else(no_page)?;
+    let all: Vec<&Value> = all.collect();
+    let shown: Vec<Value> = all.iter().skip(offset).take(count).map(|one| short(one)).collect();
+    Ok(Reply::json(200, &json!({ "TotalCount": all.len(), name: shown })))
+}
+
+/// Sets what an object shows, as far as it was sent.
+fn set(held: &mut Value, sent: &Value) {
+    for (name, value) in sent.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+        if held.get(name).is_some() {
+            held[name] = value.clone();
+        }
+    }
+}
+
+fn part(held: &Value, names: &[&str]) -> Value {
+    names.iter().map(|name| ((*name).to_owned(), held[*name].clone())).collect()
+}
+
+fn text<'a>(held: &'a Value, name: &str) -> &'a str {
+    held[name].as_str().unwrap_or_default()
+}
+
+fn removed(kind: &str, name: &str) -> Reply {
+    done(&format!("{kind} {name} removed."))
+}
+
+fn done(message: &str) -> Reply {
+    Reply::json(200, &json!({ "ErrorCode": 0, "Message": message }))
+}
+
+/// <https://postmarkapp.com/developer/api/servers-api#create-server>
+const COLORS: [&str; 8] = ["Purple", "Blue", "Turquoise", "Green", "Red", "Yellow", "Grey", "Orange"];
+
+/// Some of those that everybody may have an address at.
+const PUBLIC: [&str; 6] =
+    ["aol.com", "gmail.com", "googlemail.com", "hotmail.com", "outlook.com", "yahoo.com"];
