@@ -10,6 +10,7 @@
 
 mod installed;
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use installed::Library;
@@ -50,6 +51,31 @@ async fn judge(url: &str) {
     assert_eq!(page(url, "faults").await["pending"], 0, "a fault that no request met");
 }
 
+/// What was mailed more than once. Postmark has no key: the same mail is one to the same people, with the same subject and
+/// the same metadata. A flow that means two gives them two subjects.
+async fn mailed_twice(url: &str) -> Vec<String> {
+    let search = reqwest::Client::new().get(format!("{url}/messages/outbound?count=500&offset=0"));
+    let answer = search.header("X-Postmark-Server-Token", "judge").send().await.expect("the search answers");
+    let found: Value = serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON");
+    let messages = found["Messages"].as_array().expect("messages");
+    let ledger = page(url, "ledger").await;
+    let effects = ledger["effects"].as_array().expect("effects").iter();
+    let accepted =
+        effects.filter(|effect| effect["path"].as_str().is_some_and(|path| path.starts_with("/email")));
+    assert_eq!(messages.len(), accepted.count(), "the search shows every mail that was accepted");
+    let mut sent: BTreeMap<String, u32> = BTreeMap::new();
+    for message in messages {
+        let said = format!("{} {} {}", message["Recipients"], message["Subject"], message["Metadata"]);
+        *sent.entry(said).or_default() += 1;
+    }
+    sent.into_iter().filter(|(_, times)| *times > 1).map(|(said, _)| said).collect()
+}
+
+async fn judge_mail(url: &str) {
+    judge(url).await;
+    assert_eq!(mailed_twice(url).await, Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stripe_for_python() {
     let fake = StripeFake::start().await;
@@ -82,7 +108,17 @@ async fn postmark_for_node() {
     let fake = PostmarkFake::start().await;
     fake.deactivate("inactive@example.com");
     passes(Library::Node, "postmark_flows.cjs", fake.url()).await;
+    judge_mail(&fake.url()).await;
+}
+
+/// A caller who takes a lost answer for no answer, and sends again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_that_mails_twice_is_seen() {
+    let fake = PostmarkFake::start().await;
+    passes(Library::Node, "postmark_twice.cjs", fake.url()).await;
     judge(&fake.url()).await;
+    let seen = mailed_twice(&fake.url()).await;
+    assert_eq!(seen, [r#"["ann@example.com"] "Paid" {"order":"42"}"#], "and the other two mails are two");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +126,7 @@ async fn postmarker_for_python() {
     let fake = PostmarkFake::start().await;
     fake.deactivate("inactive@example.com");
     passes(Library::Python, "postmark_flows.py", fake.url()).await;
-    judge(&fake.url()).await;
+    judge_mail(&fake.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -190,6 +190,22 @@ async function ofAdyen() {
     for (const item of items) notification.check("NotificationRequestItem", item.notificationItems[0].NotificationRequestItem);
 }
 
+async function ofAccount(types) {
+    const call = (method, route, body) => ask(`${postmark}${route}`, { "X-Postmark-Account-Token": "token" }, method, body);
+    const page = "count=5&offset=0";
+    const server = fits(types, "Server", await call("POST", "/servers", { Name: "Second" }));
+    fits(types, "Server", await call("PUT", `/servers/${server.ID}`, { Name: "Third" }));
+    fits(types, "Servers", await call("GET", `/servers?${page}`));
+    fits(types, "DefaultResponse", await call("DELETE", `/servers/${server.ID}`), 422);
+    const domain = fits(types, "DomainDetails", await call("POST", "/domains", { Name: "shop.example" }));
+    fits(types, "DomainDetails", await call("PUT", `/domains/${domain.ID}/verifyDKIM`));
+    fits(types, "Domains", await call("GET", `/domains?${page}`));
+    const sender = fits(types, "SignatureDetails", await call("POST", "/senders", { Name: "Ann", FromEmail: "ann@shop.example" }));
+    fits(types, "Signatures", await call("GET", `/senders?${page}`));
+    fits(types, "DefaultResponse", await call("POST", `/senders/${sender.ID}/resend`));
+    fits(types, "DefaultResponse", await call("DELETE", `/domains/${domain.ID}`));
+}
+
 async function ofPostmark() {
     const types = new Types(path.join(process.cwd(), "node_modules/postmark/dist/client/models"));
     // The library says text. Postmark's page and its other libraries have a number.
@@ -231,6 +247,7 @@ async function ofPostmark() {
         fits(types, "BounceActivationResponse", await call("PUT", `/bounces/${bounce}/activate`));
         fits(types, "DefaultResponse", await call("DELETE", `/webhooks/${ID}`));
     });
+    await ofAccount(types);
     if (records.length !== 6) problems.add(`${records.length} records of deliveries`);
     for (const record of records) types.check(`${record.RecordType}Webhook`, record);
 }
