@@ -42,11 +42,18 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Equal as decimal numbers, digit by digit: money is not compared as a float. One side must be a number in
-/// JSON, or both have a decimal point, so that the texts "007" and "7" stay two.
+/// Equal as decimal numbers, digit by digit: money is not compared as a float. One side must be a number in JSON or have
+/// a decimal point, so that the texts "007" and "7" stay two: a code is no amount.
 fn same_number(ours: &Value, theirs: &Value) -> bool {
     let has_point = |value: &Value| value.as_str().is_some_and(|text| text.contains('.'));
-    if !(ours.is_number() || theirs.is_number() || has_point(ours) && has_point(theirs)) {
+    // No amount begins so.
+    let is_code = |value: &Value| {
+        value.as_str().is_some_and(|text| text.len() > 1 && text.starts_with('0') && !text.contains('.'))
+    };
+    let is_amount = ours.is_number()
+        || theirs.is_number()
+        || (has_point(ours) || has_point(theirs)) && !is_code(ours) && !is_code(theirs);
+    if !is_amount {
         return false;
     }
     match (decimal(ours), decimal(theirs)) {
@@ -116,5 +123,23 @@ mod tests {
         assert!(!agrees(&json!("007"), &json!("7")));
         assert!(agrees(&json!(7), &json!("7.0")));
         assert!(agrees(&json!("5.00"), &json!("5.0000")));
+        assert!(!agrees(&json!("007"), &json!("7.0")) && !agrees(&json!("7.0"), &json!("007")));
+    }
+
+    #[test]
+    fn an_amount_without_a_point_is_the_vendors_with_one() {
+        for (ours, theirs) in [
+            (json!("10"), json!("10.0000")),
+            (json!("10.0000"), json!("10")),
+            (json!("0"), json!("0.0000")),
+            (json!("-3"), json!("-3.00")),
+            (json!(10), json!("10.0000")),
+            (json!(10.5), json!("10.5000")),
+        ] {
+            assert!(agrees(&ours, &theirs), "{ours} {theirs}");
+        }
+        for (ours, theirs) in [("10", "100.0"), ("10", "10.01"), ("10", "1.0"), ("3", "-3.0")] {
+            assert!(!agrees(&json!(ours), &json!(theirs)), "{ours} {theirs}");
+        }
     }
 }
