@@ -98,6 +98,27 @@ async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
     assert!(network.requests().is_empty());
 }
 
+/// A commit that waits for its standby is ended by a cancel, with success and a warning: after a failover it is nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_no_standby_has_is_not_sent() {
+    let Some(server) = Server::start(&[]) else { return };
+    let network = ScriptedTransport::new().always(ok());
+    let builder = Postgres::builder(&server.url("shop")).expect("a URL");
+    let store: Arc<dyn Store> =
+        Arc::new(builder.statement_timeout(Duration::from_millis(500)).open().expect("it opens"));
+    let client = stripe(Arc::clone(&store), &network);
+    pay(&client, "order-1").await.expect("no standby is asked for");
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'");
+    server.sql("SELECT pg_reload_conf()");
+    soon(|| match &*server.sql("SHOW synchronous_standby_names") {
+        "elsewhere" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    let error = pay(&client, "order-2").await.expect_err("the standby is away");
+    assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
+    assert_eq!(network.requests().len(), 1, "the first one's");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_go_on_while_connections_are_killed_again_and_again() {
     let Some(server) = Server::start(&[]) else { return };

@@ -297,6 +297,7 @@ impl Job for Start {
         let client = shared.connections.get().await?;
         let rows = client.query_typed(&shared.statements.start, &values).await;
         let rows = rows.map_err(|error| failure("write claims", error))?;
+        client.believe("write claims")?;
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

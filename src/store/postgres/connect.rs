@@ -61,14 +61,15 @@ impl Connect {
 
     /// Makes one, for its owner to drive.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
+        let config = with_limit(self.address.config());
         if !self.refuses_options.load(Ordering::Relaxed) {
-            match self.open_with(&with_isolation(self.address.config())).await? {
+            match self.open_with(&with_isolation(&config)).await? {
                 Ok(opened) => return Ok(opened),
                 Err(error) if is_about_options(&error) => self.refuses_options.store(true, Ordering::Relaxed),
                 Err(error) => return Err(no_connection(&self.address.place(), error)),
             }
         }
-        let opened = self.open_with(self.address.config()).await?;
+        let opened = self.open_with(&config).await?;
         opened.map_err(|error| no_connection(&self.address.place(), error))
     }
 
@@ -119,6 +120,18 @@ impl fmt::Debug for Connect {
     }
 }
 
+/// The driver tries one host after the other. One that is silent must leave the others their time, or it would hide them
+/// for as long as it is.
+fn with_limit(config: &Config) -> Config {
+    let mut config = config.clone();
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+    if config.get_connect_timeout().is_none() {
+        let tries = u32::try_from(hosts).unwrap_or(u32::MAX).saturating_add(1);
+        config.connect_timeout(CONNECT_MAX / tries);
+    }
+    config
+}
+
 /// What the URL says in its own options, and the isolation behind that.
 fn with_isolation(config: &Config) -> Config {
     let mut config = config.clone();
@@ -154,6 +167,14 @@ const UNREACHABLE: StoreErrorKind = StoreErrorKind::Unreachable;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_host_takes_the_time_of_the_others() {
+        let limit = |url: &str| with_limit(&url.parse().expect("a URL")).get_connect_timeout().copied();
+        assert_eq!(limit("postgres://shop@a/shop"), Some(CONNECT_MAX / 2), "a host may have two addresses");
+        assert_eq!(limit("postgres://shop@a,b,c/shop"), Some(CONNECT_MAX / 4));
+        assert_eq!(limit("postgres://shop@a,b/shop?connect_timeout=1"), Some(Duration::from_secs(1)));
+    }
 
     #[test]
     fn a_server_is_too_old_by_its_major_version() {

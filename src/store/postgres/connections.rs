@@ -26,12 +26,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Error};
 
 use super::address::Address;
 use super::connect::{Connect, Connected};
 use super::failure::{advice, failure};
-use super::line::Line;
+use super::line::{Asking, CANCEL_MAX, Line};
 use super::opening::Opening;
 use super::schema::Schema;
 use super::thread::Thread;
@@ -99,7 +99,7 @@ impl Connections {
 
     /// A connection to pipeline statements on, for a task of [`run`](Connections::run). One that is gone is made anew,
     /// for at most [`wait_max`](Limits::wait_max).
-    pub(super) async fn get(&self) -> Result<Arc<Client>, StoreError> {
+    pub(super) async fn get(&self) -> Result<Asking, StoreError> {
         let shared = &self.0;
         let turn = shared.turn.fetch_add(1, Ordering::Relaxed);
         let line = &shared.lines[turn % shared.lines.len()];
@@ -226,16 +226,39 @@ impl Exclusive {
             statement_max.as_millis().saturating_mul(3)
         );
         self.is_open = true;
-        self.batch_execute(&begin).await.map_err(|error| {
-            let failed = failure("begin a transaction", error);
+        self.within("begin a transaction", self.batch_execute(&begin)).await.map_err(|failed| {
             let nothing = failed.kind() == StoreErrorKind::Lost;
             if nothing { failed.of_kind(StoreErrorKind::Unreachable) } else { failed }
         })
     }
 
+    /// What the server answers. One that is silent for longer than it may take to cancel a statement is gone: a host
+    /// without power tells nobody, and the connection would be held for a quarter of an hour.
+    ///
+    /// # Errors
+    ///
+    /// The server's, or [`Lost`](StoreErrorKind::Lost).
+    pub(super) async fn within<T>(
+        &self,
+        doing: &'static str,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StoreError> {
+        let Shared { connect, limits, .. } = &*self.connections.0;
+        match connect.within(limits.statement_max + CANCEL_MAX, asked).await {
+            Some(answered) => answered.map_err(|error| failure(doing, error)),
+            None => {
+                if let Some(connected) = &self.connected {
+                    connected.driver.abort();
+                }
+                let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
+                Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+            }
+        }
+    }
+
     /// Commits. After an error [`Lost`](StoreErrorKind::Lost) it may have been, or not.
     pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
-        self.batch_execute("COMMIT").await.map_err(|error| failure("commit", error))?;
+        self.within("commit", self.batch_execute("COMMIT")).await?;
         self.is_open = false;
         Ok(())
     }

@@ -151,6 +151,8 @@ impl std::error::Error for Said {}
 /// The kind of an SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
     match code {
+        // The server ends with this session, perhaps after the commit was in its log: a log that could not grow.
+        "53000" | "53100" | "53200" | "53400" if is_fatal => StoreErrorKind::Lost,
         // A read-only transaction: a replica, or `default_transaction_read_only`.
         "25006" => StoreErrorKind::ReadOnly,
         // No such database, schema, table, function.

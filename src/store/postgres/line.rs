@@ -1,5 +1,7 @@
 //! [`Line`]: one connection that all callers share, and who watches it.
 
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -8,30 +10,44 @@ use tokio::sync::Notify;
 use tokio_postgres::Client;
 
 use super::connect::{Connect, Connected};
+use super::failure::advice;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// A connection that is made anew when it is gone.
 pub(super) struct Line {
     connect: Arc<Connect>,
     statement_max: Duration,
     client: Mutex<Option<Arc<Client>>>,
+    /// How often the store has cancelled what was under way.
+    cancels: Arc<AtomicU64>,
     /// A caller was given the connection, and may ask something on it.
     asked: Arc<Notify>,
 }
 
 impl Line {
     pub(super) fn new(connect: Arc<Connect>, statement_max: Duration) -> Line {
-        Line { connect, statement_max, client: Mutex::new(None), asked: Arc::new(Notify::new()) }
+        Line {
+            connect,
+            statement_max,
+            client: Mutex::new(None),
+            cancels: Arc::default(),
+            asked: Arc::new(Notify::new()),
+        }
     }
 
     /// The connection, unless it is gone.
-    pub(super) fn current(&self) -> Option<Arc<Client>> {
+    pub(super) fn current(&self) -> Option<Asking> {
         let client = self.client.lock().as_ref().filter(|client| !client.is_closed()).cloned()?;
         self.asked.notify_one();
-        Some(client)
+        Some(self.asking(client))
+    }
+
+    fn asking(&self, client: Arc<Client>) -> Asking {
+        Asking { client, before: self.cancels.load(Ordering::Acquire), cancels: Arc::clone(&self.cancels) }
     }
 
     /// Takes a new connection, and has it watched.
-    pub(super) fn set(&self, connected: Connected) -> Arc<Client> {
+    pub(super) fn set(&self, connected: Connected) -> Asking {
         let Connected { client, driver } = connected;
         let client = Arc::new(client);
         *self.client.lock() = Some(Arc::clone(&client));
@@ -39,6 +55,7 @@ impl Line {
             connect: Arc::clone(&self.connect),
             statement_max: self.statement_max,
             asked: Arc::clone(&self.asked),
+            cancels: Arc::clone(&self.cancels),
             client: Arc::downgrade(&client),
         };
         self.asked.notify_one();
@@ -46,7 +63,42 @@ impl Line {
             watch.until_it_ends().await;
             driver.abort();
         });
-        client
+        self.asking(client)
+    }
+}
+
+/// A line in the hands of a caller. It derefs to the client.
+pub(super) struct Asking {
+    client: Arc<Client>,
+    cancels: Arc<AtomicU64>,
+    before: u64,
+}
+
+impl Asking {
+    /// Whether the answer to a write is to be believed. A server that was told to cancel while the commit waits for a
+    /// standby (`synchronous_standby_names`) says success, and that the standby may not have it: after a failover it is
+    /// on record nowhere (PostgreSQL, "Synchronous Replication").
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](StoreErrorKind::Lost), if the store has cancelled since the line was taken.
+    pub(super) fn believe(&self, doing: &'static str) -> Result<(), StoreError> {
+        if self.cancels.load(Ordering::Acquire) == self.before {
+            return Ok(());
+        }
+        let problem = format!(
+            "Postgres did not {doing} in time, and was told to stop: {}",
+            advice(StoreErrorKind::Lost)
+        );
+        Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+    }
+}
+
+impl Deref for Asking {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 
@@ -55,6 +107,7 @@ struct Watch {
     connect: Arc<Connect>,
     statement_max: Duration,
     asked: Arc<Notify>,
+    cancels: Arc<AtomicU64>,
     client: Weak<Client>,
 }
 
@@ -84,6 +137,8 @@ impl Watch {
         if let Some(answer) = self.connect.within(self.statement_max, &mut empty).await {
             return answer.is_ok();
         }
+        // First: what is answered from now on may have been cut short.
+        self.cancels.fetch_add(1, Ordering::AcqRel);
         let cancel = client.cancel_token();
         #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
         let cancelled = cancel.cancel_query(self.connect.connector.clone());
@@ -97,4 +152,4 @@ impl Watch {
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A server that lives ends a statement at once when it is told to.
-const CANCEL_MAX: Duration = Duration::from_secs(2);
+pub(super) const CANCEL_MAX: Duration = Duration::from_secs(2);

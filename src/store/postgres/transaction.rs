@@ -12,7 +12,6 @@ use tokio_postgres::types::Type;
 
 use super::Shared;
 use super::connections::Exclusive;
-use super::failure::failure;
 use super::row::{self, Reader, Value, damaged};
 use super::standing::{self, Allowed};
 use crate::clock::Timestamp;
@@ -102,12 +101,12 @@ impl Within {
         statement: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        self.exclusive.query_typed(statement, values).await.map_err(|error| failure(doing, error))
+        self.exclusive.within(doing, self.exclusive.query_typed(statement, values)).await
     }
 
     /// Statements without values, one after the other.
     pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), StoreError> {
-        self.exclusive.batch_execute(statements).await.map_err(|error| failure(doing, error))
+        self.exclusive.within(doing, self.exclusive.batch_execute(statements)).await
     }
 
     /// Locks what is on record under these names, and their sequences before that, and reads it, if the store may be

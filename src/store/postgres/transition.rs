@@ -202,6 +202,7 @@ impl Job for Step {
         let client = shared.connections.get().await?;
         let rows = client.query_typed(&shared.statements.step, &values).await;
         let rows = rows.map_err(|error| failure("write transitions", error))?;
+        client.believe("write transitions")?;
         let mut moved = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

@@ -19,8 +19,9 @@ pub(super) fn failed(doing: &str, error: Error) -> StoreError {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
-    // On a full disk the memory that connections share cannot be made, before anything is written to the log.
-    if error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
+    // On a full disk the memory that connections share cannot be made, before anything is written to the log. At a commit
+    // it is after that: see `writer`.
+    if is_shared_memory(error) {
         return StoreErrorKind::Full;
     }
     match error.sqlite_error_code() {
@@ -32,6 +33,11 @@ fn kind(error: &Error) -> StoreErrorKind {
         // Not SQLite but the values that it gave: of another type or range than was written.
         None => StoreErrorKind::Corrupt,
     }
+}
+
+/// Whether the memory that connections share could not be made, or grow.
+pub(super) fn is_shared_memory(error: &Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// A column that does not hold what was written.

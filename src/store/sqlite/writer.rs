@@ -6,7 +6,7 @@
 
 use rusqlite::Connection;
 
-use super::failure::While;
+use super::failure::{While, failed, is_shared_memory};
 use super::lane::Job;
 use super::log::Log;
 use super::prepared::Prepared;
@@ -83,7 +83,19 @@ fn attempt(
     for job in jobs.iter_mut().filter(|job| !job.is_abandoned()) {
         job.run(connection).map_err(at(Step::Job))?;
     }
-    execute(connection, "COMMIT", "commit").map_err(at(Step::Commit))
+    end(connection).map_err(at(Step::Commit))
+}
+
+/// The commit stands in the log before the memory that connections share is told of it. If that memory cannot grow then,
+/// the log may be read anew after a crash, and the commit be found: it is not certain that nothing was written.
+fn end(connection: &Connection) -> Result<(), StoreError> {
+    const DOING: &str = "commit";
+    let mut statement = connection.prepare_cached("COMMIT").while_doing(DOING)?;
+    statement.execute([]).map(drop).map_err(|error| {
+        let is_in_the_log = is_shared_memory(&error);
+        let failure = failed(DOING, error);
+        if is_in_the_log { failure.of_kind(StoreErrorKind::Other) } else { failure }
+    })
 }
 
 fn execute(connection: &Connection, sql: &str, doing: &str) -> Result<(), StoreError> {

@@ -156,6 +156,30 @@ async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
     drop(stopped);
 }
 
+/// A host without power, and a commit that waits for a standby, tell nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_whose_server_stands_still_gives_its_connection_up() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE public.row (number integer)");
+    let connections = connections(&server.url("x"), Limits { exclusive: 1, ..SHORT });
+    let clock = SystemClock::new();
+    for is_begun in [false, true] {
+        let mut own = connections.exclusive().await.expect("a connection");
+        own.begin().await.expect("begun");
+        let row = own.query_typed_one("SELECT pg_backend_pid()", &[]).await.expect("a row");
+        let stopped = Stopped::new(row.get(0));
+        if is_begun {
+            assert_eq!(own.commit().await.expect_err("no answer").kind(), StoreErrorKind::Lost);
+        }
+        // Its rollback is not answered either.
+        drop(own);
+        write(&connections, 1).await.expect("there is another connection");
+        drop(stopped);
+    }
+    let took = clock.now().since(Instant::ORIGIN);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
 /// A process that stands still until this is dropped.
 struct Stopped(rustix::process::Pid);
 
