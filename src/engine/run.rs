@@ -87,6 +87,14 @@ impl<'a> Run<'a> {
                 _ => {}
             }
             let begins = self.hold_for(lease, permit.admitted_at()).await?;
+            // The renewal tells a server's time, by which a host learns that it has slept: its own clocks may not.
+            if waited
+                && is_safe
+                && Guard::AskedAfterRenewal.holds()
+                && !matches!(self.ruling(), Ruling::Send(_))
+            {
+                continue;
+            }
             if self.is_asked_to_wait(begins) {
                 // Another call was told so while this one wrote. What it may repeat is on record, and is not used twice.
                 self.resends_left =

@@ -52,3 +52,9 @@ async fn on_a_server_with_a_clock_of_its_own_no_hosts_clock_makes_a_difference()
         }
     }
 }
+
+/// Its own clocks may have stood still: a server's time tells it.
+#[tokio::test]
+async fn a_host_that_slept_before_its_second_attempt_charges_once() {
+    assert_eq!(crate::meanwhile::charges_over_a_sleep().await, 1);
+}

@@ -19,7 +19,7 @@ use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Policy, Reply}
 
 use crate::acme::Acme;
 use crate::life::{BURIED, says};
-use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, told_late};
+use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, told_late};
 use crate::trouble::{Trouble, Troubled};
 use crate::wait;
 use crate::watched::Watched;
@@ -423,4 +423,8 @@ pub fn recovery_is_slower_at_a_vendor_that_fails() -> bool {
     let first = wait(async { heir.client.recover(1).await.expect("a store").taken });
     assert_eq!(first, 1);
     rate() < start
+}
+
+pub fn a_window_that_a_renewal_shows_to_have_ended_sends_nothing() -> bool {
+    wait(charges_over_a_sleep()) == 1
 }

@@ -62,6 +62,7 @@ pub const PROOFS: &[Proof] = proofs! {
     WrongClockNoWindow: life::a_first_claim_of_later_than_now_has_no_window,
     ResendCounted: calls::a_caller_who_accepts_one_repeat_gets_one,
     AskedAgain: calls::a_window_that_ended_at_the_gates_sends_nothing,
+    AskedAfterRenewal: calls::a_window_that_a_renewal_shows_to_have_ended_sends_nothing,
     SettleTime: calls::nobody_looks_before_the_settle_time,
     SettleOnce: calls::a_settle_time_that_is_longer_than_a_call_ends,
     ClocksDiffer: hosts::a_host_four_minutes_ahead_does_not_look_too_early,

@@ -1,6 +1,7 @@
 //! What happens while a call writes: another host sends, or another call is told to leave the vendor alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,9 +12,10 @@ use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Transition};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::fakes::StripeFake;
+use steadfast::testkit::{Fault, FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::vendor::Vendor;
+use steadfast::vendor::{Stripe, Vendor};
 use steadfast::{Call, Client, Error, Policy};
 
 /// A store that does something once it has carried out a write, before its caller knows.
@@ -158,6 +160,30 @@ pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) ->
     *told.lock() = None;
     let (sent, asked_at) = (sent.lock().clone(), asked_at.lock().expect("it was asked"));
     (asked_at, sent)
+}
+
+/// How often Stripe charges, if the answer to the first attempt is lost, and the host learns from its renewal before the
+/// second that it has slept for longer than a key is kept.
+pub async fn charges_over_a_sleep() -> usize {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).in_process();
+    fake.plan().next(Fault::DropAfterApply);
+    let (time, slept) = (clock.clone(), AtomicBool::new(false));
+    let then = move |wrote: Wrote| {
+        if wrote == Wrote::Renewal && !slept.swap(true, Ordering::Relaxed) {
+            time.jump_wall(Duration::from_secs(25 * 3600));
+        }
+        std::future::ready(())
+    };
+    let client = Client::builder(Stripe::new("sk_test_1").base_url(fake.url()))
+        .store(Then { store: Arc::new(Memory::new()), then })
+        .transport(fake.transport())
+        .clock(clock)
+        .build()
+        .expect("a client");
+    let charge = client.post("/v1/charges").key("k").form(&[("amount", "1000"), ("currency", "usd")]);
+    charge.send().await.expect("it is found");
+    fake.ledger().count()
 }
 
 pub const ASKED: Duration = Duration::from_secs(40);
