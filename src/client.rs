@@ -112,8 +112,8 @@ impl Client {
     }
 
     /// Registers the terms of the client's account in the store, or compares them with those that another client has
-    /// registered there. The terms are the base URL, where the vendor is shown the key, and for how long it replays
-    /// it. Services that share an account's records take over each other's operations, so their terms must be the
+    /// registered there. The terms are the base URL, where the vendor is shown the key, for how long it replays it,
+    /// and its settle time. Services that share an account's records take over each other's operations, so their terms must be the
     /// same. All else may differ.
     ///
     /// ```

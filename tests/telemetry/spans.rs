@@ -251,7 +251,7 @@ async fn a_replay_and_a_conflict_are_told_apart() {
     let conflict = said();
     assert!(conflict.events.is_empty(), "{conflict:?}");
     assert_eq!(conflict.spans[0]["error.type"], "CONFLICT.idempotency.payload_mismatch");
-    assert_eq!(conflict.spans[0]["steadfast.effect"], "none");
+    assert_eq!(conflict.spans[0]["steadfast.effect"], "applied", "that of the request which has the key");
 }
 
 #[tokio::test]
