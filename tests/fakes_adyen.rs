@@ -2,20 +2,27 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
-use std::sync::{Arc, Mutex};
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/receiver.rs"]
+mod receiver;
+
 use std::time::Duration;
 
 use reqwest::Response;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+
+use crate::answers::{json_of, order_webhooks};
+use crate::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn post(fake: &AdyenFake, path: &str, key: &str, body: &Value) -> Response {
-    let mut call = reqwest::Client::new().post(format!("{}{path}", fake.url())).header("X-API-Key", "AQE");
+    let mut call = answers::client().post(format!("{}{path}", fake.url())).header("X-API-Key", "AQE");
     if !key.is_empty() {
         call = call.header("idempotency-key", key);
     }
@@ -26,7 +33,7 @@ async fn post(fake: &AdyenFake, path: &str, key: &str, body: &Value) -> Response
 async fn told(fake: &AdyenFake, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let answer = post(fake, path, key, body).await;
     let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+    (status, json_of(answer).await)
 }
 
 async fn ok(fake: &AdyenFake, path: &str, body: &Value) -> Value {
@@ -62,67 +69,29 @@ fn whole() -> Value {
     serde_json::from_str(WHOLE).unwrap()
 }
 
-/// Keeps the bodies that it is sent.
-#[derive(Clone, Default)]
-struct Receiver(Arc<Mutex<Vec<Value>>>);
-
-impl Receiver {
-    async fn listen() -> (Receiver, String) {
-        let receiver = Receiver::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let kept = receiver.clone();
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut read = Vec::new();
-                let body = loop {
-                    stream.read_buf(&mut read).await.unwrap();
-                    let text = String::from_utf8_lossy(&read).into_owned();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let length = head.to_lowercase();
-                    let length =
-                        length.split("content-length: ").nth(1).unwrap().lines().next().unwrap().to_owned();
-                    if body.len() >= length.parse::<usize>().unwrap() {
-                        break body.to_owned();
-                    }
-                };
-                kept.0.lock().unwrap().push(serde_json::from_str(&body).unwrap());
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
-        });
-        (receiver, url)
-    }
-
-    /// What was sent since this was last asked: event, success, reason and amount of each.
-    fn taken(&self) -> Vec<(String, bool, String, i64)> {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        self.items()
-            .iter()
-            .map(|item| {
-                let success = text(&item["success"]) == "true";
-                (
-                    text(&item["eventCode"]),
-                    success,
-                    text(&item["reason"]),
-                    item["amount"]["value"].as_i64().unwrap(),
-                )
-            })
-            .collect()
-    }
-
-    fn items(&self) -> Vec<Value> {
-        let mut kept = self.0.lock().unwrap();
-        kept.drain(..).map(|body| body["notificationItems"][0]["NotificationRequestItem"].clone()).collect()
-    }
+/// What was sent since this was last asked: event, success, reason and amount of each.
+fn events(receiver: &Receiver) -> Vec<(String, bool, String, i64)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    sent_items(receiver)
+        .iter()
+        .map(|item| {
+            let success = text(&item["success"]) == "true";
+            (
+                text(&item["eventCode"]),
+                success,
+                text(&item["reason"]),
+                item["amount"]["value"].as_i64().unwrap(),
+            )
+        })
+        .collect()
 }
 
-/// Carries out an order for webhooks, and ends when all is sent.
-async fn order(fake: &AdyenFake, order: &Value) -> Value {
-    let url = format!("{}/_fake/webhooks", fake.url());
-    let answer = reqwest::Client::new().post(url).body(order.to_string()).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+fn sent_items(receiver: &Receiver) -> Vec<Value> {
+    receiver
+        .bodies()
+        .iter()
+        .map(|body| body["notificationItems"][0]["NotificationRequestItem"].clone())
+        .collect()
 }
 
 /// A fake that tells a receiver, when it is ordered to; and its HMAC key.
@@ -132,7 +101,7 @@ async fn told_to(fake: &AdyenFake) -> (Receiver, String) {
     let made = ok(fake, "/v3/merchants/ShopECOM/webhooks", &hook).await;
     let id = made["id"].as_str().unwrap();
     let key = ok(fake, &format!("/v3/merchants/ShopECOM/webhooks/{id}/generateHmac"), &json!({})).await;
-    order(fake, &json!({ "hold": true })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
     (receiver, key["hmacKey"].as_str().unwrap().to_owned())
 }
 
@@ -286,9 +255,9 @@ async fn what_it_does_not_know_it_refuses_as_adyen_does() {
     }
     let long = "k".repeat(65);
     assert_eq!(told(&fake, "/v71/payments", &long, &payment(1)).await.0, 400);
-    let anonymous = reqwest::Client::new().post(format!("{}/v71/payments", fake.url())).send().await.unwrap();
+    let anonymous = answers::client().post(format!("{}/v71/payments", fake.url())).send().await.unwrap();
     assert_eq!(anonymous.status(), 401);
-    let broken = reqwest::Client::new().post(format!("{}/v71/payments", fake.url()));
+    let broken = answers::client().post(format!("{}/v71/payments", fake.url()));
     let broken = broken.header("X-API-Key", "AQE").body("{").send().await.unwrap();
     assert_eq!(broken.status(), 400);
     assert_eq!(fake.ledger().count(), 1, "a refusal is no effect");
@@ -344,7 +313,7 @@ async fn money_adds_up_and_is_told_by_webhook() {
         let taken = ok(&fake, &at(what), &body).await;
         assert_eq!((&taken["status"], &taken["paymentPspReference"]), (&json!("received"), &json!(psp)));
     }
-    order(&fake, &json!({})).await;
+    order_webhooks(fake.url(), &json!({})).await;
     let (no, late) =
         ("Insufficient balance on payment", "Transaction hasn't been captured, refund not possible");
     let told = |event: &str, why: &str, value: i64| (event.to_owned(), why.is_empty(), why.to_owned(), value);
@@ -364,7 +333,7 @@ async fn money_adds_up_and_is_told_by_webhook() {
         told("CANCEL_OR_REFUND", no, 1200),
         told("REFUND", "", 1),
     ];
-    assert_eq!(receiver.taken(), expected);
+    assert_eq!(events(&receiver), expected);
 }
 
 #[tokio::test]
@@ -400,9 +369,8 @@ async fn a_payment_is_cancelled_reversed_or_captured_by_itself() {
         let body = json!({ "merchantAccount": "ShopECOM", "paymentReference": reference });
         assert_eq!(ok(&fake, "/v71/cancels", &body).await["status"], "received");
     }
-    order(&fake, &json!({})).await;
-    let told: Vec<(String, bool)> = receiver
-        .taken()
+    order_webhooks(fake.url(), &json!({})).await;
+    let told: Vec<(String, bool)> = events(&receiver)
         .into_iter()
         .filter(|(event, ..)| event != "AUTHORISATION")
         .map(|(e, ok, ..)| (e, ok))
@@ -450,16 +418,16 @@ async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
     assert_eq!((key.len(), key.to_uppercase() == key), (64, true), "a hexadecimal key, as Adyen's own");
     let psp = ok(&fake, "/v71/payments", &payment(1000)).await["pspReference"].as_str().unwrap().to_owned();
     ok(&fake, &format!("/v71/payments/{psp}/captures"), &change(1000)).await;
-    let told = order(&fake, &json!({ "newest_first": true, "times": 2 })).await;
-    let items = receiver.items();
+    let told = order_webhooks(fake.url(), &json!({ "newest_first": true, "times": 2 })).await;
+    let items = sent_items(&receiver);
     let events: Vec<&str> = items.iter().map(|item| item["eventCode"].as_str().unwrap()).collect();
     assert_eq!(events, ["CAPTURE", "CAPTURE", "AUTHORISATION", "AUTHORISATION"]);
     assert_eq!((&items[0], &items[2]), (&items[1], &items[3]), "the same bytes");
     let capture = &items[0];
     assert_eq!((&capture["originalReference"], &capture["merchantReference"]), (&json!(psp), &json!("part")));
     let id = told["deliveries"][0]["id"].as_str().unwrap();
-    order(&fake, &json!({ "send": [id] })).await;
-    assert_eq!(receiver.items().len(), 1, "on demand, again");
+    order_webhooks(fake.url(), &json!({ "send": [id] })).await;
+    assert_eq!(sent_items(&receiver).len(), 1, "on demand, again");
     // What signs and what verifies are of different authors in `tests/sdk`. Here: the key and the fields count.
     let signature = |item: &Value| item["additionalData"]["hmacSignature"].as_str().unwrap().to_owned();
     assert_ne!(signature(&items[0]), signature(&items[2]));
@@ -474,15 +442,15 @@ async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
     let made = ok(&fake, "/v3/companies/Shop/webhooks", &hook).await;
     let place = format!("{}/v3/companies/Shop/webhooks/{}", fake.url(), made["id"].as_str().unwrap());
     ok(&fake, "/v71/payments", &with(payment(1), "/merchantAccount", json!("Other"))).await;
-    order(&fake, &json!({})).await;
-    assert_eq!((all.items().len(), receiver.items().len()), (1, 0));
-    let client = reqwest::Client::new();
+    order_webhooks(fake.url(), &json!({})).await;
+    assert_eq!((sent_items(&all).len(), sent_items(&receiver).len()), (1, 0));
+    let client = answers::client();
     let off =
         client.patch(&place).header("X-API-Key", "AQE").body(r#"{"active":false}"#).send().await.unwrap();
     assert_eq!(off.status(), 200);
     ok(&fake, "/v71/payments", &payment(1)).await;
-    order(&fake, &json!({})).await;
-    assert_eq!((all.items().len(), receiver.items().len()), (0, 1));
+    order_webhooks(fake.url(), &json!({})).await;
+    assert_eq!((sent_items(&all).len(), sent_items(&receiver).len()), (0, 1));
     assert_eq!(client.delete(&place).header("X-API-Key", "AQE").send().await.unwrap().status(), 204);
     assert_eq!(client.get(&place).header("X-API-Key", "AQE").send().await.unwrap().status(), 404);
 }

@@ -2,18 +2,25 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/receiver.rs"]
+mod receiver;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::AdyenFake;
 
+use crate::receiver::Receiver;
+
 /// Status and body; null if there is none.
 async fn ask(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> (u16, Value) {
     let method: Method = method.parse().unwrap();
-    let call = reqwest::Client::new().request(method, format!("{}{path}", fake.url()));
-    let answer = call.header("X-API-Key", "AQE").body(body.to_string()).send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or(Value::Null))
+    let call = answers::client().request(method, format!("{}{path}", fake.url()));
+    answers::told(call.header("X-API-Key", "AQE").body(body.to_string())).await
 }
 
 async fn ok(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> Value {
@@ -185,7 +192,7 @@ async fn a_request_that_fails_validation_leaves_its_key_free_only_where_the_fake
         let builder = AdyenFake::builder();
         let fake = if forgets { builder.forget_invalid_requests() } else { builder }.start().await;
         let send = async |body: &Value| {
-            let call = reqwest::Client::new().post(format!("{}/v71/payments", fake.url()));
+            let call = answers::client().post(format!("{}/v71/payments", fake.url()));
             let call = call.header("X-API-Key", "AQE").header("idempotency-key", "k").body(body.to_string());
             call.send().await.unwrap().status().as_u16()
         };
@@ -379,7 +386,7 @@ async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_t
         ),
     ] {
         let fake = AdyenFake::builder().test_clock(&clock).start().await;
-        let (seen, url) = receiver().await;
+        let (receiver, url) = Receiver::listen().await;
         ok(&fake, "POST", "/v3/merchants/ShopECOM/webhooks", &hook("url", json!(url))).await;
         ok(&fake, "POST", "/_fake/webhooks", &json!({ "hold": true })).await;
         let paid =
@@ -393,7 +400,8 @@ async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_t
             assert_eq!(taken["status"], "received");
         }
         ok(&fake, "POST", "/_fake/webhooks", &json!({})).await;
-        let items: Vec<Value> = seen.lock().unwrap().drain(..).skip(1).collect();
+        let item = |body: &Value| body["notificationItems"][0]["NotificationRequestItem"].clone();
+        let items: Vec<Value> = receiver.bodies().iter().skip(1).map(item).collect();
         let line = |item: &Value| {
             let [event, success, reason] =
                 ["eventCode", "success", "reason"].map(|name| item[name].as_str().unwrap());
@@ -408,36 +416,4 @@ async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_t
             assert_eq!(pair[1]["originalReference"], psp);
         }
     }
-}
-
-type Seen = std::sync::Arc<std::sync::Mutex<Vec<Value>>>;
-
-/// Keeps the notification items that it is sent.
-async fn receiver() -> (Seen, String) {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    let seen = Seen::default();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    let kept = seen.clone();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut read = Vec::new();
-            let body = loop {
-                stream.read_buf(&mut read).await.unwrap();
-                let text = String::from_utf8_lossy(&read).to_string();
-                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                let head = head.to_lowercase();
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-                if body.len() >= length.parse::<usize>().unwrap() {
-                    break body.to_owned();
-                }
-            };
-            let body: Value = serde_json::from_str(&body).unwrap();
-            kept.lock().unwrap().push(body["notificationItems"][0]["NotificationRequestItem"].clone());
-            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-    });
-    (seen, url)
 }

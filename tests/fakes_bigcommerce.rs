@@ -2,23 +2,31 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/bigcommerce.rs"]
+mod bigcommerce;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use reqwest::{RequestBuilder, Response};
+use reqwest::Response;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
 
-const KEY: &str = "0190a5b2-7c3e-8def-8123-456789abcdef";
+use crate::answers::{header, json_of};
+use crate::bigcommerce::call;
 
-fn call(fake: &BigCommerceFake, method: Method, path: &str) -> RequestBuilder {
-    reqwest::Client::new()
-        .request(method, format!("{}/stores/hash{path}", fake.url()))
-        .header("X-Auth-Token", "token")
-        .header("Content-Type", "application/json")
+/// What is sure of BigCommerce.
+fn fixture(name: &str) -> Value {
+    answers::fixture(include_str!("../src/testkit/fixtures/bigcommerce.json"), name)
 }
+
+const KEY: &str = "0190a5b2-7c3e-8def-8123-456789abcdef";
 
 async fn post(fake: &BigCommerceFake, path: &str, body: &Value) -> Response {
     call(fake, Method::POST, path)
@@ -31,19 +39,6 @@ async fn post(fake: &BigCommerceFake, path: &str, body: &Value) -> Response {
 
 async fn get(fake: &BigCommerceFake, path: &str) -> Response {
     call(fake, Method::GET, path).send().await.unwrap()
-}
-
-async fn json_of(answer: Response) -> Value {
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
-}
-
-fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
-    answer.headers().get(name).map(|value| value.to_str().unwrap())
-}
-
-fn fixture(name: &str) -> Value {
-    let file: Value = serde_json::from_str(include_str!("../src/testkit/fixtures/bigcommerce.json")).unwrap();
-    file["fixtures"].as_array().unwrap().iter().find(|fixture| fixture["name"] == name).unwrap().clone()
 }
 
 fn product(name: &str, sku: &str) -> Value {
@@ -462,8 +457,7 @@ async fn a_resource_without_rules_executes_each_time_without_a_key() {
     assert_eq!((&changed["data"]["customer_id"], &changed["data"]["a"]), (&json!(2), &Value::Null));
     assert_eq!(change(Method::DELETE, "").await.unwrap().status(), 204);
     assert_eq!(change(Method::DELETE, "").await.unwrap().status(), 404);
-    let bare =
-        reqwest::Client::new().get(format!("{}/stores/hash/v2/orders", fake.url())).send().await.unwrap();
+    let bare = answers::client().get(format!("{}/stores/hash/v2/orders", fake.url())).send().await.unwrap();
     assert_eq!(bare.status(), 401);
 }
 

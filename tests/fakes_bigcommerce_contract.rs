@@ -3,26 +3,20 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/bigcommerce.rs"]
+mod bigcommerce;
+
 use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::BigCommerceFake;
 
-async fn ask(fake: &BigCommerceFake, method: Method, path: &str, body: &Value) -> (u16, Value) {
-    let request = reqwest::Client::new()
-        .request(method, format!("{}/stores/hash{path}", fake.url()))
-        .header("X-Auth-Token", "token")
-        .header("Content-Type", "application/json");
-    let request = if body.is_null() { request } else { request.body(body.to_string()) };
-    let answer = request.send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
-}
-
-async fn get(fake: &BigCommerceFake, path: &str) -> Value {
-    ask(fake, Method::GET, path, &Value::Null).await.1
-}
+use crate::bigcommerce::{ask, body_of};
 
 async fn fake() -> BigCommerceFake {
     BigCommerceFake::builder().order(700).product(9).cart("c").start().await
@@ -189,7 +183,7 @@ fn refused_paths() -> Vec<Refused> {
 #[tokio::test]
 async fn what_is_refused_is_refused_in_the_vendors_form_and_has_no_effect() {
     let fake = fake().await;
-    let before = [get(&fake, "/v2/orders/700").await, get(&fake, "/v3/carts/c").await];
+    let before = [body_of(&fake, "/v2/orders/700").await, body_of(&fake, "/v3/carts/c").await];
     let all = [refused_bodies(), refused_bodies_of_orders(), refused_paths()].concat();
     for (method, path, body, status) in all {
         let (answered, refused) = ask(&fake, method.clone(), path, &body).await;
@@ -197,7 +191,7 @@ async fn what_is_refused_is_refused_in_the_vendors_form_and_has_no_effect() {
         assert!(is_in_the_vendors_form(path, status, &refused), "{method} {path} {body}: {refused}");
     }
     assert_eq!(fake.ledger().count(), 0);
-    assert_eq!([get(&fake, "/v2/orders/700").await, get(&fake, "/v3/carts/c").await], before);
+    assert_eq!([body_of(&fake, "/v2/orders/700").await, body_of(&fake, "/v3/carts/c").await], before);
 }
 
 #[tokio::test]
@@ -321,8 +315,8 @@ async fn every_answer_has_the_members_of_the_contract_and_no_others() {
             _ => {}
         }
         let id = made[0]["id"].as_str().map_or_else(|| made[0]["id"].to_string(), str::to_owned);
-        let one = get(&fake, &format!("{path}/{id}")).await;
-        let listed = get(&fake, &path).await;
+        let one = body_of(&fake, &format!("{path}/{id}")).await;
+        let listed = body_of(&fake, &path).await;
         // What has no path of its own is in the list, and the other way round.
         let shown =
             [one, listed].iter().flat_map(objects).filter(|one| one.get("id").is_some()).collect::<Vec<_>>();
@@ -345,7 +339,7 @@ async fn every_answer_has_the_members_of_the_contract_and_no_others() {
         if name == "v3/orders/{}/transactions" {
             pay(&fake).await;
         }
-        for object in objects(&get(&fake, path).await) {
+        for object in objects(&body_of(&fake, path).await) {
             assert_eq!(members(&object), expected(name), "{path}");
         }
         seen.insert(name.to_owned());
@@ -360,7 +354,7 @@ async fn pay(fake: &BigCommerceFake) {
     let token = json!({ "order": { "id": 700 } });
     let token = ask(fake, Method::POST, "/v3/payments/access_tokens", &token).await.1["data"]["id"].clone();
     let card = json!({ "payment_method_id": "a", "instrument": { "type": "stored_card", "token": "t" } });
-    let paid = reqwest::Client::new()
+    let paid = answers::client()
         .post(format!("{}/stores/hash/payments", fake.url()))
         .header("Authorization", format!("PAT {}", token.as_str().unwrap()))
         .body(json!({ "payment": card }).to_string());

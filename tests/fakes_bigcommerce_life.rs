@@ -3,36 +3,26 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
-use std::sync::{Arc, Mutex};
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/bigcommerce.rs"]
+mod bigcommerce;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/receiver.rs"]
+mod receiver;
+
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::BigCommerceFake;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
-async fn ask(fake: &BigCommerceFake, method: Method, path: &str, body: &Value) -> (u16, Value) {
-    let request = reqwest::Client::new()
-        .request(method, format!("{}/stores/hash{path}", fake.url()))
-        .header("X-Auth-Token", "token")
-        .header("Content-Type", "application/json");
-    let request = if body.is_null() { request } else { request.body(body.to_string()) };
-    let answer = request.send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
-}
-
-async fn get(fake: &BigCommerceFake, path: &str) -> Value {
-    ask(fake, Method::GET, path, &Value::Null).await.1
-}
-
-async fn made(fake: &BigCommerceFake, path: &str, body: &Value) -> Value {
-    let (status, made) = ask(fake, Method::POST, path, body).await;
-    assert!((200..300).contains(&status), "{path}: {made}");
-    if path.starts_with("/v3/") { made["data"].clone() } else { made }
-}
+use crate::answers::order_webhooks;
+use crate::bigcommerce::{ask, body_of, made};
+use crate::receiver::{Receiver, Webhook};
 
 /// An order of three mugs at 10, and one cup at 5.
 fn order() -> Value {
@@ -57,18 +47,18 @@ async fn an_order_adds_up_to_its_products() {
         ["total_inc_tax", "total_ex_tax", "total_tax", "items_total", "shipping_address_count", "status"];
     let sums = json!(["35.0000", "28.0000", "7.0000", 4, 1, "Pending"]);
     assert_eq!(json!(of(&order, &names)), sums);
-    let products = get(&fake, &format!("/v2/orders/{}/products", order["id"])).await;
+    let products = body_of(&fake, &format!("/v2/orders/{}/products", order["id"])).await;
     assert_eq!(
         (&products[0]["total_inc_tax"], &products[0]["price_tax"]),
         (&json!("30.0000"), &json!("2.0000"))
     );
-    let address = get(&fake, &format!("/v2/orders/{}/shipping_addresses", order["id"])).await[0].clone();
+    let address = body_of(&fake, &format!("/v2/orders/{}/shipping_addresses", order["id"])).await[0].clone();
     assert_eq!((&address["id"], &address["items_total"]), (&products[1]["order_address_id"], &json!(4)));
 
     // The price and the name of a product of the catalog are there.
     let sent = json!({ "billing_address": { "zip": "1" }, "products": [{ "product_id": 9, "quantity": 2 }] });
     let order = made(&fake, "/v2/orders", &sent).await;
-    let product = get(&fake, &format!("/v2/orders/{}/products", order["id"])).await[0].clone();
+    let product = body_of(&fake, &format!("/v2/orders/{}/products", order["id"])).await[0].clone();
     assert_eq!((&order["total_inc_tax"], &product["name"]), (&json!("20.0000"), &json!("Product 9")));
     assert_eq!(product["sku"], "SKU-9");
 }
@@ -94,7 +84,7 @@ async fn a_refund_changes_the_status_the_amount_and_the_products_of_its_order() 
         let fake = if stays { builder.refunded_amount_stays_zero() } else { builder }.start().await;
         let id = made(&fake, "/v2/orders", &order()).await["id"].clone();
         let (order, products) = (format!("/v2/orders/{id}"), format!("/v2/orders/{id}/products"));
-        let mug = get(&fake, &products).await[0]["id"].clone();
+        let mug = body_of(&fake, &products).await[0]["id"].clone();
         let refunds = format!("/v3/orders/{id}/payment_actions/refunds");
         for (item, status, amount) in [
             (json!({ "item_type": "PRODUCT", "item_id": mug, "quantity": 1 }), 14, "10.0000"),
@@ -106,10 +96,10 @@ async fn a_refund_changes_the_status_the_amount_and_the_products_of_its_order() 
             let payment = if status == 4 { "refunded" } else { "partially refunded" };
             let name = if status == 4 { "Refunded" } else { "Partially Refunded" };
             let shown = if stays { "0.0000" } else { amount };
-            let held = get(&fake, &order).await;
+            let held = body_of(&fake, &order).await;
             assert_eq!(json!(of(&held, &names)), json!([status, name, payment, shown]), "{item}");
         }
-        let mug = get(&fake, &products).await[0].clone();
+        let mug = body_of(&fake, &products).await[0].clone();
         let refunded = json!(of(&mug, &["quantity_refunded", "is_refunded", "refund_amount"]));
         assert_eq!(refunded, json!([3, true, "30.0000"]));
         let over = json!({ "items": [{ "item_type": "ORDER", "item_id": id, "amount": 0.01 }] });
@@ -122,14 +112,14 @@ async fn a_shipment_counts_what_is_shipped_and_ships_no_more_than_was_ordered() 
     let fake = BigCommerceFake::start().await;
     let id = made(&fake, "/v2/orders", &order()).await["id"].clone();
     let path = |part: &str| format!("/v2/orders/{id}{part}");
-    let products = get(&fake, &path("/products")).await;
+    let products = body_of(&fake, &path("/products")).await;
     let address = &products[0]["order_address_id"];
     let of_mug = |quantity: u64| json!({ "order_product_id": products[0]["id"], "quantity": quantity });
     let of_cup = json!({ "order_product_id": products[1]["id"], "quantity": 1 });
     let shipment = |items: Value| json!({ "order_address_id": address, "items": items });
     let counts = async || {
-        let (order, products) = (get(&fake, &path("")).await, get(&fake, &path("/products")).await);
-        let address = get(&fake, &path("/shipping_addresses")).await[0].clone();
+        let (order, products) = (body_of(&fake, &path("")).await, body_of(&fake, &path("/products")).await);
+        let address = body_of(&fake, &path("/shipping_addresses")).await[0].clone();
         json!([
             order["items_shipped"],
             order["status"],
@@ -155,7 +145,7 @@ async fn a_shipment_counts_what_is_shipped_and_ships_no_more_than_was_ordered() 
     assert_eq!(counts().await, json!([2, "Partially Shipped", 2, 2]));
     made(&fake, &path("/shipments"), &shipment(json!([of_mug(1), of_cup]))).await;
     assert_eq!(counts().await, json!([4, "Shipped", 3, 4]));
-    assert!(get(&fake, &path("")).await["date_shipped"].as_str().unwrap().ends_with("+0000"));
+    assert!(body_of(&fake, &path("")).await["date_shipped"].as_str().unwrap().ends_with("+0000"));
 
     // "Deleting a shipment does not move the order out of shipped status."
     let first = path(&format!("/shipments/{}", first["id"]));
@@ -167,7 +157,7 @@ async fn a_shipment_counts_what_is_shipped_and_ships_no_more_than_was_ordered() 
 async fn a_change_of_stock_is_of_what_the_store_holds_and_of_all_items_or_none() {
     let fake = BigCommerceFake::builder().product(9).product(10).start().await;
     let level = async |id: u32| {
-        get(&fake, &format!("/v3/catalog/products/{id}")).await["data"]["inventory_level"].clone()
+        body_of(&fake, &format!("/v3/catalog/products/{id}")).await["data"]["inventory_level"].clone()
     };
     let item =
         |name: &str, id: Value, quantity: i64| json!({ "location_id": 1, name: id, "quantity": quantity });
@@ -197,7 +187,7 @@ async fn a_change_of_stock_is_of_what_the_store_holds_and_of_all_items_or_none()
         let change = json!({ "inventory_tracking": tracking });
         ask(&fake, Method::PUT, "/v3/catalog/products/9", &change).await;
         assert_eq!(ask(&fake, Method::POST, relative, &adjust).await.0, status, "{tracking}");
-        let held = get(&fake, &format!("/v3/catalog/products/9/variants/{}", variant["id"])).await;
+        let held = body_of(&fake, &format!("/v3/catalog/products/9/variants/{}", variant["id"])).await;
         assert_eq!(held["data"]["inventory_level"], level, "{tracking}");
     }
 }
@@ -236,70 +226,25 @@ async fn a_cart_has_a_uuid_a_list_for_each_kind_of_line_and_a_version_that_a_cha
 async fn a_paid_order_ends_the_cart_that_it_came_from() {
     let fake = BigCommerceFake::builder().cart("c").start().await;
     let order = made(&fake, "/v3/checkouts/c/orders", &Value::Null).await["id"].clone();
-    let held = get(&fake, &format!("/v2/orders/{order}")).await;
+    let held = body_of(&fake, &format!("/v2/orders/{order}")).await;
     assert_eq!(json!(of(&held, &["cart_id", "status"])), json!(["c", "Incomplete"]));
     let token = made(&fake, "/v3/payments/access_tokens", &json!({ "order": { "id": order } })).await;
     let card = json!({ "payment_method_id": "a", "instrument": { "type": "stored_card", "token": "t" } });
-    let pay = reqwest::Client::new()
+    let pay = answers::client()
         .post(format!("{}/stores/hash/payments", fake.url()))
         .header("Authorization", format!("PAT {}", token["id"].as_str().unwrap()))
         .body(json!({ "payment": card }).to_string());
     assert_eq!(pay.send().await.unwrap().status(), 201);
     assert_eq!(ask(&fake, Method::GET, "/v3/carts/c", &Value::Null).await.0, 404);
-    assert_eq!(get(&fake, &format!("/v2/orders/{order}")).await["status"], "Awaiting Fulfillment");
+    assert_eq!(body_of(&fake, &format!("/v2/orders/{order}")).await["status"], "Awaiting Fulfillment");
 }
 
-/// Keeps what it is sent, and answers 200.
-#[derive(Clone, Default)]
-struct Receiver(Arc<Mutex<Vec<(String, Value)>>>);
-
-impl Receiver {
-    async fn listen() -> (Receiver, String) {
-        let receiver = Receiver::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let kept = receiver.clone();
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut read = Vec::new();
-                let (head, body) = loop {
-                    stream.read_buf(&mut read).await.unwrap();
-                    let text = String::from_utf8_lossy(&read).into_owned();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let head = head.to_lowercase();
-                    if body.len() >= field(&head, "content-length").parse::<usize>().unwrap() {
-                        break (head.clone(), body.to_owned());
-                    }
-                };
-                kept.0.lock().unwrap().push((head, serde_json::from_str(&body).unwrap()));
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
-        });
-        (receiver, url)
-    }
-
-    /// What was sent since this was last asked.
-    fn taken(&self) -> Vec<(String, Value)> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-
-    fn scopes(&self) -> Vec<String> {
-        self.taken().iter().map(|(_, body)| body["scope"].as_str().unwrap().to_owned()).collect()
-    }
+fn scopes_of(sent: &[Webhook]) -> Vec<&str> {
+    sent.iter().map(|webhook| webhook.body["scope"].as_str().unwrap()).collect()
 }
 
-fn field(head: &str, name: &str) -> String {
-    let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
-    line.unwrap_or_default().to_owned()
-}
-
-/// Carries out an order for webhooks, and ends when all is sent.
-async fn webhooks(fake: &BigCommerceFake, order: &Value) -> Value {
-    let url = format!("{}/_fake/webhooks", fake.url());
-    let answer = reqwest::Client::new().post(url).body(order.to_string()).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+fn field<'a>(webhook: &'a Webhook, name: &str) -> &'a str {
+    webhook.headers[name].to_str().unwrap()
 }
 
 /// A fake that tells a receiver of these scopes, when it is ordered to.
@@ -310,7 +255,7 @@ async fn told(clock: &TestClock, scopes: &[&str]) -> (BigCommerceFake, Receiver)
         let hook = made(&fake, "/v3/hooks", &json!({ "scope": scope, "destination": url })).await;
         assert_eq!((&hook["is_active"], &hook["store_hash"]), (&json!(true), &json!("hash")));
     }
-    webhooks(&fake, &json!({ "hold": true })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
     (fake, receiver)
 }
 
@@ -324,35 +269,35 @@ async fn a_webhook_comes_late_twice_and_out_of_order_when_it_is_ordered_and_is_s
     assert_eq!(receiver.taken().len(), 0, "they wait");
 
     clock.advance(Duration::from_secs(3600));
-    let told = webhooks(&fake, &json!({ "newest_first": true, "times": 2 })).await;
+    let told = order_webhooks(fake.url(), &json!({ "newest_first": true, "times": 2 })).await;
     let sent = receiver.taken();
-    let scopes: Vec<&Value> = sent.iter().map(|(_, body)| &body["scope"]).collect();
     let expected = [
         "store/order/statusUpdated",
         "store/order/statusUpdated",
         "store/order/created",
         "store/order/created",
     ];
-    assert_eq!(scopes, expected);
+    assert_eq!(scopes_of(&sent), expected);
     assert_eq!((&sent[0], &sent[2]), (&sent[1], &sent[3]), "the same bytes under the same signature");
     let status = json!({ "previous_status_id": 1, "new_status_id": 11 });
-    assert_eq!(sent[0].1["data"], json!({ "type": "order", "id": id, "status": status }));
-    assert_eq!(sent[2].1["data"], json!({ "type": "order", "id": id }));
-    for (head, body) in &sent {
-        assert_eq!(field(head, "webhook-id"), body["hash"].as_str().unwrap());
+    assert_eq!(sent[0].body["data"], json!({ "type": "order", "id": id, "status": status }));
+    assert_eq!(sent[2].body["data"], json!({ "type": "order", "id": id }));
+    for webhook in &sent {
+        let body = &webhook.body;
+        assert_eq!(field(webhook, "webhook-id"), body["hash"].as_str().unwrap());
         // It was signed an hour after the order was made.
-        let late =
-            field(head, "webhook-timestamp").parse::<u64>().unwrap() - body["created_at"].as_u64().unwrap();
+        let late = field(webhook, "webhook-timestamp").parse::<u64>().unwrap()
+            - body["created_at"].as_u64().unwrap();
         assert_eq!(late, 3600);
     }
     // That the signature is right is for another's code to say, in `tests/sdk`. Here: the event and the time count.
-    let signature = |at: usize| field(&sent[at].0, "webhook-signature");
+    let signature = |at: usize| field(&sent[at], "webhook-signature");
     assert!(signature(0).starts_with("v1,") && signature(0).len() == 3 + 44, "32 bytes in base64");
     assert_ne!(signature(0), signature(2));
-    webhooks(&fake, &json!({ "send": [told["deliveries"][0]["id"]], "signed_ago_s": 600 })).await;
+    order_webhooks(fake.url(), &json!({ "send": [told["deliveries"][0]["id"]], "signed_ago_s": 600 })).await;
     let again = receiver.taken();
-    assert_eq!((again.len(), &again[0].1), (1, &sent[2].1), "on demand, again");
-    assert_ne!(field(&again[0].0, "webhook-signature"), signature(2));
+    assert_eq!((again.len(), &again[0].body), (1, &sent[2].body), "on demand, again");
+    assert_ne!(field(&again[0], "webhook-signature"), signature(2));
 }
 
 #[tokio::test]
@@ -408,11 +353,11 @@ async fn each_change_is_told_in_the_scopes_that_document_it() {
     ] {
         let (status, answer) = ask(&fake, method.clone(), path, &body).await;
         assert!((200..300).contains(&status), "{method} {path}: {answer}");
-        webhooks(&fake, &json!({})).await;
+        order_webhooks(fake.url(), &json!({})).await;
         let scopes: Vec<String> = scopes.iter().map(|scope| format!("store/{scope}")).collect();
-        assert_eq!(receiver.scopes(), scopes, "{method} {path}");
+        assert_eq!(scopes_of(&receiver.taken()), scopes, "{method} {path}");
     }
-    let hashes = webhooks(&fake, &json!({ "hold": true })).await["deliveries"].clone();
+    let hashes = order_webhooks(fake.url(), &json!({ "hold": true })).await["deliveries"].clone();
     let mut hashes: Vec<String> =
         hashes.as_array().unwrap().iter().map(|one| one["id"].to_string()).collect();
     let count = hashes.len();
@@ -438,7 +383,7 @@ async fn a_scope_that_is_never_fired_cannot_be_registered() {
         let (answered, answer) = ask(&fake, Method::POST, "/v3/hooks", &hook).await;
         assert_eq!(answered, status, "{scope}: {answer}");
     }
-    let hooks = get(&fake, "/v3/hooks").await["data"].clone();
+    let hooks = body_of(&fake, "/v3/hooks").await["data"].clone();
     let hook = format!("/v3/hooks/{}", hooks[0]["id"]);
     assert_eq!(ask(&fake, Method::PUT, &hook, &json!({ "scope": "store/cart/abandoned" })).await.0, 422);
     // "When a webhook is deleted, it is returned in the response as a 200 OK."

@@ -2,6 +2,13 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/bigcommerce.rs"]
+mod bigcommerce;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,26 +17,7 @@ use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::BigCommerceFake;
 
-async fn ask(fake: &BigCommerceFake, method: Method, path: &str, body: &Value) -> (u16, Value) {
-    let request = reqwest::Client::new()
-        .request(method, format!("{}/stores/hash{path}", fake.url()))
-        .header("X-Auth-Token", "token")
-        .header("Content-Type", "application/json");
-    let request = if body.is_null() { request } else { request.body(body.to_string()) };
-    let answer = request.send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
-}
-
-async fn get(fake: &BigCommerceFake, path: &str) -> (u16, Value) {
-    ask(fake, Method::GET, path, &Value::Null).await
-}
-
-async fn made(fake: &BigCommerceFake, path: &str, body: &Value) -> Value {
-    let (status, made) = ask(fake, Method::POST, path, body).await;
-    assert!((200..300).contains(&status), "{path}: {made}");
-    made
-}
+use crate::bigcommerce::{ask, get, made};
 
 /// The names, or the e-mail addresses, or the codes of what a list shows.
 async fn names(fake: &BigCommerceFake, path: &str) -> String {
@@ -167,7 +155,7 @@ async fn orders_customers_and_the_rest_pass_by_the_filters_of_theirs() {
     let mut parent = json!(0);
     for name in ["Stickers", "Lipstick colors", "Cups"] {
         let category = json!({ "name": name, "parent_id": parent });
-        parent = made(&fake, "/v3/catalog/categories", &category).await["data"]["id"].clone();
+        parent = made(&fake, "/v3/catalog/categories", &category).await["id"].clone();
     }
     for (code, kind) in [("x", "free_shipping"), ("y", "per_total_discount")] {
         let coupon =
@@ -241,7 +229,7 @@ async fn a_removal_takes_the_filters_of_removals_and_removes_nothing_else() {
 #[tokio::test]
 async fn a_method_a_parameter_or_a_body_that_a_write_does_not_have_is_refused() {
     let fake = BigCommerceFake::builder().order(700).cart("c").start().await;
-    let brand = made(&fake, "/v3/catalog/brands", &json!({ "name": "a" })).await["data"]["id"].clone();
+    let brand = made(&fake, "/v3/catalog/brands", &json!({ "name": "a" })).await["id"].clone();
     let count = fake.ledger().count();
     for (method, path, body, status) in [
         (Method::POST, "/v3/orders/700/transactions", json!({}), 405),

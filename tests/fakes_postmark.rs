@@ -2,6 +2,10 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +14,13 @@ use reqwest::Response;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{PostmarkAnswer, PostmarkFake, SecondFilter};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
+
+use crate::answers::{header, json_of};
+
+/// What is sure of Postmark.
+fn fixture(name: &str) -> Value {
+    answers::fixture(include_str!("../src/testkit/fixtures/postmark.json"), name)
+}
 
 fn message(key: &str) -> Value {
     json!({
@@ -35,7 +46,7 @@ fn templated(name: &str, value: Value) -> Value {
 }
 
 async fn post_as(fake: &PostmarkFake, token: &str, path: &str, body: String) -> reqwest::Result<Response> {
-    let request = reqwest::Client::new().post(format!("{}{path}", fake.url()));
+    let request = answers::client().post(format!("{}{path}", fake.url()));
     request
         .header("X-Postmark-Server-Token", token)
         .header("Content-Type", "application/json")
@@ -49,26 +60,13 @@ async fn post(fake: &PostmarkFake, path: &str, body: &Value) -> Response {
 }
 
 async fn search(fake: &PostmarkFake, query: &str) -> Response {
-    let request = reqwest::Client::new().get(format!("{}/messages/outbound?{query}", fake.url()));
+    let request = answers::client().get(format!("{}/messages/outbound?{query}", fake.url()));
     request.header("X-Postmark-Server-Token", "token").send().await.unwrap()
 }
 
 async fn found(fake: &PostmarkFake, query: &str) -> u64 {
     let answer = search(fake, &format!("count=500&offset=0&{query}")).await;
     json_of(answer).await["TotalCount"].as_u64().unwrap()
-}
-
-async fn json_of(answer: Response) -> Value {
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
-}
-
-fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
-    answer.headers().get(name).map(|value| value.to_str().unwrap())
-}
-
-fn fixture(name: &str) -> Value {
-    let file: Value = serde_json::from_str(include_str!("../src/testkit/fixtures/postmark.json")).unwrap();
-    file["fixtures"].as_array().unwrap().iter().find(|fixture| fixture["name"] == name).unwrap().clone()
 }
 
 fn names(value: &Value) -> BTreeSet<String> {

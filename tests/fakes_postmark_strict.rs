@@ -2,24 +2,29 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
-use std::sync::{Arc, Mutex};
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/receiver.rs"]
+mod receiver;
+
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::PostmarkFake;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+
+use crate::answers::order_webhooks;
+use crate::receiver::Receiver;
 
 /// Status and body.
 async fn ask(fake: &PostmarkFake, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let method: Method = method.parse().unwrap();
-    let call = reqwest::Client::new().request(method, format!("{}{path}", fake.url()));
+    let call = answers::client().request(method, format!("{}{path}", fake.url()));
     let call = call.header("X-Postmark-Server-Token", "token").body(body.to_string());
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16();
-    (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+    answers::told(call).await
 }
 
 async fn ok(fake: &PostmarkFake, method: &str, path: &str, body: &Value) -> Value {
@@ -329,47 +334,11 @@ async fn a_message_id_is_kept_only_where_the_fake_is_told_so_and_the_message_ask
     }
 }
 
-/// Keeps the records that it is sent.
-#[derive(Clone, Default)]
-struct Receiver(Arc<Mutex<Vec<Value>>>);
-
-impl Receiver {
-    async fn listen() -> (Receiver, String) {
-        let receiver = Receiver::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let kept = receiver.clone();
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut read = Vec::new();
-                let body = loop {
-                    stream.read_buf(&mut read).await.unwrap();
-                    let text = String::from_utf8_lossy(&read).to_string();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let head = head.to_lowercase();
-                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-                    if body.len() >= length.parse::<usize>().unwrap() {
-                        break body.to_owned();
-                    }
-                };
-                kept.0.lock().unwrap().push(serde_json::from_str(&body).unwrap());
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
-        });
-        (receiver, url)
-    }
-
-    /// Kind, and the address, of what was sent since this was last asked.
-    fn taken(&self) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let about = |record: &Value| text(record.get("Recipient").unwrap_or(&record["Email"]));
-        self.0.lock().unwrap().drain(..).map(|record| (text(&record["RecordType"]), about(&record))).collect()
-    }
-}
-
-async fn order(fake: &PostmarkFake, order: &Value) -> Value {
-    ok(fake, "POST", "/_fake/webhooks", order).await
+/// Kind, and the address, of what was sent since this was last asked.
+fn records(receiver: &Receiver) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = |record: &Value| text(record.get("Recipient").unwrap_or(&record["Email"]));
+    receiver.bodies().iter().map(|record| (text(&record["RecordType"]), about(record))).collect()
 }
 
 fn told(records: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -382,23 +351,23 @@ async fn its_webhooks_come_late_twice_and_out_of_order_when_they_are_ordered_so(
     let (receiver, url) = Receiver::listen().await;
     let triggers = json!({ "Delivery": { "Enabled": true }, "Bounce": { "Enabled": true } });
     ok(&fake, "POST", "/webhooks", &json!({ "Url": url, "Triggers": triggers })).await;
-    order(&fake, &json!({ "hold": true })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
     for to in ["a@example.com", "b@example.com"] {
         ok(&fake, "POST", "/email", &mail("To", json!(to))).await;
     }
     fake.deactivate("b@example.com");
-    assert_eq!(receiver.taken(), [], "held until it is ordered");
+    assert_eq!(records(&receiver), [], "held until it is ordered");
 
-    let sent = order(&fake, &json!({ "newest_first": true, "times": 2 })).await;
+    let sent = order_webhooks(fake.url(), &json!({ "newest_first": true, "times": 2 })).await;
     let (bounce, second, first) =
         (("Bounce", "b@example.com"), ("Delivery", "b@example.com"), ("Delivery", "a@example.com"));
-    assert_eq!(receiver.taken(), told(&[bounce, bounce, second, second, first, first]));
+    assert_eq!(records(&receiver), told(&[bounce, bounce, second, second, first, first]));
     // One by one, and again: the id of each is that of its message, or of its bounce.
     let ids: Vec<&str> =
         sent["deliveries"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
-    order(&fake, &json!({ "send": [ids[1], ids[2]] })).await;
-    assert_eq!(receiver.taken(), told(&[second, bounce]));
-    assert_eq!(order(&fake, &json!({ "send": [] })).await["held"], true);
+    order_webhooks(fake.url(), &json!({ "send": [ids[1], ids[2]] })).await;
+    assert_eq!(records(&receiver), told(&[second, bounce]));
+    assert_eq!(order_webhooks(fake.url(), &json!({ "send": [] })).await["held"], true);
 }
 
 #[tokio::test]
@@ -410,20 +379,20 @@ async fn a_bounce_is_told_of_with_its_message_and_to_the_webhooks_of_its_stream(
     ok(&fake, "POST", "/webhooks", &json!({ "Url": url, "Triggers": triggers })).await;
     let second = json!({ "Url": other, "MessageStream": "broadcast", "Triggers": triggers });
     ok(&fake, "POST", "/webhooks", &second).await;
-    order(&fake, &json!({ "hold": true })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
     let mut news = mail("MessageStream", json!("broadcast"));
     (news["To"], news["Tag"], news["Metadata"]) =
         (json!("Ann <ann@example.com>"), json!("news"), json!({ "issue": "7" }));
     let sent = ok(&fake, "POST", "/email", &news).await;
     // Once: an address that is inactive does not bounce again.
     fake.deactivate("ANN@example.com").deactivate("ann@example.com").deactivate("nobody@example.com");
-    order(&fake, &json!({})).await;
-    let record = broadcast.0.lock().unwrap().clone();
+    order_webhooks(fake.url(), &json!({})).await;
+    let record = broadcast.bodies();
     let [record] = &record[..] else { panic!("one: {record:?}") };
     assert_eq!((&record["MessageID"], &record["Tag"]), (&sent["MessageID"], &json!("news")));
     assert_eq!((&record["Metadata"], &record["Inactive"]), (&json!({ "issue": "7" }), &json!(true)));
     let listed = ok(&fake, "GET", &format!("/bounces/{}", record["ID"]), &Value::Null).await;
     assert_eq!(listed["BouncedAt"], record["BouncedAt"]);
     // The one that no message led to is of the default stream.
-    assert_eq!(outbound.taken(), told(&[("Bounce", "nobody@example.com")]));
+    assert_eq!(records(&outbound), told(&[("Bounce", "nobody@example.com")]));
 }

@@ -2,6 +2,10 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +16,18 @@ use steadfast::clock::{Clock, Instant};
 use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
 
+use crate::answers::{header, json_of};
+
 const CHARGE: &str = "amount=1000&currency=usd";
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// What is sure of Stripe.
+fn fixture(name: &str) -> Value {
+    answers::fixture(include_str!("../src/testkit/fixtures/stripe.json"), name)
+}
+
 fn call(fake: &StripeFake, method: Method, path: &str) -> RequestBuilder {
-    reqwest::Client::new()
+    answers::client()
         .request(method, format!("{}{path}", fake.url()))
         .bearer_auth("sk_test_123")
         .header("Content-Type", "application/x-www-form-urlencoded")
@@ -28,19 +39,6 @@ async fn post(fake: &StripeFake, path: &str, key: &str, body: &'static str) -> R
 
 async fn get(fake: &StripeFake, path: &str) -> Value {
     json_of(call(fake, Method::GET, path).send().await.unwrap()).await
-}
-
-async fn json_of(answer: Response) -> Value {
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
-}
-
-fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
-    answer.headers().get(name).map(|value| value.to_str().unwrap())
-}
-
-fn fixture(name: &str) -> Value {
-    let file: Value = serde_json::from_str(include_str!("../src/testkit/fixtures/stripe.json")).unwrap();
-    file["fixtures"].as_array().unwrap().iter().find(|fixture| fixture["name"] == name).unwrap().clone()
 }
 
 #[tokio::test]
@@ -94,7 +92,7 @@ async fn another_account_or_mode_is_another_key() {
         .header("Stripe-Account", "acct_2")
         .body("name=a");
     assert_eq!(header(&other.send().await.unwrap(), "idempotent-replayed"), None);
-    let live = reqwest::Client::new()
+    let live = answers::client()
         .post(format!("{}/v1/customers", fake.url()))
         .bearer_auth("sk_live_1")
         .header("Idempotency-Key", "k")
@@ -131,8 +129,7 @@ async fn a_validation_error_is_not_stored_so_the_key_then_executes() {
 async fn an_unauthorised_request_is_not_stored() {
     let fake = StripeFake::start().await;
     let url = format!("{}/v1/charges", fake.url());
-    let bare =
-        reqwest::Client::new().post(url).header("Idempotency-Key", "k").body(CHARGE).send().await.unwrap();
+    let bare = answers::client().post(url).header("Idempotency-Key", "k").body(CHARGE).send().await.unwrap();
     assert_eq!(bare.status(), 401);
     assert_eq!(json_of(bare).await, fixture("unauthorized")["body"]);
     assert_eq!(fake.ledger().count(), 0);
@@ -604,7 +601,7 @@ async fn basic_credentials_are_the_key_as_user() {
     let fake = StripeFake::start().await;
     let url = format!("{}/v1/charges", fake.url());
     for (user, status) in [("sk_test_123", 200), ("nobody", 401)] {
-        let answer = reqwest::Client::new().get(&url).basic_auth(user, Some("")).send().await.unwrap();
+        let answer = answers::client().get(&url).basic_auth(user, Some("")).send().await.unwrap();
         assert_eq!(answer.status(), status, "{user}");
     }
 }
@@ -614,7 +611,7 @@ async fn a_webhook_goes_to_loopback_alone_and_waits_if_it_is_held() {
     let fake = StripeFake::start().await;
     made(&fake, "/v1/webhook_endpoints", "url=http://192.0.2.1/&enabled_events[]=charge.succeeded").await;
     let webhooks = format!("{}/_fake/webhooks", fake.url());
-    let order = |body: &'static str| reqwest::Client::new().post(&webhooks).body(body).send();
+    let order = |body: &'static str| answers::client().post(&webhooks).body(body).send();
     order(r#"{"hold": true}"#).await.unwrap();
     made(&fake, "/v1/charges", CHARGE).await;
     let told = json_of(reqwest::get(&webhooks).await.unwrap()).await;

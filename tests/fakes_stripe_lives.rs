@@ -2,6 +2,10 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +13,8 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::StripeFake;
+
+use crate::answers::told;
 
 const DAY: u64 = 24 * 3600;
 
@@ -22,15 +28,14 @@ impl Account {
     async fn open() -> Account {
         let clock = TestClock::new();
         let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
-        Account { fake, clock, client: reqwest::Client::new() }
+        Account { fake, clock, client: answers::client() }
     }
 
     async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
         let request = self.client.request(method, format!("{}/v1/{path}", self.fake.url()));
         let request =
             request.bearer_auth("sk_test_123").header("Content-Type", "application/x-www-form-urlencoded");
-        let answer = request.body(form.to_owned()).send().await.unwrap();
-        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+        told(request.body(form.to_owned())).await.1
     }
 
     async fn make(&self, path: &str, form: &str) -> Value {

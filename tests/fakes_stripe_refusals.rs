@@ -2,11 +2,17 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+
 use std::collections::BTreeMap;
 
 use http::Method;
 use serde_json::{Map, Value, json};
 use steadfast::testkit::fakes::StripeFake;
+
+use crate::answers::told;
 
 /// A fake with one of everything, each under a name that paths and forms below use in braces.
 struct Shop {
@@ -17,7 +23,7 @@ struct Shop {
 
 impl Shop {
     async fn open() -> Shop {
-        let (fake, client) = (StripeFake::start().await, reqwest::Client::new());
+        let (fake, client) = (StripeFake::start().await, answers::client());
         let mut shop = Shop { fake, client, ids: BTreeMap::new() };
         // What the webhooks are told waits, and can be counted.
         shop.ask(Method::POST, "/_fake/webhooks", r#"{"hold": true}"#).await;
@@ -38,9 +44,7 @@ impl Shop {
         let url = format!("{}{}", self.fake.url(), self.filled(path));
         let request = self.client.request(method, url).bearer_auth("sk_test_123");
         let request = request.header("Content-Type", "application/x-www-form-urlencoded");
-        let answer = request.body(self.filled(form)).send().await.unwrap();
-        let status = answer.status().as_u16();
-        (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+        told(request.body(self.filled(form))).await
     }
 
     /// Everything that anybody can see of what took effect.

@@ -2,14 +2,20 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "hosts/answers.rs"]
+mod answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use reqwest::{RequestBuilder, Response};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{StripeAnswer, StripeFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
+
+use crate::answers::{json_of, told};
 
 const PATH: &str = "/v2/core/event_destinations";
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -19,7 +25,7 @@ fn call(fake: &StripeFake, method: Method, path: &str) -> RequestBuilder {
 }
 
 fn call_as(fake: &StripeFake, secret: &str, method: Method, path: &str) -> RequestBuilder {
-    let request = reqwest::Client::new().request(method, format!("{}{path}", fake.url()));
+    let request = answers::client().request(method, format!("{}{path}", fake.url()));
     request.bearer_auth(secret).header("Stripe-Version", "2026-07-29.dahlia")
 }
 
@@ -35,16 +41,6 @@ fn posted(fake: &StripeFake, path: &str, key: &str, body: &Value) -> RequestBuil
         .header("Idempotency-Key", key)
         .header("Content-Type", "application/json")
         .body(body.to_string())
-}
-
-/// The status and the body.
-async fn told(request: RequestBuilder) -> (u16, Value) {
-    let answer = request.send().await.unwrap();
-    (answer.status().as_u16(), json_of(answer).await)
-}
-
-async fn json_of(answer: Response) -> Value {
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
 }
 
 async fn post(fake: &StripeFake, path: &str, key: &str, body: &Value) -> (u16, Value) {
@@ -158,7 +154,7 @@ async fn a_version_is_required_and_no_default_is_told() {
     let fake = StripeFake::start().await;
     let body = destination("a").to_string();
     for method in [Method::POST, Method::GET, Method::DELETE] {
-        let bare = reqwest::Client::new()
+        let bare = answers::client()
             .request(method.clone(), format!("{}{PATH}", fake.url()))
             .bearer_auth("sk_test_123")
             .header("Content-Type", "application/json")
@@ -398,7 +394,7 @@ async fn a_body_is_json_and_says_so() {
         assert_eq!(sent(content_type, body).await.0, 400, "{content_type} {body}");
     }
     assert_eq!(sent("application/json; charset=utf-8", &json).await.0, 200);
-    let bare = reqwest::Client::new().get(format!("{}{PATH}", fake.url())).header("Stripe-Version", "x");
+    let bare = answers::client().get(format!("{}{PATH}", fake.url())).header("Stripe-Version", "x");
     assert_eq!(told(bare).await.0, 401);
 }
 

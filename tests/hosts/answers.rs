@@ -1,0 +1,48 @@
+//! What a fake answered over a socket, as a test looks at it.
+
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+/// A client of a fake. The fakes speak plain HTTP, and reading the machine's root certificates takes longer than a test does.
+pub fn client() -> reqwest::Client {
+    let builder = reqwest::Client::builder();
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    let builder = builder.tls_certs_only([]);
+    builder.build().expect("a client")
+}
+
+/// The status and the body; null if there is none.
+pub async fn told(request: RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    let value = if body.is_empty() { Value::Null } else { json(&body) };
+    (status, value)
+}
+
+pub async fn json_of(answer: Response) -> Value {
+    json(&answer.bytes().await.expect("a body"))
+}
+
+fn json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)))
+}
+
+pub fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
+    answer.headers().get(name).map(|value| value.to_str().expect("text"))
+}
+
+/// One of the fixtures in a file of `src/testkit/fixtures`.
+pub fn fixture(file: &str, name: &str) -> Value {
+    let file: Value = serde_json::from_str(file).expect("a file of fixtures");
+    let all = file["fixtures"].as_array().expect("fixtures");
+    all.iter().find(|fixture| fixture["name"] == name).expect("a fixture of this name").clone()
+}
+
+/// Carries out an order for webhooks at the fake with this URL, and ends when all is sent.
+pub async fn order_webhooks(fake_url: String, order: &Value) -> Value {
+    let call = client().post(format!("{fake_url}/_fake/webhooks"));
+    let (status, done) = told(call.body(order.to_string())).await;
+    assert_eq!(status, 200, "{done}");
+    done
+}
