@@ -21,10 +21,10 @@ use crate::vendors::Vendors;
 use crate::words::AllHeard;
 
 /// How many drivers at once: they wait more than they work.
-const AT_ONCE: usize = 48;
+const AT_ONCE: usize = 64;
 /// Lanes that share a part of life: who recovers waits out the longest exchange of the process that died, so that a
 /// table in one row would take minutes.
-const PARTS: usize = 8;
+const PARTS: usize = 16;
 /// Files that one process has open.
 const BATCH: usize = 16;
 /// The same, where each request of the process has to be answered before its attempt is over.

@@ -26,8 +26,11 @@ const ARRIVALS_MS: u64 = 60;
 const SENDS_MAX: usize = 192;
 /// Said once.
 pub const STORE_FAILS: &str = "the store fails";
-/// Between two looks at whether anything is still under way.
+/// Between two looks at whether anything is still under way, at least; and at most, while it is held.
 const REST_PERIOD: Duration = Duration::from_millis(30);
+const HELD_PERIOD: Duration = Duration::from_millis(200);
+/// Operations of one file, where each is alone.
+const PAGE: usize = 100;
 const RECOVERED_AT_ONCE: usize = 64;
 /// For an operation that was enqueued, in the run's time.
 const WAITED_MAX: Duration = Duration::from_secs(120);
@@ -95,12 +98,25 @@ async fn call_alone(shop: &Shop, vendor: usize, site: &Site) {
 async fn rest(shop: &Shop, vendor: usize) {
     loop {
         shop.clients[vendor].recover(RECOVERED_AT_ONCE).await.expect("the store works");
-        let tallies = shop.store.tally().await.expect("the store works");
-        if !tallies.iter().any(|tally| matches!(tally.phase, Phase::InProgress | Phase::Scheduled)) {
-            return;
-        }
-        tokio::time::sleep(REST_PERIOD).await;
+        let Some(wait) = until_next(shop).await else { return };
+        tokio::time::sleep(wait).await;
     }
+}
+
+/// How long it takes, on the machine, until something that is under way is due; `None` if nothing is. What is in progress
+/// may end before its lease does.
+async fn until_next(shop: &Shop) -> Option<Duration> {
+    let page = shop.store.list(&Filter::default(), None, PAGE).await.expect("the store works");
+    assert!(page.next.is_none(), "few operations in a file");
+    let waits = page.rows.iter().filter_map(|row| {
+        let wait = shop.real_wait_until(row.until?.into());
+        match row.phase {
+            Phase::Scheduled => Some(wait),
+            Phase::InProgress => Some(wait.min(HELD_PERIOD)),
+            _ => None,
+        }
+    });
+    Some(waits.min()?.max(REST_PERIOD))
 }
 
 /// Which orders come in. See [`Job::Trade`].
