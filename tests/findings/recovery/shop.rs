@@ -96,7 +96,9 @@ impl Vendor {
             *seen.sent.entry(key.clone()).or_default() += 1;
         }
         seen.requests += 1;
-        seen.last_second.retain(|at| now.since(*at) < secs(1));
+        while seen.last_second.front().is_some_and(|at| now.since(*at) >= secs(1)) {
+            seen.last_second.pop_front();
+        }
         seen.last_second.push_back(now);
         seen.most_in_a_second = seen.most_in_a_second.max(seen.last_second.len());
         if seen.hangs {
