@@ -15,6 +15,8 @@ mod apart;
 #[path = "../hosts/commands.rs"]
 #[allow(dead_code, reason = "the tests of the stores use more of it")]
 mod commands;
+#[path = "../hosts/cores.rs"]
+mod cores;
 #[path = "../hosts/in_memory.rs"]
 mod in_memory;
 #[path = "../hosts/meanwhile.rs"]

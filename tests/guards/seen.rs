@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use steadfast::guard::Guard;
 
 use crate::audit::Kind;
+use crate::cores;
 use crate::run::{Stopwatch, number, print};
 use crate::world::run;
 
@@ -45,7 +46,7 @@ fn shows(guard: Guard, kind: Kind, seed: u64) -> bool {
 
 #[test]
 fn the_world_sees_what_is_missing() {
-    let look = |(guard, kind, from): (Guard, Kind, u64)| {
+    cores::on_all(&SEEN, |&(guard, kind, from)| {
         let stopwatch = Stopwatch::start();
         let seen = (0..SCHEDULES_MAX).find(|after| shows(guard, kind, from + after));
         let Some(after) = seen else {
@@ -53,11 +54,6 @@ fn the_world_sees_what_is_missing() {
         };
         let ms = 60_000.0 / stopwatch.a_minute(1);
         print(&format!("{guard:?} | {kind:?} | seed {} | {} schedules, {ms:.0} ms", from + after, after + 1));
-    };
-    std::thread::scope(|scope| {
-        let (some, others) = SEEN.split_at(SEEN.len() / 2);
-        scope.spawn(move || some.iter().copied().for_each(look));
-        scope.spawn(move || others.iter().copied().for_each(look));
     });
 }
 

@@ -1,5 +1,7 @@
 //! A small search for one question: what breaks first within these bounds, if anything does.
 
+use std::sync::{Arc, Once};
+
 use parking_lot::Mutex;
 use stateright::{Checker as _, HasDiscoveries, Model as _};
 
@@ -59,12 +61,17 @@ impl Bounds {
     /// Nothing breaks as it is. Tests with the same bounds search them once.
     #[track_caller]
     pub fn hold(self) {
-        static HELD: Mutex<Vec<Bounds>> = Mutex::new(Vec::new());
-        let mut held = HELD.lock();
-        if !held.contains(&self) {
-            self.hold_with(|_| {});
-            held.push(self);
-        }
+        static HELD: Mutex<Vec<(Bounds, Arc<Once>)>> = Mutex::new(Vec::new());
+        let once = {
+            let mut held = HELD.lock();
+            let known = held.iter().find(|(bounds, _)| *bounds == self).map(|(_, once)| Arc::clone(once));
+            known.unwrap_or_else(|| {
+                let once = Arc::new(Once::new());
+                held.push((self, Arc::clone(&once)));
+                once
+            })
+        };
+        once.call_once(|| self.hold_with(|_| {}));
     }
 
     #[track_caller]

@@ -14,6 +14,8 @@
 //! `STEADFAST_STATES_DEPTH=n` searches to that depth, from every pair of clocks, and `STEADFAST_STATES_FAULTS=n` says how
 //! much goes wrong on one way.
 
+#[path = "../hosts/cores.rs"]
+mod cores;
 #[path = "../hosts/keyed.rs"]
 mod keyed;
 #[allow(dead_code, reason = "this run counts no panics")]
@@ -71,28 +73,27 @@ fn in_every_order_each_promise_is_kept() {
     let deep = number("STEADFAST_STATES_DEPTH");
     let (depth, faults) = (deep.unwrap_or(DEPTH), number("STEADFAST_STATES_FAULTS").unwrap_or(FAULTS));
     let left = Left { faults: faults as u8, ..LEFT };
+    let clocks = if deep.is_some() { all_clocks() } else { one_clock_off() };
+    let all: Vec<(Kind, bool, bool)> = searches().collect();
+    let searched = cores::on_all(&all, |(kind, resends, taught)| {
+        let mut search = Search::new(*kind, *resends, left, depth as usize, clocks.clone());
+        search.taught = *taught;
+        searched(search)
+    });
     let (mut unnamed, mut found, mut states) = (Vec::new(), Vec::new(), 0);
-    for (kind, resends, taught) in searches() {
-        let stopwatch = Stopwatch::start();
-        let clocks = if deep.is_some() { all_clocks() } else { one_clock_off() };
-        let mut search = Search::new(kind, resends, left, depth as usize, clocks);
-        search.taught = taught;
-        let checker = search.checker().threads(1).spawn_bfs().join();
+    for ((kind, resends, taught), searched) in all.into_iter().zip(searched) {
         let word = if resends { "Resend" } else { "Park" };
         let knows = if taught { ", its clock known" } else { "" };
-        states += checker.unique_state_count();
+        states += searched.unique;
         print(&format!(
             "{kind}, {word}{knows}: {} unique states, {} in all, {:.1} s",
-            checker.unique_state_count(),
-            checker.state_count(),
-            60.0 / stopwatch.a_minute(1),
+            searched.unique, searched.all, searched.seconds,
         ));
-        for (breach, apart) in BREACHES.into_iter().flat_map(|breach| [(breach, false), (breach, true)]) {
-            let Some(path) = checker.discovery(breach.name(apart)) else { continue };
+        for (breach, apart, story) in searched.broken {
             let limit = LIMITS.iter().find(|(known, at, ..)| apart && *known == breach && at.contains(&kind));
             let named = limit.map_or("no limit", |(_, _, limit, _)| limit);
             let name = breach.name(apart);
-            print(&format!("{kind}, {word}{knows}: {name}, {named}\n{}", story::of(path)));
+            print(&format!("{kind}, {word}{knows}: {name}, {named}\n{story}"));
             match limit {
                 Some((_, _, limit, _)) => found.push(*limit),
                 None => unnamed.push((kind, word, name)),
@@ -103,6 +104,31 @@ fn in_every_order_each_promise_is_kept() {
     assert!(unnamed.is_empty(), "broken promises that are no limit: {unnamed:?}");
     for (breach, _, limit, _) in LIMITS.into_iter().filter(|(.., shows)| *shows <= depth) {
         assert!(found.contains(&limit), "{limit}: {breach:?} does not show any more. Is it mended?");
+    }
+}
+
+/// What a search came to. The states themselves are many.
+struct Searched {
+    unique: usize,
+    all: usize,
+    seconds: f64,
+    /// Each broken promise, whether the clocks were apart, and the way there.
+    broken: Vec<(Breach, bool, String)>,
+}
+
+fn searched(search: Search) -> Searched {
+    let stopwatch = Stopwatch::start();
+    let checker = search.checker().threads(1).spawn_bfs().join();
+    let all = BREACHES.into_iter().flat_map(|breach| [(breach, false), (breach, true)]);
+    let broken = all.filter_map(|(breach, apart)| {
+        let path = checker.discovery(breach.name(apart))?;
+        Some((breach, apart, story::of(path)))
+    });
+    Searched {
+        broken: broken.collect(),
+        unique: checker.unique_state_count(),
+        all: checker.state_count(),
+        seconds: 60.0 / stopwatch.a_minute(1),
     }
 }
 
