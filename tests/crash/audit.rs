@@ -10,6 +10,7 @@ use steadfast::testkit::fakes;
 
 use crate::file;
 use crate::plan::VENDORS;
+use crate::promise::{self, Untrue};
 use crate::truth;
 use crate::words::AllHeard;
 
@@ -164,7 +165,7 @@ impl Report {
         self.effects += effects.len();
         self.taken_over += usize::from(record.fence > 1);
         self.duplicates += usize::from(effects.len() > 1);
-        let (most, least) = match &record.state {
+        match &record.state {
             State::Succeeded { reconciled, answer } => {
                 self.succeeded += 1;
                 self.reconciled += usize::from(*reconciled);
@@ -172,32 +173,25 @@ impl Report {
                 if effects.first().is_some_and(|effect| !body.contains(&effect.id)) {
                     self.broken.push(format!("{}: the stored reply is not the vendor's: {body}", record.id));
                 }
-                (1, 1)
             }
-            State::Refused { .. } => {
-                self.refused += 1;
-                (0, 0)
-            }
-            State::Dead { .. } if record.effect == Effect::None => {
-                self.dead_without_effect += 1;
-                (0, 0)
-            }
+            State::Refused { .. } => self.refused += 1,
+            State::Dead { .. } if record.effect == Effect::None => self.dead_without_effect += 1,
             State::Dead { answer, .. } => {
                 self.unknown[vendor] += 1;
                 self.unknown_answered[vendor] += usize::from(answer.is_some());
                 self.unknown_with_effect += effects.len();
-                (1, 0)
             }
-            _ => {
-                self.lost += 1;
-                self.broken.push(format!("{}: never came to rest, {}", record.id, record.state.name()));
-                return;
-            }
+            _ => {}
+        }
+        let Some(word) = promise::recorded(record) else {
+            self.lost += 1;
+            self.broken.push(format!("{}: never came to rest, {}", record.id, record.state.name()));
+            return;
         };
-        if !(least..=most).contains(&effects.len()) {
-            self.lost += usize::from(effects.len() < least);
+        if let Some(untrue) = promise::untrue(word, effects.len(), 0) {
+            self.lost += usize::from(untrue == Untrue::NoEffect);
             let state = (record.state.name(), record.effect, record.attempts, record.fence);
-            self.broken.push(format!("{}: {} effects, {state:?}: {effects:?}", record.id, effects.len()));
+            self.broken.push(format!("{}: {untrue:?}, {state:?}: {effects:?}", record.id));
         }
     }
 

@@ -46,6 +46,9 @@ mod orders;
 mod plan;
 mod point;
 mod process;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 mod random_run;
 mod seams;
 #[cfg(feature = "postgres")]

@@ -4,6 +4,7 @@ use steadfast::Effect;
 use steadfast::operation::record::{Record, State};
 use steadfast::testkit::fakes;
 
+use crate::promise::{self, Untrue};
 use crate::words::{Heard, How, Next, Said, Told};
 
 /// What is wrong with the words about one operation: one line for each that is untrue.
@@ -36,16 +37,12 @@ impl Truth<'_> {
     fn is_broken_by(&self, told: &Told) -> Option<&'static str> {
         match &told.said {
             Said::Reply { obtained, object } => {
-                self.is_wrong_reply(told, *obtained, object.as_deref()).or_else(|| self.is_not_one(told))
+                let is_wrong = self.is_wrong_reply(told, *obtained, object.as_deref());
+                is_wrong.or_else(|| self.is_untrue(told, Effect::Applied))
             }
             Said::Error { is_refusal: true, .. } if !self.effects.is_empty() => Some("refused, and applied"),
             Said::Error { effect, next, .. } => {
-                let of_effect = match effect {
-                    Effect::None => self.is_not_none(told),
-                    Effect::Applied => self.is_not_one(told),
-                    Effect::Unknown => (self.effects.len() > 1).then_some("more than one effect"),
-                };
-                of_effect.or_else(|| self.goes_on_otherwise(told, *effect, *next))
+                self.is_untrue(told, *effect).or_else(|| self.goes_on_otherwise(told, *effect, *next))
             }
         }
     }
@@ -67,23 +64,23 @@ impl Truth<'_> {
         }
     }
 
-    fn is_not_one(&self, told: &Told) -> Option<&'static str> {
-        match self.effects {
-            [effect] if effect.at.as_millis() <= told.at_ms => None,
-            [_] => Some("applied before it was"),
-            [] => Some("applied, and no effect"),
-            _ => Some("more than one effect"),
-        }
-    }
-
-    /// No effect was there, and none came of what had left by then.
-    fn is_not_none(&self, told: &Told) -> Option<&'static str> {
+    /// The effects that there are against those that the word is about: what is said to be was there by then, and what is
+    /// said not to be neither was there, nor came of what had left.
+    fn is_untrue(&self, told: &Told, word: Effect) -> Option<&'static str> {
         let known = told.known_until_ms;
         let left_since = |at: u64| self.heard.left_ms.iter().any(|left| (known + 1..=at).contains(left));
-        self.effects.iter().find_map(|effect| match effect.at.as_millis() {
-            at if at <= known => Some("no effect, and there was one"),
-            at if !left_since(at) => Some("no effect, and one came of what had left"),
-            _ => None,
+        let is_about = |at: u64| match word {
+            Effect::None => at <= known || !left_since(at),
+            Effect::Applied => at <= told.at_ms,
+            Effect::Unknown => true,
+        };
+        let effects = self.effects.iter().filter(|effect| is_about(effect.at.as_millis())).count();
+        // Of what is denied, the first is one too many.
+        let of_all = (word != Effect::None).then(|| promise::untrue(Effect::Unknown, self.effects.len(), 0));
+        of_all.flatten().or_else(|| promise::untrue_but_for_count(word, effects)).map(|untrue| match untrue {
+            Untrue::SecondEffect => "more than one effect",
+            Untrue::NoEffect => "applied, and no effect by then",
+            Untrue::EffectDenied => "no effect, and there was one, or one came of what had left",
         })
     }
 

@@ -22,6 +22,9 @@ mod meanwhile;
 mod on_disk;
 mod operator;
 mod policies;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 mod record;
 mod recovery;
 #[path = "../hosts/rig.rs"]

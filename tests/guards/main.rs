@@ -64,6 +64,9 @@ mod plain;
 mod plan;
 #[path = "../hosts/process.rs"]
 mod process;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 #[path = "../world/promised.rs"]
 mod promised;
 #[path = "../world/queue.rs"]

@@ -50,6 +50,10 @@ impl Server {
             "shared_buffers = 32MB".to_owned(),
             // What is tested is not whether Postgres survives a power cut.
             "fsync = off".to_owned(),
+            "full_page_writes = off".to_owned(),
+            // Nobody replicates.
+            "wal_level = minimal".to_owned(),
+            "max_wal_senders = 0".to_owned(),
             // Nobody else's work at odd moments.
             "jit = off".to_owned(),
         ];

@@ -9,6 +9,7 @@ use steadfast::store::Store as _;
 use steadfast::testkit::fakes;
 use steadfast::{Effect, Error, Reply};
 
+use crate::promise::{self, Untrue};
 use crate::vendors::key;
 use crate::world::World;
 
@@ -108,19 +109,13 @@ pub fn judge(world: &World) -> Vec<Breach> {
 
 fn judge_one(world: &World, number: usize, record: &Record, effects: &[fakes::Effect]) -> Vec<Breach> {
     let state = format!("{} with effect {:?}", record.state.name(), record.effect);
-    let (least, most) = match &record.state {
-        State::Succeeded { .. } => (1, 1),
-        State::Refused { .. } => (0, 0),
-        State::Dead { .. } if record.effect == Effect::None => (0, 0),
-        State::Dead { .. } => (0, 1),
-        _ => return vec![Breach::NotAtRest],
-    };
+    let Some(word) = promise::recorded(record) else { return vec![Breach::NotAtRest] };
     let count = effects.len();
     let mut breaches = Vec::new();
-    if count > 1 {
-        breaches.push(Breach::Duplicate { number, effects: count, state });
-    } else if count < least || count > most {
-        breaches.push(Breach::Untrue { number, effects: count, state });
+    match promise::untrue(word, count, 0) {
+        Some(Untrue::SecondEffect) => breaches.push(Breach::Duplicate { number, effects: count, state }),
+        Some(_) => breaches.push(Breach::Untrue { number, effects: count, state }),
+        None => {}
     }
     if let State::Succeeded { answer, reconciled } = &record.state {
         let reply = String::from_utf8_lossy(&answer.body).into_owned();

@@ -32,6 +32,9 @@ mod draw;
 mod keyed;
 #[path = "../hosts/process.rs"]
 mod process;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 #[path = "../hosts/run.rs"]
 mod run;
 #[path = "../hosts/shared_store.rs"]

@@ -7,6 +7,7 @@ use steadfast::operation::record::CLOCKS_DIFFER_MAX;
 use steadfast::{Disposition, Effect};
 
 use crate::host::Told;
+use crate::promise::{self, Untrue};
 use crate::state::{End, Life, State};
 use crate::vendor::wall;
 
@@ -103,7 +104,7 @@ pub fn note_record(state: &mut State, was_empty: bool, resends: bool) {
     }
     state.lives.push(Life {
         first_fence: record.first_fence,
-        accepted: u32::from(resends),
+        accepted: usize::from(resends),
         end,
         ended_ms: now_ms,
         none_promised: false,
@@ -122,15 +123,14 @@ fn is_kept(state: &State, keep: Duration) -> bool {
 pub fn audit(state: &State) -> Option<Breach> {
     for life in &state.lives {
         let effects = state.effects(life.first_fence);
-        if effects > 1 + life.accepted {
-            return Some(Breach::SecondEffect);
-        }
-        match life.end {
-            End::Succeeded if effects == 0 => return Some(Breach::SucceededWithoutEffect),
-            End::FailedNone if effects > 0 || may_arrive(state, life.first_fence) => {
+        match promise::untrue(life.end.word(), effects, life.accepted) {
+            Some(Untrue::SecondEffect) => return Some(Breach::SecondEffect),
+            Some(Untrue::NoEffect) => return Some(Breach::SucceededWithoutEffect),
+            Some(Untrue::EffectDenied) => return Some(Breach::FailedWithEffect),
+            None if life.end == End::FailedNone && may_arrive(state, life.first_fence) => {
                 return Some(Breach::FailedWithEffect);
             }
-            _ => {}
+            None => {}
         }
         if life.none_promised && effects > 0 {
             return Some(Breach::NonePromised);
@@ -162,9 +162,11 @@ pub fn hear(state: &mut State, host: usize, life: Option<u64>, told: Told) {
     let Some(life) = life else { return };
     let effects = state.effects(life);
     let has_ended = told.disposition == Disposition::Ended;
-    let breach = match told.effect {
-        Effect::Applied if effects == 0 => Some(Breach::AppliedTold),
-        Effect::None if effects > 0 || may_arrive(state, life) => Some(Breach::NoneTold),
+    // Of too many the life's own audit tells.
+    let breach = match promise::untrue_but_for_count(told.effect, effects) {
+        Some(Untrue::NoEffect) => Some(Breach::AppliedTold),
+        Some(Untrue::EffectDenied) => Some(Breach::NoneTold),
+        _ if told.effect == Effect::None && may_arrive(state, life) => Some(Breach::NoneTold),
         _ if has_ended && !told.is_reply && told.effect != Effect::Applied && is_open(state, life) => {
             Some(Breach::EndTold)
         }

@@ -18,6 +18,9 @@
 mod cores;
 #[path = "../hosts/keyed.rs"]
 mod keyed;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 #[allow(dead_code, reason = "this run counts no panics")]
 #[path = "../hosts/run.rs"]
 mod run;

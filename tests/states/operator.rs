@@ -74,7 +74,7 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
     }
     state.record = bench.tape.shelf().record;
     if let Some(life) = state.lives.last_mut() {
-        life.accepted += u32::try_from(forced).expect("at most one");
+        life.accepted += usize::try_from(forced).expect("at most one");
     }
 }
 

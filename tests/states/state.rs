@@ -78,7 +78,7 @@ pub struct Flight {
 pub struct Life {
     pub first_fence: u64,
     /// Second effects that somebody chose to risk.
-    pub accepted: u32,
+    pub accepted: usize,
     pub end: End,
     /// True time of the last change of `end`.
     pub ended_ms: u64,
@@ -147,8 +147,8 @@ impl State {
         self.hosts[host].off_ms = off_ms;
     }
 
-    pub fn effects(&self, life: u64) -> u32 {
-        self.ledger.iter().filter(|entry| entry.life == life && !entry.refused).count() as u32
+    pub fn effects(&self, life: u64) -> usize {
+        self.ledger.iter().filter(|entry| entry.life == life && !entry.refused).count()
     }
 
     /// Whether a request of this life may still arrive.
@@ -186,6 +186,15 @@ impl End {
             (OnRecord::InProgress { .. } | OnRecord::Scheduled { .. }, _) => End::Open,
             (_, Effect::None) => End::FailedNone,
             _ => End::FailedUnknown,
+        }
+    }
+
+    /// What it says of the effect.
+    pub fn word(self) -> Effect {
+        match self {
+            End::Succeeded => Effect::Applied,
+            End::FailedNone => Effect::None,
+            End::Open | End::FailedUnknown => Effect::Unknown,
         }
     }
 }

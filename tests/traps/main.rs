@@ -14,6 +14,9 @@ mod commands;
 mod faults;
 mod pitfalls;
 mod postmark;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 #[path = "../hosts/rig.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 mod rig;

@@ -13,6 +13,7 @@ use steadfast::transport::{Answer, Http, Limits, Request, SendError, Transport};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Effect, Error, Obtained, Policy, Reason, Reply};
 
+use crate::promise;
 use crate::rig;
 pub use crate::rig::{ms, plain, secs};
 
@@ -112,11 +113,8 @@ pub fn wire_key(outcome: &Result<Reply, Error>) -> String {
 /// The promise: how many effects an outcome allows. Gives how many there were.
 pub fn promise_holds(outcome: &Result<Reply, Error>, ledger: &Ledger, what: &str) -> usize {
     let effects = ledger.effects_for(&wire_key(outcome)).len();
-    match outcome {
-        Ok(_) => assert_eq!(effects, 1, "{what}: succeeded"),
-        Err(error) if error.effect() == Effect::None => assert_eq!(effects, 0, "{what}: {error}"),
-        Err(error) => assert!(effects <= 1, "{what}: {effects} effects, {error}"),
-    }
+    let untrue = promise::untrue(promise::told(outcome), effects, 0);
+    assert_eq!(untrue, None, "{what}: {effects} effects, {outcome:?}");
     assert_eq!(ledger.duplicates(), Vec::<String>::new(), "{what}");
     effects
 }

@@ -12,6 +12,7 @@ use crate::allowed::{
 };
 use crate::facts::{All, Said, Taken, Told, operation_of};
 use crate::plan::{WallClock, What, secs};
+use crate::promise::{self, Untrue};
 use crate::promised;
 use crate::queue::Queued;
 use crate::vendors::{Kind as Asked, Name, SECRETS};
@@ -174,11 +175,13 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
     let asked = world.schedule.operations[number].kind;
     let effects = all.effects_of(number, life);
     let applied = !effects.is_empty();
+    // Of too many see `too_many`.
+    let untrue =
+        promise::recorded(record).and_then(|word| promise::untrue_but_for_count(word, effects.len()));
+    let is_denied = untrue == Some(Untrue::EffectDenied);
     match &record.state {
-        State::Refused { .. } if applied => Some(refused_though_applied(world, all, (number, life))),
-        State::Dead { .. } if applied && record.effect == Effect::None => {
-            Some(absent_though_applied(all, number, life))
-        }
+        State::Refused { .. } if is_denied => Some(refused_though_applied(world, all, (number, life))),
+        State::Dead { .. } if is_denied => Some(absent_though_applied(all, number, life)),
         // A person gave it up: nobody looks any more.
         State::Dead { .. } if is_cancelled(record) => None,
         State::Dead { answer, .. } if applied => {
@@ -311,8 +314,9 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         let caused: Vec<_> =
             all.sends_of(number).filter(|send| send.life == place && !send.effects.is_empty()).collect();
         let count: usize = caused.iter().map(|send| send.effects.len()).sum();
-        let allowed = 1 + usize::from(operation.resends) + life.forced as usize;
-        if let ([first, .., last], true) = (&caused[..], count > allowed) {
+        let accepted = usize::from(operation.resends) + life.forced as usize;
+        let untrue = promise::untrue(Effect::Unknown, count, accepted);
+        if let ([first, .., last], Some(_)) = (&caused[..], untrue) {
             // The licence of the last send: what came right before it.
             let before =
                 all.sends_of(number).filter(|send| send.left < last.left).map(|send| send.left).max();
@@ -460,7 +464,8 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         let counts = |send: &&crate::facts::Send| {
             recent(send) && is_known(send.life) && !is_sent_meanwhile(told, send, is_calm(world))
         };
-        if caused().any(|send| counts(&send)) {
+        let counted = caused().filter(counts).map(|send| send.effects.len()).sum();
+        if promise::untrue_but_for_count(Effect::None, counted).is_some() {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(match told.said {
                 _ if !is_own => Kind::NoneToldOfAKeyForgotten,

@@ -26,6 +26,9 @@ mod in_memory;
 mod keyed;
 #[path = "../hosts/process.rs"]
 mod process;
+#[allow(dead_code, reason = "shared with tests that use the rest of it")]
+#[path = "../hosts/promise.rs"]
+mod promise;
 #[path = "../hosts/run.rs"]
 mod run;
 #[allow(dead_code, reason = "the findings use the rest of it")]

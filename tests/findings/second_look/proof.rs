@@ -10,16 +10,17 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Takeover, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, Takeover, Transition};
 use steadfast::store::{Memory, Sqlite, Store, StoreError, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Disposition, Effect, Enqueued, Error, Reply};
+use steadfast::{Call, Client, Enqueued, Error, Reply};
 use tokio::sync::Notify;
 
 use super::HOUR;
 use crate::attack::{Bench, DAY, at};
+use crate::promise;
 use crate::rig::Rig;
 
 /// SplitMix64.
@@ -120,22 +121,11 @@ impl Keys {
     }
 }
 
-/// Whether so many effects are what an operation's record says of it, once it has ended.
-pub fn is_kept(record: &Record, effects: u32) -> bool {
-    match &record.state {
-        State::Succeeded { .. } => effects == 1,
-        State::Refused { .. } => effects == 0,
-        State::Dead { .. } if record.effect == Effect::None => effects == 0,
-        State::Dead { .. } => effects <= 1,
-        _ => false,
-    }
-}
-
 #[derive(Default)]
 struct Ledger {
     keys: Keys,
     /// By path.
-    effects: HashMap<String, u32>,
+    effects: HashMap<String, usize>,
 }
 
 /// What the vendor says.
@@ -199,7 +189,7 @@ impl World {
         self.clients[process].post(&World::path(key)).key(format!("key-{key}"))
     }
 
-    fn effects(&self, key: usize) -> u32 {
+    fn effects(&self, key: usize) -> usize {
         self.ledger.lock().effects.get(&World::path(key)).copied().unwrap_or_default()
     }
 
@@ -210,18 +200,8 @@ impl World {
             Err(error) => format!("{key}: {:?} {error} after {effects} effects", error.effect()),
         };
         self.story.push(words);
-        let is_true = match told {
-            Ok(_) => effects == 1,
-            Err(error) if error.effect() == Effect::None => effects == 0,
-            Err(error) => error.effect() == Effect::Unknown || effects == 1,
-        };
-        assert!(is_true, "seed {}: {:#?}", self.seed, self.story);
-        if let Err(error) = told
-            && error.disposition() == Disposition::Ended
-            && error.effect() == Effect::Unknown
-        {
-            assert!(effects <= 1);
-        }
+        let untrue = promise::untrue(promise::told(told), effects, 0);
+        assert_eq!(untrue, None, "seed {}: {:#?}", self.seed, self.story);
     }
 
     async fn step(&mut self) {
@@ -287,7 +267,7 @@ impl World {
             let record = self.store.get(&row.id).await.expect("works").expect("on record");
             let effects = self.effects(usize::from(row.id.key.as_str() == "key-1"));
             assert!(
-                is_kept(&record, effects),
+                promise::is_kept(&record, effects),
                 "seed {}: {record:?} with {effects}: {:#?}",
                 self.seed,
                 self.story
@@ -296,7 +276,7 @@ impl World {
     }
 }
 
-async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
+async fn run(seed: u64, store: Arc<dyn Store>) -> (usize, usize) {
     let draw = Arc::new(Draw(AtomicU64::new(seed.wrapping_mul(0xD1B5_4A32_D192_ED03))));
     let clock = at(Duration::ZERO);
     let (ledger, calm) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(false)));
@@ -314,7 +294,7 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
         world.clients[0].recover(8).await.expect("works");
     }
     world.audit().await;
-    (world.effects(0) + world.effects(1), world.handles.len() as u32)
+    (world.effects(0) + world.effects(1), world.handles.len())
 }
 
 /// The first seed and how many, as these variables say.
@@ -334,5 +314,5 @@ async fn what_is_enqueued_takes_effect_at_most_once_whatever_happens() {
             run(seed, Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens"))).await;
         }
     }
-    assert!(u64::from(effects) > schedules / 2, "{effects} of {schedules}");
+    assert!(effects as u64 > schedules / 2, "{effects} of {schedules}");
 }

@@ -17,7 +17,8 @@ use steadfast::transport::{Request, SendErrorKind};
 use steadfast::{Call, Client, Enqueued, Sequence};
 
 use crate::attack::{DAY, at};
-use crate::second_look::proof::{Draw, Keys, Mortal, answer, client, is_kept, schedules};
+use crate::promise;
+use crate::second_look::proof::{Draw, Keys, Mortal, answer, client, schedules};
 
 /// The first is held by its dead letters, the second skips them.
 const SEQUENCES: usize = 2;
@@ -26,7 +27,7 @@ const SEQUENCES: usize = 2;
 struct Ledger {
     keys: Keys,
     /// By operation.
-    effects: BTreeMap<(usize, usize), u32>,
+    effects: BTreeMap<(usize, usize), usize>,
     /// What came, in its order: for each sequence the operations' numbers.
     came: [Vec<usize>; SEQUENCES],
 }
@@ -209,7 +210,7 @@ impl World {
         }
     }
 
-    async fn audit(&self) -> u32 {
+    async fn audit(&self) -> usize {
         let page = self.store.list(&Filter::default(), None, 100).await.expect("works");
         let accepted: usize = self.accepted.iter().map(Vec::len).sum();
         assert_eq!(page.rows.len(), accepted, "seed {}", self.seed);
@@ -220,7 +221,7 @@ impl World {
             let effects = self.ledger.lock().effects.get(&which).copied().unwrap_or_default();
             all += effects;
             assert!(
-                is_kept(&record, effects),
+                promise::is_kept(&record, effects),
                 "seed {}: {record:?} with {effects}: {:#?}",
                 self.seed,
                 self.story
@@ -230,7 +231,7 @@ impl World {
     }
 }
 
-async fn run(seed: u64, store: Arc<dyn Store>) -> u32 {
+async fn run(seed: u64, store: Arc<dyn Store>) -> usize {
     let (mut world, calm) = World::new(seed, store);
     for _ in 0..60 {
         world.step().await;
@@ -259,7 +260,7 @@ async fn a_sequence_keeps_its_order_and_each_of_it_takes_effect_at_most_once() {
             run(seed, Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens"))).await;
         }
     }
-    assert!(u64::from(effects) > 3 * schedules, "{effects} of {schedules}");
+    assert!(effects as u64 > 3 * schedules, "{effects} of {schedules}");
 }
 
 /// A proof that has never failed proves little: without either of these rules, it fails. Here nobody redrives what was
