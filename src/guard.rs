@@ -250,8 +250,6 @@ guards! {
     RecoveryShared,
     /// While no call is answered, a failure is no operation's own.
     QuietOutage,
-    /// A renewal that tells a later time is followed by the question whether to send.
-    AskedAfterRenewal,
     /// A host that slept while it connected sends nothing.
     WallAtFirstByte,
     // Stores.

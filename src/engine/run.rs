@@ -73,26 +73,15 @@ impl<'a> Run<'a> {
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
             let waited = lease == Lease::ToRenew;
-            match cleared {
-                // Waiting for the gates uses the window up too.
-                Cleared::Safe
-                    if waited && Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) =>
-                {
-                    continue;
-                }
+            if matches!(cleared, Cleared::AtRisk) {
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
-                Cleared::AtRisk => {
-                    self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
-                }
-                _ => {}
+                self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
             }
             let begins = self.hold_for(lease, permit.admitted_at()).await?;
-            // The renewal tells a server's time, by which a host learns that it has slept: its own clocks may not.
-            if waited
-                && is_safe
-                && Guard::AskedAfterRenewal.holds()
-                && !matches!(self.ruling(), Ruling::Send(_))
-            {
+            // Waiting for the gates uses the window up too. And the renewal tells a server's time, by which a host learns that it
+            // has slept: its own clocks may not.
+            let is_asked_again = waited && is_safe && Guard::AskedAgain.holds();
+            if is_asked_again && !matches!(self.ruling(), Ruling::Send(_)) {
                 continue;
             }
             if self.is_asked_to_wait(begins) {

@@ -232,8 +232,8 @@ impl Exclusive {
         })
     }
 
-    /// What the server answers. One that is silent for longer than it may take to cancel a statement is gone: a host
-    /// without power tells nobody, and the connection would be held for a quarter of an hour.
+    /// What the server answers. One that is silent for longer than it may take to cancel a statement is gone. A host
+    /// without power says nothing, and the connection would be held for a quarter of an hour.
     ///
     /// # Errors
     ///

@@ -75,9 +75,9 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Whether the answer to a write is to be believed. A server that was told to cancel while the commit waits for a
-    /// standby (`synchronous_standby_names`) says success, and that the standby may not have it: after a failover it is
-    /// on record nowhere (PostgreSQL, "Synchronous Replication").
+    /// Whether the answer to a write is to be believed. A commit may wait for a standby (`synchronous_standby_names`). A server
+    /// that is told to cancel then says success, and warns that the standby may not have it (PostgreSQL, "Synchronous
+    /// Replication"). After a failover it is on record nowhere.
     ///
     /// # Errors
     ///

@@ -156,7 +156,7 @@ async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
     drop(stopped);
 }
 
-/// A host without power, and a commit that waits for a standby, tell nobody.
+/// A host without power says nothing, and a commit that waits for a standby neither.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_whose_server_stands_still_gives_its_connection_up() {
     let Some(server) = Server::start(&[]) else { return };
