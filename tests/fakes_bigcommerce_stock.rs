@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-fn order(quantity: u64, more: Value) -> Value {
+fn order(quantity: u64, more: &Value) -> Value {
     let mut order = json!({
         "billing_address": { "zip": "12345" }, "shipping_addresses": [{ "street_1": "Elm Street" }],
         "products": [{ "product_id": 1, "quantity": quantity }],
@@ -77,19 +77,19 @@ const SHORT: &str =
 #[tokio::test]
 async fn an_order_takes_its_stock_and_is_refused_where_there_is_too_little() {
     let store = Store::open(|builder| builder);
-    store.made("/v2/orders", order(400, json!({}))).await;
+    store.made("/v2/orders", order(400, &json!({}))).await;
     assert_eq!(store.stock().await, 600);
-    let refused = store.ask(Method::POST, "/v2/orders", order(601, json!({}))).await;
+    let refused = store.ask(Method::POST, "/v2/orders", order(601, &json!({}))).await;
     assert_eq!(refused, (400, json!([{ "status": 400, "message": SHORT }])));
     // Two lines of one product count together.
     let two = json!([{ "product_id": 1, "quantity": 300 }, { "product_id": 1, "quantity": 301 }]);
-    assert_eq!(store.ask(Method::POST, "/v2/orders", order(0, json!({ "products": two }))).await.0, 400);
+    assert_eq!(store.ask(Method::POST, "/v2/orders", order(0, &json!({ "products": two }))).await.0, 400);
     assert_eq!((store.stock().await, store.fake.ledger().count()), (json!(600), 1));
-    store.made("/v2/orders", order(600, json!({}))).await;
+    store.made("/v2/orders", order(600, &json!({}))).await;
     assert_eq!(store.stock().await, 0);
     // What is not tracked has no stock to be taken.
     assert_eq!(store.set("/v3/catalog/products/1", json!({ "inventory_tracking": "none" })).await, 200);
-    store.made("/v2/orders", order(5, json!({}))).await;
+    store.made("/v2/orders", order(5, &json!({}))).await;
     assert_eq!(store.stock().await, 0);
 }
 
@@ -99,7 +99,7 @@ async fn a_product_has_a_least_and_a_most_that_is_ordered_at_once() {
     let bounds = json!({ "order_quantity_minimum": 2, "order_quantity_maximum": 5 });
     assert_eq!(store.set("/v3/catalog/products/1", bounds).await, 200);
     for (quantity, status) in [(1, 400), (2, 201), (5, 201), (6, 400)] {
-        let answered = store.ask(Method::POST, "/v2/orders", order(quantity, json!({}))).await;
+        let answered = store.ask(Method::POST, "/v2/orders", order(quantity, &json!({}))).await;
         assert_eq!(answered.0, status, "{quantity}");
     }
 }
@@ -117,7 +117,7 @@ async fn an_order_of_a_variant_takes_the_stock_of_that_variant() {
     let one = |names: Value| {
         let mut line = json!({ "product_id": 1, "quantity": 2 });
         line.as_object_mut().unwrap().extend(names.as_object().unwrap().clone());
-        order(0, json!({ "products": [line] }))
+        order(0, &json!({ "products": [line] }))
     };
     for names in [
         json!({ "variant_id": red }),
@@ -156,7 +156,7 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
         store.ask_as("authorization", &token, Method::POST, "/stores/s/payments", payment.clone()).await
     };
     // Somebody else was faster.
-    store.made("/v2/orders", order(1000, json!({}))).await;
+    store.made("/v2/orders", order(1000, &json!({}))).await;
     assert_eq!(
         pay().await,
         (
@@ -170,7 +170,7 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
     let paid = pay().await;
     assert_eq!((paid.0, store.stock().await), (201, json!(4)), "{}", paid.1);
     // By its status, too.
-    let made = store.made("/v2/orders", order(3, json!({ "status_id": 0 }))).await;
+    let made = store.made("/v2/orders", order(3, &json!({ "status_id": 0 }))).await;
     assert_eq!(store.stock().await, 4);
     let path = format!("/v2/orders/{}", made["id"]);
     for _ in 0..2 {
@@ -185,7 +185,7 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
         let store =
             Store::open(|builder| if gives_back { builder.returned_orders_restock() } else { builder });
         let after = |quantity: i64| if gives_back { json!(1000) } else { json!(1000 - quantity) };
-        let made = store.made("/v2/orders", order(3, json!({}))).await;
+        let made = store.made("/v2/orders", order(3, &json!({}))).await;
         let path = format!("/v2/orders/{}", made["id"]);
         assert_eq!(store.set(&path, json!({ "status_id": 5 })).await, 200);
         assert_eq!(store.stock().await, after(3), "cancelled");
@@ -206,7 +206,7 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
 #[tokio::test]
 async fn an_order_takes_its_stock_when_it_is_shipped_where_the_store_is_set_to_that() {
     let store = Store::open(FakeBuilder::<BigCommerceFake>::stock_at_shipment);
-    let made = store.made("/v2/orders", order(3, json!({}))).await;
+    let made = store.made("/v2/orders", order(3, &json!({}))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     let product = store.ask(Method::GET, &format!("{path}/products"), Value::Null).await.1[0].clone();
     let ship = |quantity: u64| {
@@ -231,14 +231,14 @@ async fn an_order_is_of_a_customer_of_the_store_or_of_a_guest() {
     let second = json!({ "first_name": "A", "last_name": "B", "email": "a@example.com" });
     let second = store.made("/v2/customers", second).await["id"].clone();
     for (customer, status) in [(json!(7), 201), (second, 201), (json!(0), 201), (json!(8), 400)] {
-        let sent = order(1, json!({ "customer_id": customer }));
+        let sent = order(1, &json!({ "customer_id": customer }));
         let (answered, told) = store.ask(Method::POST, "/v2/orders", sent).await;
         assert_eq!(answered, status, "{customer}: {told}");
         if status == 400 {
             assert_eq!(told[0]["message"], "The field 'customer_id' is invalid.");
         }
     }
-    let made = store.made("/v2/orders", order(1, json!({}))).await;
+    let made = store.made("/v2/orders", order(1, &json!({}))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     assert_eq!(store.set(&path, json!({ "customer_id": 8 })).await, 400);
     assert_eq!(store.set(&path, json!({ "customer_id": 7 })).await, 200);
@@ -250,8 +250,8 @@ async fn products_and_carts_are_held_to_the_stores_ids_where_that_is_asked_for()
         let store = Store::open(|builder| if refuses { builder.refuse_unknown_ids() } else { builder });
         let line = |product: u64| json!([{ "product_id": product, "quantity": 1 }]);
         for (path, body, is_known) in [
-            ("/v2/orders", order(0, json!({ "products": line(2) })), false),
-            ("/v2/orders", order(0, json!({ "products": line(1) })), true),
+            ("/v2/orders", order(0, &json!({ "products": line(2) })), false),
+            ("/v2/orders", order(0, &json!({ "products": line(1) })), true),
             ("/v3/carts", json!({ "line_items": line(2) }), false),
             ("/v3/carts", json!({ "line_items": line(1), "customer_id": 8 }), false),
             ("/v3/carts", json!({ "line_items": line(1), "customer_id": 7 }), true),
@@ -295,7 +295,7 @@ async fn webhooks_tell_what_an_order_took_and_gave_back() {
         let hook = json!({ "scope": scope, "destination": "https://shop.example/hook" });
         ask(Method::POST, "/stores/s/v3/hooks", hook).await;
     }
-    let made = ask(Method::POST, "/stores/s/v2/orders", order(3, json!({}))).await;
+    let made = ask(Method::POST, "/stores/s/v2/orders", order(3, &json!({}))).await;
     let path = format!("/stores/s/v2/orders/{}", made["id"]);
     ask(Method::PUT, &path, json!({ "status_id": 5 })).await;
     let told = ask(Method::GET, "/_fake/webhooks", Value::Null).await.to_string();

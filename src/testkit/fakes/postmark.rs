@@ -26,6 +26,7 @@ use crate::testkit::FaultPlan;
 mod account;
 mod answers;
 mod bounces;
+mod dns;
 mod hooks;
 mod machine;
 mod messages;
