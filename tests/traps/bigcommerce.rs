@@ -108,7 +108,7 @@ async fn fact_2_a_429_holds_back_every_call_to_the_store() {
 #[tokio::test]
 async fn fact_2_a_spent_quota_is_waited_for_and_nothing_is_lost() {
     let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().test_clock(&clock).quota(3).start().await;
+    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).quota(3).start().await;
     let rig = Rig::new(bigcommerce_at(&fake), &clock);
     for n in 0..7 {
         let outcome = order(&rig.client, &format!("order-{n}")).send().await;
