@@ -238,21 +238,23 @@ impl Exclusive {
     /// # Errors
     ///
     /// The server's, or [`Lost`](StoreErrorKind::Lost).
-    pub(super) async fn within<T>(
-        &self,
+    pub(super) fn within<'a, T: Send + 'a>(
+        &'a self,
         doing: &'static str,
-        asked: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, StoreError> {
-        let Shared { connect, limits, .. } = &*self.connections.0;
-        match connect.within(limits.statement_max + CANCEL_MAX, asked).await {
-            Some(answered) => answered.map_err(|error| failure(doing, error)),
-            None => {
-                if let Some(connected) = &self.connected {
-                    connected.driver.abort();
-                }
-                let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
-                Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+        asked: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'a {
+        // Boxed: the driver's futures would be part of those of every transaction, several times.
+        let asked = Box::pin(asked);
+        async move {
+            let Shared { connect, limits, .. } = &*self.connections.0;
+            if let Some(answered) = connect.within(limits.statement_max + CANCEL_MAX, asked).await {
+                return answered.map_err(|error| failure(doing, error));
             }
+            if let Some(connected) = &self.connected {
+                connected.driver.abort();
+            }
+            let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
+            Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
         }
     }
 
