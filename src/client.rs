@@ -112,9 +112,9 @@ impl Client {
     }
 
     /// Registers the terms of the client's account in the store, or compares them with those that another client has
-    /// registered there. The terms are the base URL, where the vendor is shown the key, for how long it replays it,
-    /// and its settle time. Services that share an account's records take over each other's operations, so their terms must be the
-    /// same. All else may differ.
+    /// registered there. The terms are the base URL, where the vendor is shown the key, its replay window and its settle
+    /// time. Services that share an account's records take over each other's operations, so their terms must be the same.
+    /// All else may differ, but for the table of a keyed vendor.
     ///
     /// ```
     /// use std::sync::Arc;

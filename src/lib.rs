@@ -98,8 +98,8 @@
 //! | failed, effect unknown: a dead letter | 0 or 1, never 2 |
 //!
 //! Vendors that honour a key (Stripe, Adyen), and vendors with a lookup (BigCommerce's resources, Postmark's
-//! messages), seldom end in *unknown*: past their window, or when the lookup itself cannot answer. The README's
-//! table has every case. A vendor with neither gets *at most once*, and an explicit unknown.
+//! messages), end in *unknown* past their window, or when the lookup itself cannot answer. The README's table has the
+//! few other cases. A vendor with neither gets *at most once*, and an explicit unknown.
 //!
 //! # Guides
 //!

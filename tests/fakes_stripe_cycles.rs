@@ -2,6 +2,9 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[path = "hosts/stripe_account.rs"]
+mod stripe_account;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +15,8 @@ use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::{InProcess, StripeFake};
 use steadfast::transport::{Limits, Request, Transport as _};
 
+use crate::stripe_account::Asks;
+
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
@@ -21,13 +26,7 @@ struct Account {
     _fake: StripeFake,
 }
 
-impl Account {
-    fn open() -> Account {
-        let clock = TestClock::new();
-        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).in_process();
-        Account { network: fake.transport(), clock, _fake: fake }
-    }
-
+impl Asks for Account {
     async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
         let mut request = Request::new(method, format!("http://stripe.test/v1/{path}").parse().unwrap());
         for (name, value) in
@@ -38,17 +37,13 @@ impl Account {
         request.body = form.to_owned().into();
         self.network.send(request, Limits::new(1_000_000)).await.unwrap().json().unwrap()
     }
+}
 
-    async fn make(&self, path: &str, form: &str) -> Value {
-        let made = self.ask(Method::POST, path, form).await;
-        assert_eq!(made["error"], Value::Null, "{path} {form}");
-        made
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        let found = self.ask(Method::GET, path, "").await;
-        assert_eq!(found["error"], Value::Null, "{path}");
-        found
+impl Account {
+    fn open() -> Account {
+        let clock = TestClock::new();
+        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).in_process();
+        Account { network: fake.transport(), clock, _fake: fake }
     }
 
     /// A customer whose invoices are paid by this card.

@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 #[path = "hosts/answers.rs"]
 mod answers;
+#[path = "hosts/stripe_account.rs"]
+mod stripe_account;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::StripeFake;
 
 use crate::answers::told;
+use crate::stripe_account::Asks;
 
 const DAY: u64 = 24 * 3600;
 
@@ -24,30 +27,20 @@ struct Account {
     client: reqwest::Client,
 }
 
-impl Account {
-    async fn open() -> Account {
-        let clock = TestClock::new();
-        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
-        Account { fake, clock, client: answers::client() }
-    }
-
+impl Asks for Account {
     async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
         let request = self.client.request(method, format!("{}/v1/{path}", self.fake.url()));
         let request =
             request.bearer_auth("sk_test_123").header("Content-Type", "application/x-www-form-urlencoded");
         told(request.body(form.to_owned())).await.1
     }
+}
 
-    async fn make(&self, path: &str, form: &str) -> Value {
-        let made = self.ask(Method::POST, path, form).await;
-        assert_eq!(made["error"], Value::Null, "{path} {form}");
-        made
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        let found = self.ask(Method::GET, path, "").await;
-        assert_eq!(found["error"], Value::Null, "{path}");
-        found
+impl Account {
+    async fn open() -> Account {
+        let clock = TestClock::new();
+        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
+        Account { fake, clock, client: answers::client() }
     }
 
     async fn events(&self, kind: &str) -> Vec<Value> {

@@ -172,7 +172,7 @@ impl Engine {
 }
 
 /// The key belongs to another request, with its own effect; nothing was sent of this one.
-pub(super) fn key_reused((held, effect): (Fingerprint, Effect), offered: Fingerprint) -> Error {
+pub(super) fn key_reused(held: Fingerprint, effect: Effect, offered: Fingerprint) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
     Error::new(kind, effect)
 }

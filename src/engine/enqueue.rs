@@ -82,7 +82,7 @@ impl Engine {
                 false
             }
             Ok(Claimed::Mismatch { held, effect }) => {
-                return Err(self.named(key_reused((held, effect), offered.fingerprint), offered));
+                return Err(self.named(key_reused(held, effect, offered.fingerprint), offered));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return Err(self.named(self.in_the_way(work, obstacle, effect), offered));

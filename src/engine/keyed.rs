@@ -224,7 +224,7 @@ impl Engine {
             }
             Claimed::Busy { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
             Claimed::Mismatch { held, effect } => {
-                Err(self.named(key_reused((held, effect), offered.fingerprint), offered).into())
+                Err(self.named(key_reused(held, effect, offered.fingerprint), offered).into())
             }
             Claimed::InTheWay { obstacle, effect } => {
                 Err(self.named(self.in_the_way(work, obstacle, effect), offered).into())

@@ -90,7 +90,7 @@ impl Engine {
             && !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
-            let reused = key_reused((record.fingerprint, record.effect_by_now()), offered.fingerprint);
+            let reused = key_reused(record.fingerprint, record.effect_by_now(), offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             let is_over = self.is_over(&record, until).await;
             return Standing::Final { outcome: Box::new(Err(reused)), fence: record.fence, is_over };

@@ -219,7 +219,7 @@ impl Engine {
             }
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
             Ok(Claimed::Mismatch { held, effect }) => {
-                return rejected(key_reused((held, effect), call.offered.fingerprint));
+                return rejected(key_reused(held, effect, call.offered.fingerprint));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));

@@ -72,15 +72,14 @@ impl<'a> Run<'a> {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
-            let waited = lease == Lease::ToRenew;
             if matches!(cleared, Cleared::AtRisk) {
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
                 self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
             }
             let begins = self.hold_for(lease, permit.admitted_at()).await?;
-            // Waiting for the gates uses the window up too. And the renewal tells a server's time, by which a host learns that it
-            // has slept: its own clocks may not.
-            let is_asked_again = waited && is_safe && Guard::AskedAgain.holds();
+            // Waiting for the gates uses the window up too. And the renewal tells a server's time, by which a host
+            // learns that it has slept: its own clocks may not.
+            let is_asked_again = lease == Lease::ToRenew && is_safe && Guard::AskedAgain.holds();
             if is_asked_again && !matches!(self.ruling(), Ruling::Send(_)) {
                 continue;
             }

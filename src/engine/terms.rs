@@ -5,8 +5,8 @@
 //! So the first client registers its terms in the store, and one whose terms differ carries on with nothing and
 //! records nothing.
 //!
-//! So it is with the vendor's settle time: the shorter of two would believe a lookup that the longer knows to be too
-//! early.
+//! The settle time is one of the terms. A record does not keep it, and the service with the shorter one would believe a
+//! lookup that comes too early.
 //!
 //! Rate limits, timeouts, ladders and retention may differ: each record keeps those that matter to it. The version of a
 //! vendor's interface may, too: it is part of what was recorded, and is resent as it was.
@@ -24,6 +24,7 @@ use super::retention::window_of;
 use super::{Engine, limit};
 use crate::clock::Instant;
 use crate::error::{Error, Input};
+use crate::operation::Fingerprint;
 use crate::store::StoreError;
 use crate::transport::is_loopback;
 use crate::vendor::Vendor;
@@ -125,13 +126,11 @@ fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
     if url.path().split('/').filter(|segment| !segment.is_empty()).all(|segment| vendor.may_show(segment)) {
         return url.to_string();
     }
-    let digest = Sha256::digest(url.path());
-    let digest = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = Fingerprint::from_bytes(Sha256::digest(url.path()).into());
     format!("path #{digest} at {}", url.origin().ascii_serialization())
 }
 
 const BASE_URL: &str = "base_url";
-const DIGEST_BYTES: usize = 6;
 
 /// Where the vendor is shown the key; `None` if it depends on the call.
 fn key_place(vendor: &dyn Vendor) -> Option<String> {

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use tokio_postgres::types::Type;
 
 use super::batch::{self, Asked, Job, Queue};
-use super::failure::failure;
 use super::outbox::before;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
@@ -294,10 +293,8 @@ impl Job for Start {
             (&redact, Type::TEXT_ARRAY),
             (&request, Type::BYTEA_ARRAY),
         ];
-        let client = shared.connections.get().await?;
-        let rows = client.query_typed(&shared.statements.start, &values).await;
-        let rows = rows.map_err(|error| failure("write claims", error))?;
-        client.believe("write claims")?;
+        let line = shared.connections.get().await?;
+        let rows = line.write("write claims", &shared.statements.start, &values).await?;
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

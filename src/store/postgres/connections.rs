@@ -14,6 +14,8 @@
 //! - A line on which a caller waits is watched: once a second an empty query joins the queue. If that is not answered
 //!   within the time that a statement may take, the server is asked to cancel. If even then nothing comes, the line
 //!   is cut, and the waiting callers are told that the answer is lost.
+//! - A statement of a transaction is limited by the server. If the server says nothing for longer than that, the
+//!   connection is cut, and its place is free for another.
 //! - A caller must not stop reading half way: the driver keeps the next answer back for it, and everybody's. So whatever
 //!   is asked on a line runs as a task of the store's own thread ([`run`](Connections::run)), and not in the caller's
 //!   future, which may be kept without being polled.
@@ -30,7 +32,7 @@ use tokio_postgres::{Client, Error};
 
 use super::address::Address;
 use super::connect::{Connect, Connected};
-use super::failure::{advice, failure};
+use super::failure::{advice, failure, silent};
 use super::line::{Asking, CANCEL_MAX, Line};
 use super::opening::Opening;
 use super::schema::Schema;
@@ -253,8 +255,7 @@ impl Exclusive {
             if let Some(connected) = &self.connected {
                 connected.driver.abort();
             }
-            let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
-            Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+            Err(silent(doing))
         }
     }
 

@@ -27,6 +27,12 @@ pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
     StoreError::with_source(problem, said).of_kind(kind)
 }
 
+/// Of a server that did not answer in time.
+pub(super) fn silent(doing: &'static str) -> StoreError {
+    let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
+    StoreError::new(problem).of_kind(StoreErrorKind::Lost)
+}
+
 /// What stood in the way of a connection to `place`.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {

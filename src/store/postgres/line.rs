@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 use super::connect::{Connect, Connected};
-use super::failure::advice;
-use crate::store::{StoreError, StoreErrorKind};
+use super::failure::{failure, silent};
+use super::row::Value;
+use crate::store::StoreError;
 
 /// A connection that is made anew when it is gone.
 pub(super) struct Line {
@@ -75,22 +76,24 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Whether the answer to a write is to be believed. A commit may wait for a standby (`synchronous_standby_names`). A server
-    /// that is told to cancel then says success, and warns that the standby may not have it (PostgreSQL, "Synchronous
-    /// Replication"). After a failover it is on record nowhere.
+    /// Writes by a statement that is a transaction of its own.
+    ///
+    /// A commit may wait for a standby (`synchronous_standby_names`). A server that is told to cancel then says success,
+    /// and warns that the standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover it is on
+    /// record nowhere. So no success is believed once the store has cancelled.
     ///
     /// # Errors
     ///
-    /// [`Lost`](StoreErrorKind::Lost), if the store has cancelled since the line was taken.
-    pub(super) fn believe(&self, doing: &'static str) -> Result<(), StoreError> {
-        if self.cancels.load(Ordering::Acquire) == self.before {
-            return Ok(());
-        }
-        let problem = format!(
-            "Postgres did not {doing} in time, and was told to stop: {}",
-            advice(StoreErrorKind::Lost)
-        );
-        Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+    /// The server's, or [`Lost`](crate::store::StoreErrorKind::Lost).
+    pub(super) async fn write(
+        &self,
+        doing: &'static str,
+        statement: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let rows = self.client.query_typed(statement, values).await;
+        let rows = rows.map_err(|error| failure(doing, error))?;
+        if self.cancels.load(Ordering::Acquire) == self.before { Ok(rows) } else { Err(silent(doing)) }
     }
 }
 

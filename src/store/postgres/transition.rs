@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 
 use super::batch::{self, Asked, Job, Queue};
-use super::failure::failure;
 use super::row::{Reader, Value};
 use super::sequence;
 use super::statements::SKEW_MAX_MS;
@@ -199,10 +198,8 @@ impl Job for Step {
             (&reports, Type::TEXT_ARRAY),
             (&answer, Type::BYTEA_ARRAY),
         ];
-        let client = shared.connections.get().await?;
-        let rows = client.query_typed(&shared.statements.step, &values).await;
-        let rows = rows.map_err(|error| failure("write transitions", error))?;
-        client.believe("write transitions")?;
+        let line = shared.connections.get().await?;
+        let rows = line.write("write transitions", &shared.statements.step, &values).await?;
         let mut moved = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

@@ -19,8 +19,8 @@ pub(super) fn failed(doing: &str, error: Error) -> StoreError {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
-    // On a full disk the memory that connections share cannot be made, before anything is written to the log. At a commit
-    // it is after that: see `writer`.
+    // On a full disk the memory that connections share cannot be made, before anything is written to the log. At a
+    // commit it is after that: see `writer`.
     if is_shared_memory(error) {
         return StoreErrorKind::Full;
     }

@@ -25,6 +25,16 @@ pub(super) struct Account {
     made: u64,
 }
 
+/// A request, read.
+struct Asked<'a> {
+    settings: &'a PostmarkSettings,
+    request: &'a Request,
+    method: &'a str,
+    /// Of the route, behind `servers`, `domains` or `senders`.
+    rest: &'a [&'a str],
+    sent: Value,
+}
+
 /// Whether a route is the account's, and not a server's.
 pub(super) fn is_route(route: &str) -> bool {
     let first = route.trim_start_matches('/').split('/').next();
@@ -46,23 +56,17 @@ impl Account {
             Ok(sent) => sent,
             Err(refusal) => return Some(Err(refusal)),
         };
-        Some(match (method, &parts[..]) {
-            (_, ["servers", rest @ ..]) => self.of_servers(own, settings, request, method, rest, &sent),
-            (_, ["domains", rest @ ..]) => self.of_domains(settings, request, method, rest, &sent),
-            (_, [_, rest @ ..]) => self.of_senders(settings, request, method, rest, &sent),
-            (_, []) => return None,
+        let (kind, rest) = parts.split_first()?;
+        let asked = Asked { settings, request, method, rest, sent };
+        Some(match *kind {
+            "servers" => self.of_servers(own, &asked),
+            "domains" => self.of_domains(&asked),
+            _ => self.of_senders(&asked),
         })
     }
 
-    fn of_servers(
-        &mut self,
-        own: &mut Server,
-        settings: &PostmarkSettings,
-        request: &Request,
-        method: &str,
-        rest: &[&str],
-        sent: &Value,
-    ) -> Result<Reply, Reply> {
+    fn of_servers(&mut self, own: &mut Server, asked: &Asked<'_>) -> Result<Reply, Reply> {
+        let &Asked { settings, request, method, rest, ref sent } = asked;
         let id = rest.first().map_or(0, |id| number(id));
         let held = if id == SERVER { Some(&own.own) } else { self.servers.get(&id) };
         match (method, rest, held) {
@@ -116,14 +120,8 @@ impl Account {
         }
     }
 
-    fn of_domains(
-        &mut self,
-        settings: &PostmarkSettings,
-        request: &Request,
-        method: &str,
-        rest: &[&str],
-        sent: &Value,
-    ) -> Result<Reply, Reply> {
+    fn of_domains(&mut self, asked: &Asked<'_>) -> Result<Reply, Reply> {
+        let &Asked { settings, request, method, rest, ref sent } = asked;
         match (method, rest) {
             ("GET", []) => list(request, "Domains", self.domains.values(), |domain| {
                 part(
@@ -161,14 +159,8 @@ impl Account {
         }
     }
 
-    fn of_senders(
-        &mut self,
-        settings: &PostmarkSettings,
-        request: &Request,
-        method: &str,
-        rest: &[&str],
-        sent: &Value,
-    ) -> Result<Reply, Reply> {
+    fn of_senders(&mut self, asked: &Asked<'_>) -> Result<Reply, Reply> {
+        let &Asked { settings, request, method, rest, ref sent } = asked;
         match (method, rest) {
             ("GET", []) => list(request, "SenderSignatures", self.senders.values(), |sender| {
                 part(sender, &["Domain", "EmailAddress", "ReplyToEmailAddress", "Name", "Confirmed", "ID"])
