@@ -87,7 +87,8 @@ pub enum Disposition {
     /// Nothing goes on by itself: the operation has come to its end, or was never recorded.
     Ended,
     /// It is on record and goes on without its caller: another call holds it, or a client of its account that
-    /// [recovers](crate::Client::keep_recovering) carries on with it. Also said where the store could not tell.
+    /// [recovers](crate::Client::keep_recovering) carries on with it. Also said where the store could not tell: then it
+    /// may be on record or not.
     Continues {
         /// Not before this time; `None` if that is not known.
         at: Option<Timestamp>,
@@ -387,6 +388,10 @@ impl Error {
         self.0.disposition.unwrap_or(match self.0.kind {
             Kind::DeadLetter { .. } => Disposition::AwaitsOperator,
             Kind::InProgress => Disposition::Continues { at: self.0.retry_at },
+            // What may be on record goes on as if it were.
+            Kind::Store { .. } | Kind::Fenced if self.0.effect != Effect::None => {
+                Disposition::Continues { at: self.0.retry_at }
+            }
             Kind::InTheWay { obstacle: Obstacle::Open { until }, .. } => Disposition::Continues { at: until },
             Kind::InTheWay { obstacle: Obstacle::EffectUnknown, .. } => Disposition::AwaitsOperator,
             _ => Disposition::Ended,

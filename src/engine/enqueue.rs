@@ -9,7 +9,7 @@ use super::keyed::{Named, Stop};
 use super::on_record::{Standing, in_progress};
 use super::{Engine, Work, no_time};
 use crate::clock::{Instant, Timestamp};
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Disposition, Effect, Error, Kind};
 use crate::operation::Key;
 use crate::operation::record::{Claimed, Record};
 use crate::reply::Reply;
@@ -133,7 +133,8 @@ impl Engine {
                 }
                 // Its time on record is over, or somebody removed it.
                 (Standing::Absent, None) => {
-                    return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));
+                    let gone = Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
+                    return Err(waited(gone.going_on(Disposition::Ended)));
                 }
                 (Standing::CannotSay, _) => Error::new(Kind::Store { doing: FIND }, Effect::Unknown),
             };

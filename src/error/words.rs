@@ -144,6 +144,10 @@ impl Error {
     /// Whether the operation of a keyed call goes on without its caller, where that is not plain from the rest.
     fn what_goes_on(&self) -> Option<&'static str> {
         match (self.disposition(), &self.0.kind) {
+            // The store may have it on record, or not.
+            (Disposition::Continues { .. }, Kind::Store { .. }) if self.0.effect == Effect::Unknown => {
+                Some("it may go on without you")
+            }
             (Disposition::Continues { .. }, _) => Some("it goes on without you"),
             (Disposition::Ended, Kind::Gate(_) | Kind::Deadline { .. }) if self.0.context.key.is_some() => {
                 Some("nothing goes on by itself")

@@ -10,7 +10,7 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover, Transition,
 };
-use steadfast::store::{Store, StoreError, Wrapper};
+use steadfast::store::{Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight, Wakes};
 
 use crate::plan::{When, ms};
@@ -57,6 +57,10 @@ impl SharedStore {
         if life.is_dead() {
             life.goes_on().await;
         }
+        if world.is_store_away() {
+            let failed = self.failed("before", &name());
+            return failed.map_err(|error| error.of_kind(StoreErrorKind::Unreachable));
+        }
         let result = operation.await?;
         let outcome = outcome(&result);
         if !outcome.is_empty() {
@@ -64,6 +68,11 @@ impl SharedStore {
         }
         world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
         life.goes_on().await;
+        if world.is_store_away() {
+            // Its server went away with the answer under way.
+            let failed = self.failed("after", &name());
+            return failed.map_err(|error| error.of_kind(StoreErrorKind::Lost));
+        }
         Ok(result)
     }
 

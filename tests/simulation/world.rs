@@ -364,6 +364,11 @@ impl World {
         None
     }
 
+    /// It is in this process here.
+    pub fn is_store_away(&self) -> bool {
+        false
+    }
+
     pub fn store_failed(&self) {}
 
     /// Adds a line to the trace.

@@ -75,7 +75,14 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_circuit = (failures().count() >= TRIPS).then(|| failures().map(|failure| failure.at).max());
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
-    [by_rate, by_circuit, by_pause].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
+    // Nobody could look at the store.
+    let away = schedule
+        .extras
+        .away
+        .iter()
+        .map(|(from, to)| (Instant::ORIGIN.plus(*from), Instant::ORIGIN.plus(*to)));
+    let by_store = away.filter(|(from, _)| before(*from)).map(|(_, to)| to).max();
+    [by_rate, by_circuit, by_pause, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
 }
 
 /// Whether another call claimed the key for this life while this call was under way: it may have looked a moment before.
@@ -90,7 +97,7 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
 /// Whether somebody sent the operation while a call was under way that was told that it goes on: the call may have
 /// looked a moment before.
 pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
-    told.attempts == 0 && told.goes_on && send.left >= told.began && is_just_now(told, send.left, is_calm)
+    told.attempts == 0 && told.goes_on() && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }
 
 /// Whether another call for the operation was made after `told`, or came to its end so shortly before that this one may have

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::operation::record::{Record, Resolution, State};
-use steadfast::{Effect, Gate, Obtained};
+use steadfast::{Disposition, Effect, Gate, Obtained};
 
 use crate::allowed::{
     ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
@@ -62,6 +62,8 @@ pub enum Kind {
     NoneToldOfAnAbsentOne,
     NoneTold,
     NoneToldAndThenSent,
+    EndedToldAndThenSent,
+    WaitsToldAndThenSent,
     RefusalToldThoughApplied,
     UnknownToldThoughNothingLeft,
     UnknownToldOfSafeMethod,
@@ -479,9 +481,17 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
-        } else if !told.goes_on && is_sent_by_nobody(all, told, is_calm(world)) {
+        } else if !told.goes_on() && is_sent_by_nobody(all, told, is_calm(world)) {
             found.push(Kind::NoneToldAndThenSent);
         }
+    }
+    let is_sent = || is_sent_by_nobody(all, told, is_calm(world));
+    match told.next {
+        Some(Disposition::Ended) if told.effect == Some(Effect::Unknown) && is_sent() => {
+            found.push(Kind::EndedToldAndThenSent);
+        }
+        Some(Disposition::AwaitsOperator) if is_sent() => found.push(Kind::WaitsToldAndThenSent),
+        _ => {}
     }
     if told.effect == Some(Effect::Unknown) && is_unsent(all, told) {
         found.push(Kind::UnknownToldThoughNothingLeft);
@@ -530,7 +540,7 @@ fn is_late(world: &World, told: &Told) -> bool {
     is_calm(world) && told.deadline.is_some_and(|deadline| told.at.since(told.began) > deadline + ANSWER_MAX)
 }
 
-/// Whether it was sent after its caller was told that nothing came of it, although nobody asked for that.
+/// Whether it was sent after its caller was told that nothing goes on by itself, although nobody asked for that.
 fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
@@ -538,7 +548,7 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let called_again = is_called_again(all, told, is_calm);
     let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
     let by_itself = life.redrives == 0 && !called_again && !is_claimed_meanwhile(all, told, life, is_calm);
-    by_itself && sends.any(|send| send.left > told.at && !send.effects.is_empty())
+    by_itself && sends.any(|send| send.left > told.at)
 }
 
 /// Whether no request of this operation ever left, and whoever was told had it in hand all the time.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use steadfast::clock::{Instant, Timestamp};
 
-use steadfast::Gate;
 use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::{Disposition, Gate};
 
 use crate::allowed::{
     is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
@@ -133,7 +133,7 @@ fn told() -> Told {
         said: Said::Deadline,
         effect: Some(steadfast::Effect::None),
         attempts: 0,
-        goes_on: true,
+        next: Some(Disposition::Continues { at: None }),
     }
 }
 
@@ -184,7 +184,10 @@ fn none_is_said_only_of_what_somebody_else_did_during_the_call() {
     let sent = |seconds| send(seconds, 0, claimed(0, 0));
     assert!(is_sent_meanwhile(&told(), &sent(10), true));
     assert!(!is_sent_meanwhile(&told(), &sent(9), true), "before the call began");
-    assert!(!is_sent_meanwhile(&Told { goes_on: false, ..told() }, &sent(10), true), "nothing was to go on");
+    assert!(
+        !is_sent_meanwhile(&Told { next: Some(Disposition::Ended), ..told() }, &sent(10), true),
+        "nothing was to go on"
+    );
     assert!(!is_sent_meanwhile(&Told { attempts: 1, ..told() }, &sent(10), true), "it may be its own");
     assert!(!is_sent_meanwhile(&late, &sent(10), true), "three seconds ago");
 }

@@ -18,6 +18,8 @@ pub struct Extras {
     pub drops_reasons: bool,
     /// Somebody else holds the store's file from the first to the second.
     pub locked: Vec<(Duration, Duration)>,
+    /// Nobody reaches the store's server from the first to the second, for reading either.
+    pub away: Vec<(Duration, Duration)>,
     /// How many records the store in memory holds.
     pub records_max: Option<usize>,
     /// An operator gives dead letters another body once all is at rest.
@@ -115,6 +117,18 @@ impl Schedule {
                     callers: again(draw),
                 });
             }
+        }
+        self
+    }
+
+    /// The store's server goes away, once or twice.
+    pub fn with_store_away(mut self, draw: &Draw, span: Duration) -> Schedule {
+        if !self.is_backlog && !self.dispatcher && draw.one_in(6) {
+            let away = |_| {
+                let from = draw.within(secs(0)..span);
+                (from, from + draw.within(ms(10)..secs(15)))
+            };
+            self.extras.away = (0..1 + draw.below(2)).map(away).collect();
         }
         self
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Record, State};
-use steadfast::{Effect, Error, Gate, Obtained, Reply};
+use steadfast::{Disposition, Effect, Error, Gate, Obtained, Reply};
 
 use crate::vendors::Name;
 
@@ -301,8 +301,8 @@ pub struct Told {
     pub effect: Option<Effect>,
     /// How many attempts it was told of, that this call made.
     pub attempts: usize,
-    /// Whether it was said that the operation goes on without its caller.
-    pub goes_on: bool,
+    /// What it was told becomes of the operation without its caller.
+    pub next: Option<Disposition>,
 }
 
 #[derive(Clone, Debug)]
@@ -315,6 +315,13 @@ pub enum Said {
     Deadline,
     Store,
     Other,
+}
+
+impl Told {
+    /// Whether it was said that the operation goes on without its caller.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.next, Some(Disposition::Continues { .. }))
+    }
 }
 
 impl Said {

@@ -223,7 +223,8 @@ impl Schedule {
         schedule.extras.is_outlived = Draw::new(seed, 4).one_in(8);
         schedule.server = ServerPlan::of(&Draw::new(seed, 6), span);
         // A stream in which the seeds that these tests name keep their vendors, most of them.
-        schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27))
+        let schedule = schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27));
+        schedule.with_store_away(&Draw::new(seed, 28), span)
     }
 
     /// A crash leaves dozens of operations at a healthy vendor.

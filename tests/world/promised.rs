@@ -11,6 +11,7 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
+use crate::extras::Extras;
 use crate::facts::{Accepted, All, Cancelled, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
@@ -230,7 +231,8 @@ fn taken_again(world: &World, all: &All) -> Option<String> {
 /// Whether this host's writes may be lost.
 fn may_fail(world: &World, host: usize) -> bool {
     let schedule = &world.schedule;
-    schedule.meets(host, |what| matches!(what, What::StoreFails)) || !schedule.extras.locked.is_empty()
+    let Extras { locked, away, .. } = &schedule.extras;
+    schedule.meets(host, |what| matches!(what, What::StoreFails)) || !locked.is_empty() || !away.is_empty()
 }
 
 /// More often within this time nobody has a reason to take an operation: see `dispatcher`.

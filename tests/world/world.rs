@@ -17,7 +17,7 @@ use steadfast::operation::record::{
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::{Client, Disposition, Error, InFlight, Reply};
+use steadfast::{Client, Error, InFlight, Reply};
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
@@ -349,10 +349,7 @@ impl World {
             all.calls[call].ended = Some(at);
             let life = all.life(number);
             let effect = result.as_ref().err().map(Error::effect);
-            let goes_on = result
-                .as_ref()
-                .err()
-                .is_some_and(|error| matches!(error.disposition(), Disposition::Continues { .. }));
+            let next = result.as_ref().err().map(Error::disposition);
             let deadline_zero = deadline == Some(Duration::ZERO);
             all.told.push(Told {
                 operation: number,
@@ -366,7 +363,7 @@ impl World {
                 said,
                 effect,
                 attempts,
-                goes_on,
+                next,
             });
         });
         let wall = SystemTime::from(self.wall(self.schedule.hosts));
@@ -643,6 +640,16 @@ impl World {
         let now = self.clock.now().since(Instant::ORIGIN);
         let mut locked = self.schedule.extras.locked.iter().filter(|(from, to)| *from <= now && now < *to);
         locked.next().map(|(_, to)| Instant::ORIGIN.plus(*to))
+    }
+
+    /// Whether nobody reaches the store's server.
+    pub fn is_store_away(&self) -> bool {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        let is_away = self.schedule.extras.away.iter().any(|(from, to)| *from <= now && now < *to);
+        if is_away {
+            self.store_failed();
+        }
+        is_away
     }
 
     pub fn store_failed(&self) {

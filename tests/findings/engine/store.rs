@@ -71,6 +71,41 @@ async fn d7_a_claim_that_is_provably_not_on_file_is_as_on_record() {
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }));
 }
 
+/// What the store may have goes on, whatever the call that cannot read it is: a send, a look, or a wait.
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_to_go_on() {
+    let (store, rig) = troubled(ScriptedTransport::new().status(200));
+    let charge = rig.charge().enqueue().await.expect("it is recorded");
+    store.gets([Trouble::Fail]);
+    let waited = charge.wait(secs(0)).await.expect_err("it cannot be read");
+    store.gets([Trouble::Fail]);
+    let looked = rig.charge().recorded().await.expect_err("it cannot be read");
+    store.gets([Trouble::Fail]);
+    store.claims([Trouble::Full]);
+    let sent = rig.charge().send().await.expect_err("it cannot be read");
+    for told in [waited, looked, sent] {
+        let word = (told.is_store(), told.effect(), told.disposition());
+        assert_eq!(word, (true, Effect::Unknown, Disposition::Continues { at: None }), "{told}");
+        assert!(told.to_string().contains("it may go on without you"), "{told}");
+    }
+    assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 1, "and so it did");
+}
+
+/// What was on record and is there no more does not.
+#[tokio::test]
+async fn a_record_that_is_gone_is_told_to_have_ended() {
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
+    let charge = rig.charge().enqueue().await.expect("it is recorded");
+    assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 1);
+    rig.clock.advance(secs(30 * 86_400));
+    rig.store.purge(rig.clock.wall(), 8).await.expect("a store");
+    rig.clock.advance(secs(2 * 3_600));
+    rig.store.purge(rig.clock.wall(), 8).await.expect("a store");
+    assert!(rig.store.get(charge.id()).await.expect("a store").is_none(), "it is purged");
+    let gone = charge.wait(secs(0)).await.expect_err("its time is over");
+    assert_eq!((gone.effect(), gone.disposition()), (Effect::Unknown, Disposition::Ended), "{gone}");
+}
+
 #[tokio::test]
 async fn d11_a_success_that_could_not_be_written_down_is_written_again_while_the_hold_lasts() {
     for trouble in [Trouble::Fail, Trouble::FailAfter] {
