@@ -265,6 +265,45 @@ async fn a_subscription_ends_with_its_period_if_it_is_told_to_and_not_if_that_is
     assert_eq!(account.events("customer.subscription.deleted").await.len(), 1);
 }
 
+/// Each list leaves out what Stripe's does unless it is asked for.
+#[tokio::test]
+async fn a_list_shows_what_is_canceled_or_not_active_when_it_is_asked_to() {
+    let account = Account::open().await;
+    let (customer, method) = account.customer().await;
+    let price = account.price("currency=usd&unit_amount=500&recurring[interval]=week").await;
+    let form = format!("customer={customer}&default_payment_method={method}&items[0][price]={price}");
+    let (stays, ended) =
+        (account.make("subscriptions", &form).await, account.make("subscriptions", &form).await);
+    account.ask(Method::DELETE, &format!("subscriptions/{}", id(&ended)), "").await;
+    for (filter, shown) in [
+        ("", vec![&stays]),
+        ("?status=ended", vec![&ended]),
+        ("?status=canceled", vec![&ended]),
+        ("?status=active", vec![&stays]),
+    ] {
+        let shown: Vec<String> = shown.into_iter().map(id).collect();
+        assert_eq!(ids(&account.get(&format!("subscriptions{filter}")).await), shown, "{filter}");
+    }
+    assert_eq!(ids(&account.get("subscriptions?status=all").await).len(), 2);
+    let refused = account.ask(Method::GET, &format!("subscriptions?price={price}"), "").await;
+    assert_eq!(refused["error"]["code"], "parameter_unknown", "it never finds nothing instead");
+    account.make(&format!("prices/{price}"), "active=false").await;
+    assert!(ids(&account.get("prices").await).is_empty());
+    assert_eq!(ids(&account.get("prices?active=false").await), [price]);
+}
+
+/// An invoice item has a date, and its list goes by that.
+#[tokio::test]
+async fn an_invoice_item_is_listed_by_its_date() {
+    let account = Account::open().await;
+    let (customer, _) = account.customer().await;
+    let item = account.make("invoiceitems", &format!("customer={customer}&amount=5&currency=usd")).await;
+    let since =
+        |seconds: i64| format!("invoiceitems?created[gte]={}", item["date"].as_i64().unwrap() + seconds);
+    assert_eq!(ids(&account.get(&since(0)).await), [id(&item)]);
+    assert!(ids(&account.get(&since(1)).await).is_empty());
+}
+
 #[tokio::test]
 async fn what_is_expanded_is_the_object_of_its_id_in_a_list_and_in_depth() {
     let account = Account::open().await;

@@ -129,8 +129,8 @@ impl Stripe {
     /// `promotion_codes`, `invoiceitems`, `plans`, `tax_rates`, `shipping_rates`, `subscription_schedules` and `accounts`.
     ///
     /// A route named here must have a list endpoint with `created[gte]`. A body that already has Stripe's
-    /// limit of 50 metadata keys is sent without the stamp, and then has no lookup. Of a subscription only a hit counts:
-    /// that the list shows the cancelled ones too is not known.
+    /// limit of 50 metadata keys is sent without the stamp, and then has no lookup. Of a subscription and of a price only
+    /// a hit counts: their lists leave out what is cancelled, and what is not active.
     #[must_use]
     pub fn look_up_by_metadata<R: Into<String>>(mut self, routes: impl IntoIterator<Item = R>) -> Stripe {
         self.metadata_routes = routes.into_iter().map(Into::into).collect();

@@ -115,9 +115,10 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
     }
 }
 
-/// Whether the list may leave out what was created: cancelled subscriptions are not known to be in theirs.
+/// Whether the list may leave out what was created. Without a filter Stripe lists the subscriptions that are not
+/// cancelled, and the prices that are active (docs.stripe.com/api/subscriptions/list and /api/prices/list).
 fn shows_a_part(asked: &Request) -> bool {
-    asked.url.path().ends_with("/v1/subscriptions")
+    ["/v1/subscriptions", "/v1/prices"].iter().any(|route| asked.url.path().ends_with(route))
 }
 
 /// Whether the claim is later than Stripe's clock says now, by more than clocks may differ: ours was ahead, and

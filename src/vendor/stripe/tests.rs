@@ -375,8 +375,9 @@ fn what_takes_metadata_and_lists_by_created_can_be_found() {
         assert_eq!(asked.url.path(), route);
         let list = answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
         let missed = stripe().read_look_up(&subject, &asked, &list);
-        // A list of subscriptions may leave out those that were cancelled.
-        let expected = if route == "/v1/subscriptions" { Finding::CannotTell } else { Finding::Absent };
+        // Their lists leave out what is cancelled, and what is not active.
+        let is_a_part = matches!(route, "/v1/subscriptions" | "/v1/prices");
+        let expected = if is_a_part { Finding::CannotTell } else { Finding::Absent };
         assert_eq!(missed, expected, "{route}");
     }
     for route in [

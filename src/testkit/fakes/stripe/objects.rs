@@ -218,8 +218,9 @@ fn find<'a>(table: &'a Table<Object>, id: &str) -> Option<(u64, &'a Object)> {
     table.under(Term::new("id", id), 0, u64::MAX).find(|(_, object)| object.id == id)
 }
 
+/// An invoice item has a date alone, and is listed by it.
 fn created(value: &Value) -> u64 {
-    value["created"].as_u64().unwrap_or(0)
+    value["created"].as_u64().or_else(|| value["date"].as_u64()).unwrap_or(0)
 }
 
 fn term(field: &str, held: &Value) -> Term {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::contract::{Field, Kind, Resource};
 use super::super::params::Params;
@@ -23,6 +23,19 @@ pub(in super::super) struct List<'a> {
     /// Of other fields.
     ranges: Vec<(String, RangeInclusive<i64>)>,
     equal: Vec<(String, Value)>,
+    shows_canceled: bool,
+}
+
+/// What a list of subscriptions is asked for by their status. Whether it shows those that were canceled: without a
+/// status it does not.
+fn by_status(equal: &mut Vec<(String, Value)>) -> bool {
+    let Some(place) = equal.iter().position(|(name, _)| name == "status") else { return false };
+    match equal[place].1.as_str() {
+        Some("all") => drop(equal.remove(place)),
+        Some("ended") => equal[place].1 = json!(["canceled", "incomplete_expired"]),
+        _ => {}
+    }
+    true
 }
 
 impl<'a> List<'a> {
@@ -59,12 +72,23 @@ impl<'a> List<'a> {
         let (ranges, mut equal): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(name, _)| is_range(name));
         let ranges = ranges.into_iter().map(|(name, range)| (name, bounds(&range))).collect();
         equal.extend(also.map(|(name, value)| (name.to_owned(), Value::from(value))));
-        // Those that were canceled are shown when they are asked for.
-        if resource == "subscriptions" && equal.iter().any(|(name, value)| name == "status" && value == "all")
-        {
-            equal.retain(|(name, _)| name != "status");
+        let shows_canceled = resource != "subscriptions" || by_status(&mut equal);
+        // Those that are not active are shown when they are asked for.
+        if resource == "prices" && !equal.iter().any(|(name, _)| name == "active") {
+            equal.push(("active".to_owned(), Value::from(true)));
         }
-        Ok(List { resource, path, limit, starting_after, ending_before, created, ranges, equal })
+        let shown = List {
+            resource,
+            path,
+            limit,
+            starting_after,
+            ending_before,
+            created,
+            ranges,
+            equal,
+            shows_canceled,
+        };
+        Ok(shown)
     }
 
     pub(super) fn object(&self) -> &str {
@@ -87,10 +111,13 @@ impl<'a> List<'a> {
         if !self.created.contains(&i64::try_from(object.created).unwrap_or(i64::MAX)) {
             return false;
         }
-        if self.equal.is_empty() && self.ranges.is_empty() {
+        if self.equal.is_empty() && self.ranges.is_empty() && self.shows_canceled {
             return true;
         }
         let value = parsed(&object.text);
+        if !self.shows_canceled && value["status"] == "canceled" {
+            return false;
+        }
         let ranges = self
             .ranges
             .iter()
