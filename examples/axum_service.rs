@@ -6,7 +6,8 @@
 //! curl -i -X POST -H 'X-Request-Timeout: 2.5' http://127.0.0.1:3000/orders/42/charge
 //! ```
 //!
-//! The Stripe it talks to is the testkit's fake, and drops one answer in four.
+//! The Stripe it talks to is the testkit's fake, and drops one answer in four. Its operations are in memory. A service of
+//! yours gives its client a store, and starts a dispatcher: see the first program of the README.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -18,7 +19,7 @@ use steadfast::clock::{Clock, SystemClock, Timestamp};
 use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, FaultPlan};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error, Inbound, Policy};
+use steadfast::{Client, Disposition, Effect, Error, Inbound, Policy};
 
 /// How an error of ours looks to our own caller: what it may do next, and no more.
 struct Problem(Error);
@@ -32,9 +33,13 @@ impl From<Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Problem(error) = self;
-        let status = if error.is_refused() {
+        let status = if error.effect() == Effect::Applied {
+            StatusCode::OK // It is paid, although the reply cannot be read.
+        } else if error.code().starts_with("AUTH.") {
+            StatusCode::SERVICE_UNAVAILABLE // Our own secret: no fault of the customer's card.
+        } else if error.is_refused() {
             StatusCode::PAYMENT_REQUIRED
-        } else if error.is_deadline() || error.is_in_progress() {
+        } else if matches!(error.disposition(), Disposition::Continues { .. }) {
             StatusCode::ACCEPTED // It is recorded; the same request later carries on with it.
         } else if error.is_key_reused() || error.is_validation() {
             StatusCode::UNPROCESSABLE_ENTITY

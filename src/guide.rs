@@ -22,6 +22,7 @@
 
 /// [`Error::effect()`]: crate::Error::effect
 /// [`Call::inbound`]: crate::Call::inbound
+/// [`retry_at`]: crate::Error::retry_at
 /// [`Client`]: crate::Client
 /// [`on_unknown(Resend)`]: crate::Call::on_unknown
 /// [retry budget]: crate::policy::BudgetConfig
@@ -76,6 +77,8 @@ pub mod glossary {}
 pub mod observability {}
 
 /// [observability]: crate::guide::observability
+/// [what to alert on]: crate::guide::observability#what-to-alert-on
+/// [every error code]: crate::guide::observability#the-error-codes
 /// [the metrics]: crate::guide::observability#the-metrics
 /// [the dispatcher's role]: crate::guide::postgres#roles
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
@@ -147,6 +150,12 @@ pub mod postgres {}
 /// [`Vendor`]: crate::vendor::Vendor
 /// [vendors file]: crate::guide::vendors_file
 /// [a whole adapter]: crate::guide::adapter
+/// [`effect()`]: crate::Error::effect
+/// [alerts]: crate::guide::observability#what-to-alert-on
+/// [observability]: crate::guide::observability#the-error-codes
+/// [renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
+#[cfg_attr(feature = "testkit", doc = "[`FakeBuilder`]: crate::testkit::fakes::FakeBuilder")]
+#[cfg_attr(not(feature = "testkit"), doc = "[`FakeBuilder`]: crate#features")]
 ///
 #[doc = include_str!("docs/recipes.md")]
 pub mod recipes {}
