@@ -54,6 +54,11 @@ impl Answer {
         self.status == StatusCode::TOO_MANY_REQUESTS
     }
 
+    /// Whether a gateway had no answer in time.
+    pub(crate) fn is_gateway_timeout(&self) -> bool {
+        self.status == StatusCode::GATEWAY_TIMEOUT
+    }
+
     /// The body as JSON; `None` if it is anything else. A gateway's HTML error page is `None`, not a panic.
     pub fn json(&self) -> Option<serde_json::Value> {
         serde_json::from_slice(&self.body).ok()

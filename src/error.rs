@@ -147,15 +147,22 @@ pub enum Reason {
     Elsewhere,
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Reason {
+    /// The reason's name in lists, logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
             Reason::Exhausted => "exhausted",
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
             Reason::Closed => "closed",
             Reason::Elsewhere => "elsewhere",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -255,6 +262,8 @@ pub(crate) enum Kind {
     Store { doing: &'static str },
     /// The holder of the operation was fenced out: another process has taken it over.
     Fenced,
+    /// The row of the outbox that asks for it cannot become an operation.
+    RowRejected { why: String },
     /// The operation that this one starts over stands in the way.
     InTheWay { predecessor: String, obstacle: Obstacle },
 }
@@ -324,6 +333,14 @@ impl Error {
         Error::new(self.0.kind.clone(), self.0.effect)
     }
 
+    /// The same dead letter, whose last attempt had no answer in time.
+    pub(crate) fn timed_out(mut self) -> Error {
+        if let Kind::DeadLetter { timeout, .. } = &mut self.0.kind {
+            *timeout = true;
+        }
+        self
+    }
+
     /// The same error with another effect.
     pub(crate) fn of_effect(mut self, effect: Effect) -> Error {
         self.0.effect = effect;
@@ -386,7 +403,7 @@ impl Error {
     /// person. What a gate refused before anything was recorded has [ended](Disposition::Ended).
     pub fn disposition(&self) -> Disposition {
         self.0.disposition.unwrap_or(match self.0.kind {
-            Kind::DeadLetter { .. } => Disposition::AwaitsOperator,
+            Kind::DeadLetter { .. } | Kind::RowRejected { .. } => Disposition::AwaitsOperator,
             Kind::InProgress => Disposition::Continues { at: self.0.retry_at },
             // What may be on record goes on as if it were.
             Kind::Store { .. } | Kind::Fenced if self.0.effect != Effect::None => {
@@ -487,7 +504,8 @@ impl Error {
     }
 
     /// Whether the key already belongs to another request, here or at the vendor. Nothing was done for this one. If the
-    /// key is on record here, [`effect`](Error::effect) is that of the request that has it.
+    /// key is on record here, [`effect`](Error::effect) and [`disposition`](Error::disposition) are those of the request
+    /// that has it.
     pub fn is_key_reused(&self) -> bool {
         matches!(self.0.kind, Kind::KeyReused { .. } | Kind::Refused { refusal: Refusal::KeyReused, .. })
     }
@@ -527,8 +545,9 @@ impl Error {
         }
     }
 
-    /// Whether time ran out while the call was still retryable. For a keyed call the operation is recorded as
-    /// scheduled; send the same key again to carry on.
+    /// Whether time ran out while the call was still retryable. The operation of a keyed call that was claimed is recorded
+    /// as scheduled; send the same key again to carry on. With a deadline that had passed before the claim nothing is
+    /// recorded: the [disposition](Error::disposition) is then [`Ended`](Disposition::Ended).
     pub fn is_deadline(&self) -> bool {
         matches!(self.0.kind, Kind::Deadline { .. } | Kind::ReplyBroken { how: Broken::Deadline(_), .. })
     }
@@ -604,6 +623,7 @@ impl Error {
             Kind::Store { .. } => "TRANSIENT.store",
             Kind::Fenced => "TRANSIENT.fenced",
             Kind::InTheWay { .. } => "CONFLICT.idempotency.predecessor",
+            Kind::RowRejected { .. } => "CONFLICT.outbox.rejected",
             Kind::DeadLetter { .. } if self.0.effect == Effect::Unknown => "UNKNOWN.effect",
             Kind::Dependency { timeout, rate_limited } | Kind::DeadLetter { timeout, rate_limited, .. } => {
                 match (rate_limited, timeout) {
@@ -660,9 +680,10 @@ mod tests {
     fn display_says_one_layer_and_the_chain_the_rest() {
         let error = Error::new(Kind::Store { doing: "settle" }, Effect::Unknown)
             .with_source(std::io::Error::other("disk full"));
-        assert_eq!(error.to_string(), "the store failed to settle; effect unknown");
+        assert_eq!(error.to_string(), "the store failed to settle; effect unknown; it may go on without you");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk full"));
-        assert_eq!(format!("{error:#}"), "the store failed to settle; effect unknown: disk full");
+        let whole = "the store failed to settle; effect unknown; it may go on without you: disk full";
+        assert_eq!(format!("{error:#}"), whole);
     }
 
     #[test]

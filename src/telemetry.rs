@@ -349,18 +349,7 @@ pub(crate) fn dead_letter(
         error.type = failure.map(|failure| failure.kind().name()),
         steadfast.cause = failure.map(cause),
     });
-    count(
-        DEAD_LETTERS,
-        whose.name(),
-        "reason",
-        match reason {
-            Reason::Exhausted => "exhausted",
-            Reason::Expired => "expired",
-            Reason::Unknown => "unknown",
-            Reason::Closed => "closed",
-            Reason::Elsewhere => "elsewhere",
-        },
-    );
+    count(DEAD_LETTERS, whose.name(), "reason", reason.name());
 }
 
 /// Calls ended, by `outcome` (`ok` or an error code).
@@ -379,6 +368,8 @@ const CONFLICTS: &str = "steadfast_conflicts_total";
 const REFUSALS: &str = "steadfast_refusals_total";
 /// Dead letters, by `reason`.
 const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
+/// A row of the outbox that was rejected counts as one of them.
+const REJECTED_ROW: &str = "rejected_row";
 /// Lookups, by what they `found`.
 const LOOK_UPS: &str = "steadfast_look_ups_total";
 /// From an attempt's admission to its answer, in seconds.

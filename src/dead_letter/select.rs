@@ -25,7 +25,7 @@ use crate::transport::SendErrorKind;
 pub struct Group {
     /// `{namespace}/{vendor}`.
     pub vendor: String,
-    /// Why they are dead: `exhausted`, `expired` or `unknown`.
+    /// Why they are dead: a [`Reason`](crate::Reason)'s name.
     pub reason: String,
     /// Whether they may have taken effect: `none` or `unknown`.
     pub effect: String,
@@ -212,6 +212,7 @@ pub(super) fn code(summary: &Summary, last: Option<&AttemptReport>) -> &'static 
     match (summary.effect, summary.status) {
         (Effect::Unknown | Effect::Applied, _) => "UNKNOWN.effect",
         (Effect::None, Some(429)) => "RATE_LIMIT.exceeded",
+        (Effect::None, Some(504)) => "DEPENDENCY.timeout",
         (Effect::None, None) if met == Some(SendErrorKind::Timeout) => "DEPENDENCY.timeout",
         (Effect::None, _) => "DEPENDENCY.unavailable",
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Engine, Work, limit};
 use crate::clock::{Instant, Timestamp};
-use crate::error::{Effect, Error, Kind, Obstacle};
+use crate::error::{Disposition, Effect, Error, Kind, Obstacle};
 use crate::operation::record::{Claim, Claimed};
 use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
 use crate::request::Request;
@@ -171,8 +171,13 @@ impl Engine {
     }
 }
 
-/// The key belongs to another request, with its own effect; nothing was sent of this one.
-pub(super) fn key_reused(held: Fingerprint, effect: Effect, offered: Fingerprint) -> Error {
+/// The key belongs to another request, which has an effect and goes on by its own; nothing was sent of the one that is
+/// offered.
+pub(super) fn key_reused(
+    held: Fingerprint,
+    offered: Fingerprint,
+    (effect, next): (Effect, Disposition),
+) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
-    Error::new(kind, effect)
+    Error::new(kind, effect).going_on(next)
 }

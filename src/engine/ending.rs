@@ -111,9 +111,8 @@ impl Run<'_> {
     }
 
     pub(super) fn timed_out(&self) -> bool {
-        let gateway = |answer: &Answer| answer.status == http::StatusCode::GATEWAY_TIMEOUT;
         self.last.failed_with() == Some(SendErrorKind::Timeout)
-            || self.last.answer.as_ref().is_some_and(gateway)
+            || self.last.answer.as_ref().is_some_and(Answer::is_gateway_timeout)
     }
 
     pub(super) fn rate_limited(&self) -> bool {

@@ -2,12 +2,13 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::claim::{Keyed, Offered, key_reused};
 use super::in_flight::Pauses;
 use super::keyed::{Named, Stop};
-use super::on_record::{Standing, in_progress};
-use super::{Engine, Work, no_time};
+use super::on_record::{STORE_GRACE, Standing, in_progress};
+use super::{Engine, Work, limit, no_time};
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind};
 use crate::operation::Key;
@@ -43,7 +44,7 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         Box::pin(self.register_once(deadline)).await;
         let row = self.row_of_sequence(&request, work, (&key, due))?;
-        let named = self.name_on_record(&mut request, work, key, deadline).await?;
+        let named = self.name_of_call(&mut request, work, key, deadline).await?;
         let request = Arc::new(request);
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));
@@ -81,8 +82,8 @@ impl Engine {
                 self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
                 false
             }
-            Ok(Claimed::Mismatch { held, effect }) => {
-                return Err(self.named(key_reused(held, effect, offered.fingerprint), offered));
+            Ok(Claimed::Mismatch { held, effect, next }) => {
+                return Err(self.named(key_reused(held, offered.fingerprint, (effect, next)), offered));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return Err(self.named(self.in_the_way(work, obstacle, effect), offered));
@@ -113,6 +114,7 @@ impl Engine {
         };
         let waiter = self.waiting.enter(offered.id);
         let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
+        let mut asks_at = started;
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
@@ -120,6 +122,11 @@ impl Engine {
             let told = match (self.standing(offered).await, in_outbox) {
                 // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
                 (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
+                    let now = self.clock.now();
+                    if now >= asks_at.min(deadline) {
+                        asks_at = now.plus(REJECTED_EVERY);
+                        Box::pin(self.is_not_rejected(accepted)).await.map_err(waited)?;
+                    }
                     self.in_the_outbox(since, accepted)
                 }
                 (Standing::Final { outcome, .. }, _) => {
@@ -157,6 +164,22 @@ impl Engine {
         let is_recent = self.clock.now().since(since) < accepted.named.keep;
         Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
     }
+
+    /// Whether a dispatcher may still record the row of a call that is in the outbox. A store that cannot say is asked
+    /// again.
+    async fn is_not_rejected(&self, accepted: &Accepted) -> Result<(), Error> {
+        let Some(outbox) = self.outbox() else { return Ok(()) };
+        let account = self.account();
+        let look = outbox.rejection(&account, accepted.named.id.key.as_str());
+        let until = self.clock.now().plus(STORE_GRACE);
+        match limit::within(&*self.clock, until, look).await {
+            Some(Ok(Some(why))) => Err(Error::new(Kind::RowRejected { why }, self.effect_of_absent())),
+            _ => Ok(()),
+        }
+    }
 }
+
+/// How often a wait looks whether its row was rejected, beside the first and the last time. No index has such rows.
+const REJECTED_EVERY: Duration = Duration::from_secs(10);
 
 const FIND: &str = "find the operation";

@@ -65,7 +65,7 @@ impl Engine {
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let named = self.name_on_record(request, work, key, deadline).await?;
+        let named = self.name_of_call(request, work, key, deadline).await?;
         // The record shares the request, so that none is copied. The caller has it back once the call has ended.
         let shared = Arc::new(mem::replace(request, Request::empty()));
         let ended = self.carry_out(&named, &shared, work, (started, deadline)).await;
@@ -95,12 +95,13 @@ impl Engine {
         Box::pin(self.wait_for_holder(call, told)).await
     }
 
-    /// Stamps the request, and gives the operation its name. Refused where the account's terms are not this client's.
+    /// Stamps the request, and gives the operation its name.
     pub(super) fn name(&self, request: &mut Request, work: &Work, key: Key) -> Result<Named, Error> {
-        self.name_at(request, work, key, None)
+        self.name_at(request, work, key, None).map_err(|(refused, _)| refused)
     }
 
-    /// The same, with the name that it is on record by if its vendor has moved since.
+    /// The same, with the name that it is on record by if its vendor has moved since. What is refused is told with the
+    /// effect that is on record: an earlier version of the service may have sent the key with a request that was right.
     pub(super) async fn name_on_record(
         &self,
         request: &mut Request,
@@ -108,12 +109,35 @@ impl Engine {
         key: Key,
         deadline: Instant,
     ) -> Result<Named, Error> {
-        if self.former_base_urls.is_empty() {
-            return self.name(request, work, key);
+        let former = match self.former_base_urls.is_empty() {
+            true => None,
+            false => {
+                let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+                Box::pin(self.former_name(request, &key, until)).await?
+            }
+        };
+        match self.name_at(request, work, key, former.as_deref()) {
+            Ok(named) => Ok(named),
+            Err((refused, id)) => Err(Box::pin(self.as_on_record(refused, &id, deadline)).await),
         }
-        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
-        let former = Box::pin(self.former_name(request, &key, until)).await?;
-        self.name_at(request, work, key, former.as_deref())
+    }
+
+    /// The same for a call that has a caller. Refused where the account's terms are not this client's.
+    pub(super) async fn name_of_call(
+        &self,
+        request: &mut Request,
+        work: &Work,
+        key: Key,
+        deadline: Instant,
+    ) -> Result<Named, Error> {
+        let named = self.name_on_record(request, work, key, deadline).await?;
+        match self.disagreement.check() {
+            Ok(()) => Ok(named),
+            Err(refused) => {
+                let refused = self.in_context(refused, request, Some((&named.id, None)));
+                Err(Box::pin(self.as_on_record(refused, &named.id, deadline)).await)
+            }
+        }
     }
 
     fn name_at(
@@ -122,8 +146,7 @@ impl Engine {
         work: &Work,
         key: Key,
         former: Option<&str>,
-    ) -> Result<Named, Error> {
-        self.disagreement.check()?;
+    ) -> Result<Named, (Error, OperationId)> {
         let account = self.vendor.account(&request.headers);
         let (scope, fingerprint) = match former {
             None => (self.scope_of(request), self.vendor.fingerprint(&account, request)),
@@ -137,11 +160,14 @@ impl Engine {
         let unstamped = Unstamped::of(request);
         let id = OperationId::new(scope, key);
         let stamped = self.vendor.stamp(id.wire_key(), request);
-        let named = |error| self.in_context(error, request, Some((&id, None)));
-        let wire_key = stamped.map_err(named)?;
-        self.secrets.check(request).map_err(named)?;
-        let keep = self.keep(request, work).map_err(named)?;
-        Ok(Named { id, fingerprint, unstamped, wire_key, keep })
+        let made = stamped.and_then(|wire_key| {
+            self.secrets.check(request)?;
+            Ok((wire_key, self.keep(request, work)?))
+        });
+        match made {
+            Ok((wire_key, keep)) => Ok(Named { id, fingerprint, unstamped, wire_key, keep }),
+            Err(refused) => Err((self.in_context(refused, request, Some((&id, None))), id)),
+        }
     }
 
     /// Gates, claim, and the loop if the operation is this call's. `began` is now, as far as the gates are concerned.
@@ -223,8 +249,8 @@ impl Engine {
                 Ok(self.with_cause_on_record(self.replay(record), offered.id, offered.deadline).await?)
             }
             Claimed::Busy { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
-            Claimed::Mismatch { held, effect } => {
-                Err(self.named(key_reused(held, effect, offered.fingerprint), offered).into())
+            Claimed::Mismatch { held, effect, next } => {
+                Err(self.named(key_reused(held, offered.fingerprint, (effect, next)), offered).into())
             }
             Claimed::InTheWay { obstacle, effect } => {
                 Err(self.named(self.in_the_way(work, obstacle, effect), offered).into())

@@ -131,5 +131,6 @@ impl LateWrite {
     }
 }
 
-/// Far more than a service has calls that end while its store is away; a few MiB of answers.
+/// Far more than a service has calls that end while its store is away. Answers of a few KiB are a MiB; if each is as
+/// large as `limits.reply_bytes_max` allows, they are that many times as much.
 const AT_ONCE_MAX: usize = 256;

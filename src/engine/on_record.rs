@@ -90,12 +90,25 @@ impl Engine {
             && !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
-            let reused = key_reused(record.fingerprint, record.effect_by_now(), offered.fingerprint);
+            let word = (record.effect_by_now(), record.disposition());
+            let reused = key_reused(record.fingerprint, offered.fingerprint, word);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             let is_over = self.is_over(&record, until).await;
             return Standing::Final { outcome: Box::new(Err(reused)), fence: record.fence, is_over };
         }
         self.standing_of(record, until).await
+    }
+
+    /// A refusal of a call's request, with the effect of the operation that has its key on record and what becomes of it.
+    pub(super) async fn as_on_record(&self, refused: Error, id: &OperationId, deadline: Instant) -> Error {
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+        let standing = match limit::within(&*self.clock, until, self.store.get(id)).await {
+            Some(Ok(Some(record))) => self.standing_of(record, until).await,
+            Some(Ok(None)) => Standing::Absent,
+            Some(Err(_)) | None => Standing::CannotSay,
+        };
+        let (effect, disposition) = standing.word();
+        refused.of_effect(effect).going_on(disposition)
     }
 
     /// The same of a record that was read, whatever request it is of.

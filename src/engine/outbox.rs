@@ -62,6 +62,7 @@ impl Engine {
             return Err(refused(Error::invalid(Input::Other("store"), problem)));
         };
         let row = self.row(request, work, &key, due).map_err(refused)?;
+        self.disagreement.check()?;
         let mut stamped = request.clone();
         let named = self.name(&mut stamped, work, key)?;
         let stamped = Arc::new(stamped);
@@ -218,8 +219,8 @@ impl Engine {
                 true
             }
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
-            Ok(Claimed::Mismatch { held, effect }) => {
-                return rejected(key_reused(held, effect, call.offered.fingerprint));
+            Ok(Claimed::Mismatch { held, effect, next }) => {
+                return rejected(key_reused(held, call.offered.fingerprint, (effect, next)));
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));

@@ -3,11 +3,12 @@
 use super::{Engine, ending, limit};
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Kind};
+use crate::error::{Effect, Error, Kind};
 use crate::operation::OperationId;
 use crate::operation::record::{Record, State};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
+use crate::transport::SendErrorKind;
 
 impl Engine {
     /// What a settled operation answers, without sending anything.
@@ -15,7 +16,7 @@ impl Engine {
         if matches!(record.state, State::Succeeded { .. }) {
             telemetry::replayed(Whose::of(&**self.vendor, &record), "record");
         }
-        let disposition = disposition(&record);
+        let disposition = record.disposition();
         let Record { id, wire_key, request, state, attempts, effect, .. } = record;
         let named = |error: Error| self.in_context(error, &request, Some((&id, Some(&wire_key))));
         match state {
@@ -35,7 +36,8 @@ impl Engine {
             }
             State::Dead { reason, answer } => {
                 let rate_limited = answer.as_ref().is_some_and(Answer::is_rate_limit);
-                let kind = Kind::DeadLetter { reason, timeout: false, rate_limited };
+                let timeout = answer.as_ref().is_some_and(Answer::is_gateway_timeout);
+                let kind = Kind::DeadLetter { reason, timeout, rate_limited };
                 Err(named(Error::new(kind, effect).with_answer(answer).going_on(disposition)))
             }
             State::InProgress { lease_until: at } | State::Scheduled { at } => {
@@ -55,22 +57,14 @@ impl Engine {
         match ended {
             Err(error) if error.is_dead_letter() && error.answer().is_none() => {
                 let read = Box::pin(limit::within(&*self.clock, deadline, self.store.evidence(id)));
-                let reports = read.await.and_then(Result::ok).unwrap_or_default();
-                Err(error.because_of(reports.into_iter().rev().find_map(|report| report.failure)))
+                let mut reports = read.await.and_then(Result::ok).unwrap_or_default();
+                let last = reports.iter().rposition(|report| !report.is_look_up());
+                let met = last.and_then(|place| reports[place].failure_kind);
+                let why = reports.drain(..).rev().find_map(|report| report.failure);
+                let error = if met == Some(SendErrorKind::Timeout) { error.timed_out() } else { error };
+                Err(error.because_of(why))
             }
             ended => ended,
         }
-    }
-}
-
-/// The record's own word of what goes on.
-fn disposition(record: &Record) -> Disposition {
-    match record.state {
-        State::InProgress { lease_until: at } | State::Scheduled { at } => {
-            Disposition::Continues { at: Some(at) }
-        }
-        State::Dead { .. } if record.resolved.is_none() => Disposition::AwaitsOperator,
-        State::Dead { .. } if record.is_adopted() => Disposition::Continues { at: None },
-        State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
     }
 }

@@ -21,7 +21,8 @@ impl fmt::Display for Error {
         }
         self.say_what_happened(f)?;
         match self.0.kind {
-            _ if self.is_validation() => {}
+            _ if self.is_validation() && self.0.effect == Effect::None => {}
+            Kind::Invalid(_) => write!(f, "; the effect on record is {}", self.0.effect)?,
             Kind::KeyReused { .. } => write!(f, "; its effect is {}", self.0.effect)?,
             _ => write!(f, "; effect {}", self.0.effect)?,
         }
@@ -70,15 +71,7 @@ impl Error {
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
             }
-            Kind::ReplyBroken { bytes, how: Broken::Lost } => {
-                write!(f, "the reply broke off after {bytes} bytes")
-            }
-            Kind::ReplyBroken { bytes, how: Broken::Silent(idle) } => {
-                write!(f, "no more of the reply came in {idle:?}, after {bytes} bytes")
-            }
-            Kind::ReplyBroken { bytes, how: Broken::Deadline(budget) } => {
-                write!(f, "the call's {budget:?} ran out after {bytes} bytes of the reply")
-            }
+            Kind::ReplyBroken { bytes, how } => say_how_it_broke(f, *bytes, how),
             Kind::Refused { refusal: Refusal::Rejected, status: status @ 300..=399 } => {
                 write!(
                     f,
@@ -127,6 +120,9 @@ impl Error {
                 self.say_last_answer(f)
             }
             Kind::Store { doing } => write!(f, "the store failed to {doing}"),
+            Kind::RowRejected { why } => {
+                write!(f, "its row of the outbox was rejected, and nothing was sent for it: {why}")
+            }
             Kind::Fenced => f.write_str("another process has taken the operation over"),
             Kind::InTheWay { predecessor, obstacle } => {
                 write!(f, "key {predecessor} cannot be started over: {}", obstacle_in_words(*obstacle))
@@ -145,8 +141,13 @@ impl Error {
     fn what_goes_on(&self) -> Option<&'static str> {
         match (self.disposition(), &self.0.kind) {
             // The store may have it on record, or not.
-            (Disposition::Continues { .. }, Kind::Store { .. }) if self.0.effect == Effect::Unknown => {
+            (Disposition::Continues { .. }, Kind::Store { .. } | Kind::Invalid(_))
+                if self.0.effect == Effect::Unknown =>
+            {
                 Some("it may go on without you")
+            }
+            (Disposition::Continues { .. }, Kind::KeyReused { .. } | Kind::InTheWay { .. }) => {
+                Some("that operation goes on without you")
             }
             (Disposition::Continues { .. }, _) => Some("it goes on without you"),
             (Disposition::Ended, Kind::Gate(_) | Kind::Deadline { .. }) if self.0.context.key.is_some() => {
@@ -193,6 +194,7 @@ impl Error {
             Kind::Deadline { .. } => "give the call more time",
             Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
             Kind::DeadLetter { .. } => "find out at the vendor, then resolve or redrive it",
+            Kind::RowRejected { .. } => "an operator mends the row and puts it back, or removes it",
             Kind::Store { doing: ADMIT_ROW } => "the dispatcher tries again",
             Kind::Store { .. } | Kind::Fenced if is_keyed => "send the same key again, never a new one",
             Kind::Store { .. } | Kind::Fenced => return None,
@@ -203,6 +205,16 @@ impl Error {
 
 /// What a store can fail at for a dispatcher alone: no caller has a key to send again.
 pub(crate) const ADMIT_ROW: &str = "admit a row of the outbox";
+
+fn say_how_it_broke(f: &mut fmt::Formatter<'_>, bytes: u64, how: &Broken) -> fmt::Result {
+    match how {
+        Broken::Lost => write!(f, "the reply broke off after {bytes} bytes"),
+        Broken::Silent(idle) => write!(f, "no more of the reply came in {idle:?}, after {bytes} bytes"),
+        Broken::Deadline(budget) => {
+            write!(f, "the call's {budget:?} ran out after {bytes} bytes of the reply")
+        }
+    }
+}
 
 fn refusal_in_words(refusal: Refusal) -> &'static str {
     match refusal {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle, Reason, Refusal};
+use crate::error::{Disposition, Effect, Obstacle, Reason, Refusal};
 use crate::guard::Guard;
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, Sequence};
 use crate::policy::OnUnknown;
@@ -213,6 +213,8 @@ pub enum Claimed {
         held: Fingerprint,
         /// Whether the key's own request took effect, as far as is known.
         effect: Effect,
+        /// What becomes of that request.
+        next: Disposition,
     },
     /// The claim would be the first, and its predecessor stands in the way. Nothing was written.
     InTheWay {
@@ -353,6 +355,23 @@ impl Record {
         }
     }
 
+    /// What becomes of the operation without its caller.
+    pub(crate) fn disposition(&self) -> Disposition {
+        match &self.state {
+            State::InProgress { lease_until: at } | State::Scheduled { at } => {
+                Disposition::Continues { at: Some(*at) }
+            }
+            State::Dead { reason, answer } if self.is_adopted() => match (reason, answer) {
+                (Reason::Closed, None) => Disposition::Continues { at: None },
+                // Its credentials were refused: the key is free under the new name.
+                (Reason::Closed, Some(_)) => Disposition::Ended,
+                _ => Disposition::AwaitsOperator,
+            },
+            State::Dead { .. } if self.resolved.is_none() => Disposition::AwaitsOperator,
+            State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
+        }
+    }
+
     /// What a claim meets that is not the first. `first` is what it would start with.
     pub(crate) fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
@@ -360,7 +379,8 @@ impl Record {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
         }
         if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
-            return Claimed::Mismatch { held: self.fingerprint, effect: self.effect_by_now() };
+            let (held, effect, next) = (self.fingerprint, self.effect_by_now(), self.disposition());
+            return Claimed::Mismatch { held, effect, next };
         }
         let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
         let taker = Taker { now, lease, attempt_max, vendor_clock_ms };

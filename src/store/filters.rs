@@ -57,9 +57,9 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec
     conditions.add("wire_key =", wire_key.as_deref().map(text));
     conditions.add_phases(phases);
     conditions.add("phase > 4 AND detail =", reason.and_then(reason_number).map(Value::Number));
-    // A success took effect, also where 0.1 wrote its row and another effect into it.
+    // A holder may be sending. A success took effect, also where 0.1 wrote its row and another effect into it.
     conditions.add(
-        "CASE phase WHEN 3 THEN 2 ELSE effect END =",
+        "CASE phase WHEN 1 THEN 1 WHEN 3 THEN 2 ELSE effect END =",
         effect.map(|effect| Value::Number(effect_number(effect))),
     );
     conditions.add("status =", status.map(|status| Value::Number(i64::from(status))));
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(
             clauses,
             "vendor = $1 AND scope = $2 AND wire_key = $3 AND phase < 3 AND phase IN (2, 1) AND phase > 4 AND detail = $4 \
-             AND CASE phase WHEN 3 THEN 2 ELSE effect END = $5 AND status = $6 AND updated_at_ms >= $7 \
+             AND CASE phase WHEN 1 THEN 1 WHEN 3 THEN 2 ELSE effect END = $5 AND status = $6 AND updated_at_ms >= $7 \
              AND updated_at_ms < $8 AND number IN (SELECT o FROM s WHERE name = $9) \
              AND phase = 5 AND held AND "
         );

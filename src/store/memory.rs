@@ -190,13 +190,16 @@ impl Store for Memory {
         inner.standing.check_new()?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
+        // Before anything is evicted: it may be the predecessor.
+        let superseded = inner.supersede(&claim);
+        let is_in_the_way = matches!(superseded, Some(Err(_)));
         if inner.rows.len() >= self.records_max
+            && !is_in_the_way
             && !inner.rows.contains_key(&claim.id)
             && !inner.evict(self.records_max)
         {
             return Err(full(self.records_max));
         }
-        let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let placed =
             existing.filter(|record| record.sequence.is_some()).map(|record| inner.placed(record.clone()));

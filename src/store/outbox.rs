@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::StoreError;
+use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
 use crate::operation::Sequence;
 use crate::operation::record::{Claim, Claimed, Page};
@@ -29,9 +29,13 @@ use crate::policy::OnUnknown;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod form;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sealed;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, unsealed, values};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
 #[async_trait]
@@ -97,6 +101,23 @@ pub trait Outbox: Send + Sync {
     ///
     /// A [`StoreError`].
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Why the last row of this key was rejected, if it was.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Seals rows anew that are sealed with another than the store's current key, as [`Upkeep::reseal`] does operations.
+    /// Rows that are in the clear stay so: no key is needed for them.
+    ///
+    /// [`Upkeep::reseal`]: super::Upkeep::reseal
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError>;
 
     /// How many rows there are, by account. An account without rows is left out.
     ///

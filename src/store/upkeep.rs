@@ -223,14 +223,14 @@ pub async fn reseal(store: &dyn Store, dry_run: bool) -> Result<Resealed, StoreE
     // What somebody changes meanwhile is looked for again. Whoever changes it for ever is told of at the end.
     let passes = if dry_run { 0 } else { PASSES_MAX };
     for _ in 0..passes {
-        let pass = pass(upkeep, false).await?;
+        let pass = pass(store, upkeep, false).await?;
         resealed.matched += pass.matched;
         resealed.resealed += pass.resealed;
         if pass.changed == 0 {
             break;
         }
     }
-    let left = pass(upkeep, true).await?;
+    let left = pass(store, upkeep, true).await?;
     resealed.remaining = left.matched;
     resealed.unreadable = left.unreadable;
     resealed.why_unreadable = left.why_unreadable;
@@ -250,21 +250,38 @@ struct Pass {
     why_unreadable: Vec<(OperationId, StoreError)>,
 }
 
-async fn pass(upkeep: &dyn Upkeep, dry_run: bool) -> Result<Pass, StoreError> {
+async fn pass(store: &dyn Store, upkeep: &dyn Upkeep, dry_run: bool) -> Result<Pass, StoreError> {
     let mut pass = Pass::default();
-    let mut reseal = Reseal { after: None, rows_max: BATCH_ROWS, dry_run };
+    let begin = Reseal { after: None, rows_max: BATCH_ROWS, dry_run };
+    let mut reseal = begin.clone();
     loop {
         let batch = upkeep.reseal(&reseal).await?;
-        pass.matched += batch.found;
-        pass.resealed += batch.resealed;
-        pass.changed += batch.changed;
-        pass.unreadable += batch.unreadable.len() as u64;
-        let room = Resealed::WHY_UNREADABLE_MAX.saturating_sub(pass.why_unreadable.len());
-        pass.why_unreadable.extend(batch.unreadable.into_iter().take(room));
-        if batch.next.is_none() {
+        reseal.after.clone_from(&batch.next);
+        pass.add(batch);
+        if reseal.after.is_none() {
+            break;
+        }
+    }
+    let Some(outbox) = store.outbox() else { return Ok(pass) };
+    let mut reseal = begin;
+    loop {
+        let batch = outbox.reseal(&reseal).await?;
+        reseal.after.clone_from(&batch.next);
+        pass.add(batch);
+        if reseal.after.is_none() {
             return Ok(pass);
         }
-        reseal.after = batch.next;
+    }
+}
+
+impl Pass {
+    fn add(&mut self, batch: ResealedBatch) {
+        self.matched += batch.found;
+        self.resealed += batch.resealed;
+        self.changed += batch.changed;
+        self.unreadable += batch.unreadable.len() as u64;
+        let room = Resealed::WHY_UNREADABLE_MAX.saturating_sub(self.why_unreadable.len());
+        self.why_unreadable.extend(batch.unreadable.into_iter().take(room));
     }
 }
 

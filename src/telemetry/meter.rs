@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS};
+use crate::error::Reason;
+
+use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS};
 
 /// The metrics of a clean call to one vendor.
 #[derive(Debug)]
@@ -17,12 +19,20 @@ pub(crate) struct Meters {
     pub attempt_seconds: Meter,
 }
 
+/// What calls and dispatchers make dead letters for. A person closes others, which pages no operator.
+const LETTERS: [Reason; 4] = [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Elsewhere];
+
 /// One metric with its labels; nothing without the feature.
 #[derive(Debug)]
 pub(crate) struct Meter(#[cfg(feature = "metrics")] metrics::Key);
 
 impl Meters {
+    /// Counters of what an operator is paged for are there at zero from now on: a rate of a series that begins at one
+    /// shows nothing of that one.
     pub(crate) fn new(vendor: &str) -> Meters {
+        for reason in LETTERS.map(Reason::name).into_iter().chain([super::REJECTED_ROW]) {
+            Meter::new(DEAD_LETTERS, vendor, Some(("reason", reason))).register();
+        }
         Meters {
             calls_ok: Meter::new(CALLS, vendor, Some(("outcome", "ok"))),
             call_seconds: Meter::new(CALL_SECONDS, vendor, None),
@@ -38,6 +48,10 @@ impl Meter {
         let own = label.map(|(key, value)| metrics::Label::from_static_parts(key, value));
         let vendor = metrics::Label::new("vendor", vendor.to_owned());
         Meter(metrics::Key::from_parts(name, std::iter::once(vendor).chain(own).collect::<Vec<_>>()))
+    }
+
+    fn register(&self) {
+        metrics::with_recorder(|recorder| drop(recorder.register_counter(&self.0, &METADATA)));
     }
 
     pub(super) fn count(&self) {
@@ -60,6 +74,9 @@ impl Meter {
     fn new(_: &'static str, _: &str, _: Option<(&'static str, &'static str)>) -> Meter {
         Meter()
     }
+
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    fn register(&self) {}
 
     #[allow(clippy::unused_self, reason = "as with the feature")]
     pub(super) fn count(&self) {}

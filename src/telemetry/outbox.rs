@@ -27,7 +27,7 @@ pub(crate) fn rejected(vendor: &str, number: u64, error: &Error) {
     );
     count(REJECTIONS, vendor, "code", error.code());
     // Whoever is paged for dead letters is to hear of this: it waits for a person too.
-    count(super::DEAD_LETTERS, vendor, "reason", "rejected_row");
+    count(super::DEAD_LETTERS, vendor, "reason", super::REJECTED_ROW);
 }
 
 /// Rows of the outbox that cannot become operations, by `code`.

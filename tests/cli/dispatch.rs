@@ -156,6 +156,9 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         assert_eq!(status, 200);
         let attempts = "steadfast_attempts_total{vendor=\"acme\",verdict=\"done\"} 3";
         assert!(text.lines().any(|line| line == attempts), "{text}");
+        // There before the first one, or no alert would see that one.
+        let letters = "steadfast_dead_letters_total{reason=\"unknown\",vendor=\"acme\"} 0";
+        assert!(text.lines().any(|line| line == letters), "{text}");
         assert_eq!(ask(address, "POST /health").0, 405);
         assert_eq!(ask(address, "GET /").0, 404);
         running.signal(signal);

@@ -97,6 +97,9 @@ async fn the_same_key_is_the_same_operation() {
     let other = rig.client.post("/charges").key("order-42/charge").json(&json!({"amount": 1}));
     let error = other.enqueue().await.expect_err("another request");
     assert!(error.is_key_reused(), "{error}");
+    assert_eq!(error.effect(), Effect::None);
+    assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "it is sent: {error}");
+    assert!(error.to_string().contains("that operation goes on without you"), "{error}");
     assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 1, "it is due as it first was");
     let late = rig.charge().enqueue().await.expect("it is there");
     assert!(!late.is_new());

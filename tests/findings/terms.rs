@@ -10,7 +10,7 @@ use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Upkeep};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, ClientBuilder, Policy, dispatcher};
+use steadfast::{Client, ClientBuilder, Disposition, Effect, Policy, dispatcher};
 
 pub fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
     builder(store, base_url, clock, network).build().expect("a client")
@@ -43,6 +43,36 @@ pub async fn pass(clock: &TestClock, time: Duration) {
 
 pub const OWN: &str = "https://api.stripe.com";
 pub const OTHER: &str = "https://stripe.staging.example";
+
+/// What is refused before anything is sent is no word of what the key's own request did: of a service whose terms differ,
+/// and of one that sends what its adapter does not take.
+#[tokio::test]
+async fn d4_a_refusal_before_the_claim_says_what_is_on_record() {
+    let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+    let lost = ScriptedTransport::new().fail(SendErrorKind::Reset);
+    let ours = client(store.clone(), OWN, &clock, &lost);
+    ours.register().await.expect("the first");
+    let form = [("amount", "1000")];
+    let short = Duration::from_millis(300);
+    let charge = |client: &Client, key: &str| client.post("/v1/quotes").key(key).form(&form);
+    charge(&ours, "lost").deadline(short).send().await.expect_err("nobody can tell");
+    ours.post("/v1/quotes").key("waits").form(&form).enqueue().await.expect("recorded");
+    let other = client(store.clone(), OTHER, &clock, &paid());
+    other.register().await.expect_err("another address");
+    let of_terms = |key| charge(&other, key).send();
+    let of_header = |key| charge(&ours, key).header("idempotency-key", "mine").send();
+    for (key, effect, goes_on) in
+        [("lost", Effect::Unknown, true), ("waits", Effect::None, true), ("new", Effect::None, false)]
+    {
+        for told in [of_terms(key).await, of_header(key).await] {
+            let told = told.expect_err("refused");
+            assert!(told.is_validation(), "{told}");
+            let is_going_on = matches!(told.disposition(), Disposition::Continues { .. });
+            assert_eq!((told.effect(), is_going_on), (effect, goes_on), "{key}: {told}");
+            assert_eq!(told.to_string().contains("go on without you"), effect == Effect::Unknown, "{told}");
+        }
+    }
+}
 
 #[tokio::test]
 async fn what_a_service_at_another_address_recorded_is_not_carried_on() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::Client;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Claim, Claimed};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Request;
+use steadfast::{Client, Disposition, Effect};
 
 use super::bench::{Shop, account, deliver};
 use crate::commands;
@@ -130,6 +130,34 @@ async fn the_store_admits_each_row_once_and_rejects_it_once() {
     let again = shop.store.admit(rest.rows[0].number, claim(&shop, "a")).await.expect("a store");
     assert!(matches!(again, Some(Claimed::Busy { .. })), "{again:?}");
     assert_eq!((shop.waiting(), shop.rejected().await[0].why.as_str()), (0, "why"));
+}
+
+/// Whoever waits for a row that cannot become an operation is told so, and not that it goes on.
+#[tokio::test]
+async fn who_waits_for_a_rejected_row_is_told_that_a_person_has_to_see_to_it() {
+    let shop = Shop::open();
+    shop.charge(1).send().await.expect("paid");
+    let again = || shop.charge(1).query(&[("expand[]", "customer")]);
+    let committed = again().blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    let third = shop.charge(3).supersedes("order-1/charge");
+    let third = third.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    shop.deliver().await;
+    assert_eq!(shop.rejected().await.len(), 2);
+    let told = committed.wait(Duration::ZERO).await.expect_err("its key is another request's");
+    assert!(told.is_key_reused(), "what has the key is on record: {told}");
+    let began = shop.clock.now();
+    let told = third.wait(Duration::from_secs(60)).await.expect_err("order 1 has been charged");
+    assert_eq!((told.code(), told.effect()), ("CONFLICT.outbox.rejected", Effect::None), "{told}");
+    assert_eq!(told.disposition(), Disposition::AwaitsOperator, "{told}");
+    assert!(told.to_string().contains("cannot be started over"), "{told}");
+    assert!(shop.clock.now().since(began) < Duration::from_secs(1), "it does not wait for what never comes");
+    // A later row of the key is the one that counts.
+    shop.place(3);
+    let told = third.wait(Duration::ZERO).await.expect_err("nobody has recorded it");
+    assert!(told.is_in_progress(), "{told}");
+    shop.deliver().await;
+    third.wait(Duration::ZERO).await.expect("the later row asks for the same");
+    assert_eq!(shop.fake.ledger().count(), 2);
 }
 
 #[tokio::test]

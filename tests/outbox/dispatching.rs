@@ -12,7 +12,9 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Claim, Claimed, Page};
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{OutboxTally, Rejected, Sqlite, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Account, Look, Outbox, OutboxRow, Sight, Statement};
+use steadfast::testkit::internals::{
+    Account, Look, Outbox, OutboxRow, Reseal, ResealedBatch, Sight, Statement,
+};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
@@ -79,6 +81,14 @@ impl Outbox for Counted {
 
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.store.reject(number, why, now).await
+    }
+
+    async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError> {
+        self.store.rejection(account, key).await
+    }
+
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        Outbox::reseal(&self.store, reseal).await
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

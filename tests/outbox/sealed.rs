@@ -77,6 +77,27 @@ async fn a_row_is_left_to_whoever_has_its_key() {
     assert_eq!(resealed.remaining, 0);
 }
 
+/// A rotation ends with the rows that wait too: afterwards nothing needs the older key.
+#[tokio::test]
+async fn a_row_that_waits_is_sealed_anew() {
+    let old = SealKeys::new([1; 32]);
+    let shop = sealed(old);
+    for order in 1..=40 {
+        shop.place(order);
+    }
+    let both = SealKeys::new([2; 32]).with_older([1; 32]);
+    let renewed = Arc::new(Sqlite::builder(shop.path()).seal(both).open().expect("opens"));
+    let dry = reseal(&*renewed, true).await.expect("a store that seals");
+    assert_eq!((dry.matched, dry.resealed, dry.remaining), (40, 0, 40));
+    let resealed = reseal(&*renewed, false).await.expect("a store that seals");
+    assert_eq!((resealed.matched, resealed.resealed, resealed.remaining), (40, 40, 0));
+    let newer =
+        Sqlite::builder(shop.path()).seal(SealKeys::new([2; 32])).open().expect("no row needs the older key");
+    let client = client(&shop.clock, &shop.fake, Arc::new(newer));
+    super::bench::deliver(&client).await;
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (40, 0));
+}
+
 /// A row that somebody put under another key does not open: it is rejected, and never another call's request.
 #[tokio::test]
 async fn a_sealed_row_that_was_moved_is_rejected() {

@@ -108,6 +108,7 @@ async fn a_claim_that_no_standby_has_is_not_sent() {
         Arc::new(builder.statement_timeout(Duration::from_millis(500)).open().expect("it opens"));
     let client = stripe(Arc::clone(&store), &network);
     pay(&client, "order-1").await.expect("no standby is asked for");
+    let waits = client.post("/v1/quotes").key("quote-1").enqueue().await.expect("no standby is asked for");
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'");
     server.sql("SELECT pg_reload_conf()");
     soon(|| match &*server.sql("SHOW synchronous_standby_names") {
@@ -124,6 +125,16 @@ async fn a_claim_that_no_standby_has_is_not_sent() {
     };
     assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
     assert_eq!(network.requests().len(), paid, "what could not be claimed was not sent");
+    // Nor what could not be taken, or be put into the outbox.
+    let takes = client.recover(8).await.expect_err("the standby is away");
+    assert_eq!(kind(&takes), Some(StoreErrorKind::Lost), "{takes:#}");
+    assert_eq!(network.requests().len(), paid, "what could not be taken was not sent");
+    let log = store.append_evidence(waits.id(), Vec::new()).await;
+    assert_eq!(
+        log.expect_err("the standby is away").kind(),
+        StoreErrorKind::Lost,
+        "as all that is one statement"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

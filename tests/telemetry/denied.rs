@@ -10,7 +10,7 @@ use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{Claim, Claimed, Page};
 use steadfast::store::{Memory, OutboxTally, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement};
+use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Reseal, ResealedBatch, Statement};
 use steadfast::vendor::Stripe;
 use steadfast::{OnUnknown, dispatcher};
 
@@ -95,6 +95,14 @@ impl Outbox for Locked {
 
     async fn reject(&self, _: u64, _: &str, _: Timestamp) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    async fn rejection(&self, _: &Account, _: &str) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    async fn reseal(&self, _: &Reseal) -> Result<ResealedBatch, StoreError> {
+        Ok(ResealedBatch::default())
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

@@ -20,6 +20,8 @@ pub struct Extras {
     pub locked: Vec<(Duration, Duration)>,
     /// Nobody reaches the store's server from the first to the second, for reading either.
     pub away: Vec<(Duration, Duration)>,
+    /// A newer version of the service sends the key of this operation with another request: from which host, and when.
+    pub another: Option<(usize, usize, Duration)>,
     /// How many records the store in memory holds.
     pub records_max: Option<usize>,
     /// An operator gives dead letters another body once all is at rest.
@@ -129,6 +131,16 @@ impl Schedule {
                 (from, from + draw.within(ms(10)..secs(15)))
             };
             self.extras.away = (0..1 + draw.below(2)).map(away).collect();
+        }
+        self
+    }
+
+    /// Somebody sends a key with another request.
+    pub fn with_another(mut self, draw: &Draw, span: Duration) -> Schedule {
+        if draw.one_in(6) {
+            let (number, host) = (draw.index(self.operations.len()), draw.index(self.hosts));
+            let is_keyed = self.operations[number].kind != Kind::Get;
+            self.extras.another = is_keyed.then(|| (number, host, draw.within(secs(0)..span)));
         }
         self
     }

@@ -250,6 +250,12 @@ impl World {
                     }
                 }
             }
+            if let Some((number, _, at)) = self.schedule.extras.another.filter(|(_, of, _)| *of == host)
+                && !self.is_done(number, OF_ANOTHER)
+            {
+                let client = client_of(&clients, self.schedule.operations[number].kind.vendor()).clone();
+                tasks.spawn(self.clone().offer_another((life.clone(), at), client, incarnation, number));
+            }
             let mut dispatchers = Vec::new();
             let desk = self.schedule.queue.as_ref().and_then(|queue| queue.desks[host].clone());
             if let Some(desk) = desk {
@@ -302,6 +308,28 @@ impl World {
             life.goes_on().await;
         }
         self.is_over(number, place);
+    }
+
+    /// Sends an operation's key with another request, once.
+    async fn offer_another(
+        self: Arc<World>,
+        (life, at): (Arc<Life>, Duration),
+        client: Client,
+        incarnation: u64,
+        number: usize,
+    ) {
+        self.clock.latency(Instant::ORIGIN.plus(at).since(self.clock.now())).await;
+        life.goes_on().await;
+        self.is_over(number, OF_ANOTHER);
+        let began = self.clock.now();
+        let call = self.facts.with(|all| {
+            all.calls.push(CallMade { operation: number, does: Does::Send, began, ended: None });
+            all.calls.len() - 1
+        });
+        let another = self.schedule.operations[number].kind.call(&client, number);
+        let result = another.json(&json!({ "version": 2 })).send().await;
+        let attempts = result.as_ref().err().map_or(0, |error| error.attempts().len());
+        self.hears((number, call), (incarnation, began, None), attempts, result);
     }
 
     /// One call, and when to send it again; `None` once the operation has ended.
@@ -714,6 +742,9 @@ fn shown(result: &Result<Reply, Error>) -> String {
         Err(error) => format!("{error} (effect {:?})", error.effect()),
     }
 }
+
+/// The place of whoever sends an operation's key with another request.
+const OF_ANOTHER: usize = usize::MAX;
 
 /// Calls of a caller who does not give up soon.
 pub const CALLS_MAX: u32 = 12;

@@ -107,11 +107,11 @@ fn age(text: &str) -> Result<Duration, String> {
 const HEADING: &str = "Which dead letters (all parts must match)";
 
 const REASONS: [(&str, Reason); 5] = [
-    ("exhausted", Reason::Exhausted),
-    ("expired", Reason::Expired),
-    ("unknown", Reason::Unknown),
-    ("closed", Reason::Closed),
-    ("elsewhere", Reason::Elsewhere),
+    (Reason::Exhausted.name(), Reason::Exhausted),
+    (Reason::Expired.name(), Reason::Expired),
+    (Reason::Unknown.name(), Reason::Unknown),
+    (Reason::Closed.name(), Reason::Closed),
+    (Reason::Elsewhere.name(), Reason::Elsewhere),
 ];
 
 const EFFECTS: [(&str, Effect); 3] =

@@ -132,7 +132,14 @@ fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
             // Its holder may be sending, and a success is one.
             let effect =
                 if matches!(state, State::Succeeded { .. }) { Effect::Applied } else { Effect::Unknown };
-            let mismatch = Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]), effect };
+            let next = match state {
+                State::InProgress { lease_until: at } | State::Scheduled { at } => {
+                    Disposition::Continues { at: Some(at) }
+                }
+                State::Dead { .. } => Disposition::AwaitsOperator,
+                State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
+            };
+            let mismatch = Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]), effect, next };
             assert_eq!(told, (None, mismatch));
         }
     }

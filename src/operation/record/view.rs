@@ -230,7 +230,7 @@ impl Record {
             reason,
             code: None,
             resolved: self.resolved.clone(),
-            effect: self.effect,
+            effect: self.effect_by_now(),
             status: answer.map(|answer| answer.status.as_u16()),
             attempts: self.attempts,
             fence: self.fence,

@@ -35,7 +35,7 @@ pub async fn check_filters(store: &dyn Store) {
         (&["lost", "spent", "solved"], of(&[Phase::Dead, Phase::Resolved])),
         (&["lost", "solved"], Filter { reason: Some(Reason::Unknown), ..Filter::default() }),
         (&["spent"], Filter { reason: Some(Reason::Exhausted), ..of(&[Phase::Dead]) }),
-        (&["lost", "solved"], Filter { effect: Some(Effect::Unknown), ..Filter::default() }),
+        (&["held", "lost", "solved"], Filter { effect: Some(Effect::Unknown), ..Filter::default() }),
         (&["done", "done"], Filter { effect: Some(Effect::Applied), ..Filter::default() }),
         (&[], Filter { effect: Some(Effect::Applied), ..of(&[Phase::Dead]) }),
         (&["refused"], Filter { status: Some(402), ..Filter::default() }),

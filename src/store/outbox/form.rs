@@ -175,7 +175,7 @@ pub(in crate::store) fn unsealed(
 
 /// The name that a row is sealed for. No scope begins like this (a `%` in a namespace is written `%25`), so that a row
 /// cannot be put in place of an operation's request, or the other way round.
-fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
+pub(super) fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     let Account { namespace, vendor, account } = account;
     let scope = Scope::new(namespace, vendor, account, &Method::POST, "");
     let scope = Scope::from_stored(["%outbox/", scope.as_str()].concat());

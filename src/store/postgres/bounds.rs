@@ -17,7 +17,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Shared;
-use super::failure::failure;
 use super::row::Reader;
 use super::take::{Asked, OF_ACCOUNT, OPEN, READABLE};
 use crate::clock::{Instant, Timestamp};
@@ -154,8 +153,9 @@ async fn first_below(
         .run(async move {
             // Each query on a connection that calls share would wait for this.
             let exclusive = own.connections.exclusive().await?;
-            let rows = exclusive.query_typed(&sql, &asked.values(&asked.limit)).await;
-            let rows = rows.map_err(|error| failure("look at everything", error))?;
+            let values = asked.values(&asked.limit);
+            let asked = exclusive.query_typed(&sql, &values);
+            let rows = exclusive.in_time(SEARCH_MAX, "look at everything", asked).await?;
             rows.first().map(|row| Reader::of(row).next::<i64>()).transpose()
         })
         .await
@@ -172,6 +172,10 @@ const WHOLE_PART: u32 = 50;
 
 /// A look at everything that takes longer is a search of its own, which no caller waits for.
 const SHORT: Duration = Duration::from_millis(10);
+
+/// Longer than a search of the largest table takes. It holds one of the connections that transactions need, and a
+/// server's host that lost power never answers.
+const SEARCH_MAX: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
 mod tests {

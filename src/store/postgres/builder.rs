@@ -61,21 +61,22 @@ impl PostgresBuilder {
     }
 
     /// How many connections are shared by single statements, and how many more there may be for transactions of several
-    /// statements. At least one each.
+    /// statements. At least one each, and at most 1,000.
     ///
     /// Default: 3 and 4.
     pub fn connections(mut self, shared: usize, exclusive: usize) -> PostgresBuilder {
-        self.limits.lines = shared.max(1);
-        self.limits.exclusive = exclusive.max(1);
+        self.limits.lines = shared.clamp(1, CONNECTIONS_MAX);
+        self.limits.exclusive = exclusive.clamp(1, CONNECTIONS_MAX);
         self
     }
 
     /// What a statement may take. The server then cancels it, and the store says
-    /// [`TimedOut`](StoreErrorKind::TimedOut); at most a second later where statements share a connection.
+    /// [`TimedOut`](StoreErrorKind::TimedOut); at most a second later where statements share a connection. From 1 ms to a
+    /// day.
     ///
     /// Default: 10 s.
     pub fn statement_timeout(mut self, limit: Duration) -> PostgresBuilder {
-        self.limits.statement_max = limit.max(Duration::from_millis(1));
+        self.limits.statement_max = limit.clamp(Duration::from_millis(1), STATEMENT_MAX);
         self
     }
 
@@ -145,3 +146,9 @@ impl PostgresBuilder {
         super::migrate::as_sql(self.address.schema(), roles)
     }
 }
+
+/// Far more than a server allows one service.
+const CONNECTIONS_MAX: usize = 1_000;
+
+/// The server counts in milliseconds of 32 bits, and three times as many for a transaction that stands still.
+const STATEMENT_MAX: Duration = Duration::from_secs(24 * 3_600);

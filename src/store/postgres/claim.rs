@@ -294,7 +294,7 @@ impl Job for Start {
             (&request, Type::BYTEA_ARRAY),
         ];
         let line = shared.connections.get().await?;
-        let rows = line.write("write claims", &shared.statements.start, &values).await?;
+        let rows = line.ask("write claims", &shared.statements.start, &values).await?;
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

@@ -245,11 +245,20 @@ impl Exclusive {
         doing: &'static str,
         asked: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'a {
+        self.in_time(self.connections.0.limits.statement_max + CANCEL_MAX, doing, asked)
+    }
+
+    /// The same of a statement that has a limit of its own.
+    pub(super) fn in_time<'a, T: Send + 'a>(
+        &'a self,
+        limit: Duration,
+        doing: &'static str,
+        asked: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'a {
         // Boxed: the driver's futures would be part of those of every transaction, several times.
         let asked = Box::pin(asked);
         async move {
-            let Shared { connect, limits, .. } = &*self.connections.0;
-            if let Some(answered) = connect.within(limits.statement_max + CANCEL_MAX, asked).await {
+            if let Some(answered) = self.connections.0.connect.within(limit, asked).await {
                 return answered.map_err(|error| failure(doing, error));
             }
             if let Some(connected) = &self.connected {

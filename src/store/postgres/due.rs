@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 
 use super::row::{self, Reader, damaged};
 use super::take::{Asked, LOOK, Looked};
-use super::{Shared, failure::failure, standing};
+use super::{Shared, standing};
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
 use crate::store::numbers::duration_ms;
 use crate::store::stored::Stored;
@@ -41,8 +41,7 @@ pub(super) async fn take(
                 (&far as _, Type::INT8),
             ]);
             let client = own.connections.get().await?;
-            let rows = client.query_typed(&own.statements.due, &values).await;
-            let rows = rows.map_err(|error| failure(LOOK, error))?;
+            let rows = client.ask(LOOK, &own.statements.due, &values).await?;
             let (mut looked, mut is_more) = (Looked::default(), None);
             let mut taken_rows = Vec::with_capacity(rows.len());
             for row in &rows {

@@ -76,7 +76,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Writes by a statement that is a transaction of its own.
+    /// Asks a statement that is a transaction of its own.
     ///
     /// A commit may wait for a standby (`synchronous_standby_names`). A server that is told to cancel then says success,
     /// and warns that the standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover it is on
@@ -85,7 +85,7 @@ impl Asking {
     /// # Errors
     ///
     /// The server's, or [`Lost`](crate::store::StoreErrorKind::Lost).
-    pub(super) async fn write(
+    pub(super) async fn ask(
         &self,
         doing: &'static str,
         statement: &str,

@@ -18,11 +18,13 @@ use crate::operation::record::{Claim, Claimed, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
-    names, sealed_bytes, sequence, unsealed, values,
+    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEALED_MAX, RESEND, Rejected, Statement,
+    Value, headers, names, sealed_anew, sealed_bytes, sequence, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Reseal, ResealedBatch, StoreError, StoreErrorKind};
+
+mod aside;
 
 #[async_trait]
 impl Outbox for Postgres {
@@ -149,6 +151,24 @@ impl Outbox for Postgres {
             (Box::new(why.replace('\0', "")), Type::TEXT),
         ];
         Ok(!self.0.ask("reject a row of the outbox", sql, values).await?.is_empty())
+    }
+
+    async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError> {
+        aside::rejection(&self.0, account, key).await
+    }
+
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        let (key, limit) = (self.0.seals.needed()?, reseal.rows_max.clamp(1, RESEALED_MAX));
+        let from = to_number(start(reseal.after.as_deref())?);
+        let found = aside::sealed_otherwise(&self.0, &key, (from, limit)).await?;
+        let (mut batch, rows) = sealed_anew(found, limit, &self.0.seals);
+        if reseal.dry_run || rows.is_empty() {
+            return Ok(batch);
+        }
+        let count = rows.len() as u64;
+        let written = aside::seal(&self.0, rows).await?;
+        (batch.resealed, batch.changed) = (written, count.saturating_sub(written));
+        Ok(batch)
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

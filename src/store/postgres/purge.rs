@@ -51,8 +51,7 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
             let batch = i64::try_from(batch).unwrap_or(i64::MAX);
             let values: [Value<'_>; 2] = [(&from, Type::INT8), (&batch, Type::INT8)];
             let client = own.connections.get().await?;
-            let rows = client.query_typed(&own.statements.purge, &values).await;
-            let rows = rows.map_err(|error| failure("purge", error))?;
+            let rows = client.ask("purge", &own.statements.purge, &values).await?;
             let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
             let (rows, last, now): (i64, _, _) = (from.next()?, from.next()?, from.time()?);
             own.time.saw(now);

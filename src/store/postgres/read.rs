@@ -6,7 +6,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::Shared;
-use super::failure::failure;
 use super::row::{self, OPERATION, Reader, Value, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
@@ -33,7 +32,7 @@ impl Shared {
                 let client = own.connections.get().await?;
                 let values: Vec<Value<'_>> =
                     values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
-                client.query_typed(&statement, &values).await.map_err(|error| failure(doing, error))
+                client.ask(doing, &statement, &values).await
             })
             .await
     }

@@ -115,8 +115,7 @@ async fn nothing_at(
         .connections
         .run(async move {
             let client = own.connections.get().await?;
-            let rows = client.query_typed(&sql, &asked.values(&asked.limit)).await;
-            let rows = rows.map_err(|error| super::failure::failure(LOOK, error))?;
+            let rows = client.ask(LOOK, &sql, &asked.values(&asked.limit)).await?;
             let row = rows.first().ok_or_else(|| row::damaged("no answer"))?;
             let mut from = Reader::of(row);
             let (is_there, now): (bool, _) = (from.next()?, from.time()?);

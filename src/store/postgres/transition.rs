@@ -199,7 +199,7 @@ impl Job for Step {
             (&answer, Type::BYTEA_ARRAY),
         ];
         let line = shared.connections.get().await?;
-        let rows = line.write("write transitions", &shared.statements.step, &values).await?;
+        let rows = line.ask("write transitions", &shared.statements.step, &values).await?;
         let mut moved = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);

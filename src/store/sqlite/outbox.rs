@@ -17,13 +17,14 @@ use crate::guard::Guard;
 use crate::operation::record::{Claim, Claimed, Page};
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, sealed_bytes, unsealed,
-    values,
+    Account, Database, Outbox, OutboxRow, OutboxTally, RESEALED_MAX, Rejected, Statement, Value, sealed_anew,
+    sealed_bytes, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Reseal, ResealedBatch, StoreError, StoreErrorKind};
 
+mod aside;
 mod behind;
 mod row;
 
@@ -103,6 +104,29 @@ impl Outbox for Sqlite {
             statement.execute(params![to_number(number), to_ms(now), why]).while_doing(doing)
         };
         Ok(self.writer.run(OnDrop::Finish, work).await? == 1)
+    }
+
+    async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError> {
+        let (account, key) = (account.clone(), key.to_owned());
+        let work = move |connection: &_| aside::rejection(connection, &account, &key);
+        self.reader().run(OnDrop::Skip, work).await
+    }
+
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.place.look(&self.path)?;
+        let (key, limit) = (self.seals.needed()?, reseal.rows_max.clamp(1, RESEALED_MAX));
+        let from = start(reseal.after.as_deref())?;
+        let work = move |connection: &_| aside::sealed_otherwise(connection, &key, (from, limit));
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        let (mut batch, rows) = sealed_anew(found, limit, &self.seals);
+        if reseal.dry_run || rows.is_empty() {
+            return Ok(batch);
+        }
+        let (seals, count) = (self.seals.clone(), rows.len() as u64);
+        let work = move |connection: &Prepared<'_>, rows: &Vec<_>| aside::seal(connection, rows, &seals);
+        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
+        (batch.resealed, batch.changed) = (written, count - written);
+        Ok(batch)
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

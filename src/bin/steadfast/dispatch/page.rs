@@ -29,7 +29,9 @@ pub(super) async fn serve(listener: TcpListener, health: Health, board: Arc<Boar
             // Most often: too many open files. Those of the deliveries are closed in time.
             Err(error) => {
                 warn!(error = %error, "a connection to the page was not accepted");
-                tokio::task::yield_now().await;
+                // It stays acceptable: asked again at once, it would take the thread that delivers.
+                #[allow(clippy::disallowed_methods, reason = "the page lives in the machine's time")]
+                tokio::time::sleep(NOT_ACCEPTED_WAIT).await;
                 continue;
             }
         };
@@ -90,6 +92,9 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// An orchestrator and a scraper or two.
 const CONNECTIONS_MAX: usize = 32;
+
+/// Before the next try where a connection could not be accepted.
+const NOT_ACCEPTED_WAIT: Duration = Duration::from_millis(200);
 
 /// Also how long a connection may be idle.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

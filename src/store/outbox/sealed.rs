@@ -1,0 +1,46 @@
+//! Rows that are sealed with another than the current key, and are to be sealed anew.
+
+use super::Account;
+use super::form::sealed_for;
+use crate::store::ResealedBatch;
+use crate::store::seals::{Part, Seals};
+
+/// A row as it is on file: what is sealed of it, and whom it is sealed for.
+pub(in crate::store) struct SealedRow {
+    pub number: i64,
+    pub account: Account,
+    pub key: String,
+    pub sealed: Vec<u8>,
+}
+
+/// What is there, and what is to be there.
+pub(in crate::store) struct Anew {
+    pub number: i64,
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+}
+
+/// What is to be written. A row that cannot be read stays as it is. `limit` is how many rows were asked for.
+pub(in crate::store) fn sealed_anew(
+    found: Vec<SealedRow>,
+    limit: usize,
+    seals: &Seals,
+) -> (ResealedBatch, Vec<Anew>) {
+    let next = found.last().filter(|_| found.len() >= limit).map(|row| (row.number + 1).to_string());
+    let mut batch = ResealedBatch { next, ..ResealedBatch::default() };
+    let mut rows = Vec::with_capacity(found.len());
+    for SealedRow { number, account, key, sealed: old } in found {
+        // A row whose key is none is rejected when a dispatcher comes to it, and can be read by nobody.
+        let Some(id) = sealed_for(&account, &key) else { continue };
+        batch.found += 1;
+        let plain = seals.unseal(Part::Request, &id, old.clone());
+        match plain.and_then(|plain| seals.seal(Part::Request, &id, plain)) {
+            Ok(new) => rows.push(Anew { number, old, new }),
+            Err(why) => batch.unreadable.push((id, why)),
+        }
+    }
+    (batch, rows)
+}
+
+/// So many rows are read at once. A body may have megabytes.
+pub(in crate::store) const RESEALED_MAX: usize = 16;

@@ -1,0 +1,72 @@
+//! What an operator and a waiting caller ask of the outbox: why a row was rejected, and rows that are sealed with an older
+//! key.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::super::Shared;
+use super::super::read::Given;
+use super::super::row::Reader;
+use crate::store::StoreError;
+use crate::store::outbox::{Account, Anew, SealedRow};
+use crate::store::seals::{HEAD_BYTES, KeyId, SEALED};
+
+pub(super) async fn rejection(
+    shared: &Arc<Shared>,
+    account: &Account,
+    key: &str,
+) -> Result<Option<String>, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END FROM {schema}.outbox \
+         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY number DESC LIMIT 1"
+    );
+    let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
+    let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];
+    let rows = shared.ask("look for a rejected row of the outbox", sql, values).await?;
+    rows.first().map_or(Ok(None), |row| Reader::of(row).next())
+}
+
+/// The next rows that are not sealed with this key.
+pub(super) async fn sealed_otherwise(
+    shared: &Arc<Shared>,
+    key: &KeyId,
+    (from, limit): (i64, usize),
+) -> Result<Vec<SealedRow>, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT number, namespace, vendor, account, key, sealed FROM {schema}.outbox \
+         WHERE number >= $1 AND sealed IS NOT NULL AND substr(sealed, 1, {HEAD_BYTES}) <> $2 ORDER BY number LIMIT $3"
+    );
+    let values: Vec<(Given, Type)> = vec![
+        (Box::new(from), Type::INT8),
+        (Box::new([&[SEALED][..], key].concat()), Type::BYTEA),
+        (Box::new(i64::try_from(limit).unwrap_or(i64::MAX)), Type::INT8),
+    ];
+    let rows = shared.ask("look for rows of the outbox to seal", sql, values).await?;
+    let read = rows.iter().map(|row| {
+        let mut from = Reader::of(row);
+        let number = from.next()?;
+        let account = Account { namespace: from.next()?, vendor: from.next()?, account: from.next()? };
+        Ok(SealedRow { number, account, key: from.next()?, sealed: from.next()? })
+    });
+    read.collect()
+}
+
+/// Writes them, and says how many were not changed meanwhile. The schema names the key since the store was opened.
+pub(super) async fn seal(shared: &Arc<Shared>, rows: Vec<Anew>) -> Result<u64, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "UPDATE {schema}.outbox o SET sealed = w.new FROM unnest($1, $2, $3) AS w (number, old, new) \
+         WHERE o.number = w.number AND o.sealed = w.old RETURNING o.number"
+    );
+    let numbers: Vec<i64> = rows.iter().map(|row| row.number).collect();
+    let (old, new): (Vec<_>, Vec<_>) = rows.into_iter().map(|row| (row.old, row.new)).unzip();
+    let values: Vec<(Given, Type)> = vec![
+        (Box::new(numbers), Type::INT8_ARRAY),
+        (Box::new(old), Type::BYTEA_ARRAY),
+        (Box::new(new), Type::BYTEA_ARRAY),
+    ];
+    Ok(shared.ask("seal rows of the outbox", sql, values).await?.len() as u64)
+}

@@ -1,0 +1,58 @@
+//! What an operator and a waiting caller ask of the outbox: why a row was rejected, and rows that are sealed with an older
+//! key.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::store::StoreError;
+use crate::store::outbox::{Account, Anew, SealedRow};
+use crate::store::seals::{HEAD_BYTES, KeyId, SEALED, Seals};
+use crate::store::sqlite::failure::While;
+use crate::store::sqlite::sealed;
+
+pub(super) fn rejection(
+    connection: &Connection,
+    Account { namespace, vendor, account }: &Account,
+    key: &str,
+) -> Result<Option<String>, StoreError> {
+    let doing = "look for a rejected row of the outbox";
+    let mut statement = connection.prepare_cached(REJECTION).while_doing(doing)?;
+    let last = statement.query_row([namespace, vendor, account, key], |row| row.get::<_, Option<String>>(0));
+    Ok(last.optional().while_doing(doing)?.flatten())
+}
+
+/// The next rows that are not sealed with this key.
+pub(super) fn sealed_otherwise(
+    connection: &Connection,
+    key: &KeyId,
+    (from, limit): (u64, usize),
+) -> Result<Vec<SealedRow>, StoreError> {
+    let doing = "look for rows of the outbox to seal";
+    let head = [&[SEALED][..], key].concat();
+    let mut statement = connection.prepare_cached(SEALED_OTHERWISE).while_doing(doing)?;
+    let values = params![from as i64, head, HEAD_BYTES as i64, limit as i64];
+    let rows = statement.query_map(values, |row| {
+        let account = Account { namespace: row.get(1)?, vendor: row.get(2)?, account: row.get(3)? };
+        Ok(SealedRow { number: row.get(0)?, account, key: row.get(4)?, sealed: row.get(5)? })
+    });
+    rows.while_doing(doing)?.collect::<Result<_, _>>().while_doing(doing)
+}
+
+/// Writes them, and says how many were not changed meanwhile.
+pub(super) fn seal(connection: &Connection, rows: &[Anew], seals: &Seals) -> Result<u64, StoreError> {
+    let doing = "seal rows of the outbox";
+    sealed::note_use(connection, seals)?;
+    let mut statement = connection.prepare_cached(SEAL).while_doing(doing)?;
+    let mut written = 0;
+    for Anew { number, old, new } in rows {
+        written += statement.execute(params![number, old, new]).while_doing(doing)? as u64;
+    }
+    Ok(written)
+}
+
+const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END \
+     FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY number DESC LIMIT 1";
+
+const SEALED_OTHERWISE: &str = "SELECT number, namespace, vendor, account, key, sealed FROM steadfast_outbox \
+     WHERE number >= ?1 AND sealed IS NOT NULL AND substr(sealed, 1, ?3) <> ?2 ORDER BY number LIMIT ?4";
+
+const SEAL: &str = "UPDATE steadfast_outbox SET sealed = ?3 WHERE number = ?1 AND sealed = ?2";
