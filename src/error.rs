@@ -546,8 +546,9 @@ impl Error {
     }
 
     /// Whether time ran out while the call was still retryable. The operation of a keyed call that was claimed is recorded
-    /// as scheduled; send the same key again to carry on. With a deadline that had passed before the claim nothing is
-    /// recorded: the [disposition](Error::disposition) is then [`Ended`](Disposition::Ended).
+    /// as scheduled; send the same key again to carry on. One whose deadline had passed before the claim records nothing
+    /// itself. Its [disposition](Error::disposition) is that of what is on record, and [`Ended`](Disposition::Ended) if
+    /// nothing is.
     pub fn is_deadline(&self) -> bool {
         matches!(self.0.kind, Kind::Deadline { .. } | Kind::ReplyBroken { how: Broken::Deadline(_), .. })
     }

@@ -216,6 +216,24 @@ async fn a_key_goes_into_the_body_on_the_listed_routes_alone() {
     }
 }
 
+/// Square refuses a field that it does not know, and takes another payment's key in one route's.
+#[tokio::test]
+async fn square_has_its_key_on_the_routes_that_take_one() {
+    let text = format!("{}window = '24h'\n", one_line("square"));
+    for (path, sends) in [
+        ("/v2/payments", 2),
+        ("/v2/orders/order_1/pay", 2),
+        ("/v2/orders/search", 1),
+        ("/v2/payments/cancel", 1),
+        ("/v2/payments/payment_1/complete", 1),
+    ] {
+        let (sent, _) = lost_and_asked_again(&text, path, Duration::from_secs(60)).await;
+        assert_eq!(sent.len(), sends, "{path}");
+        let body: Value = serde_json::from_slice(&sent[0].body).expect("JSON");
+        assert_eq!(body.get("idempotency_key").is_some(), sends == 2, "{path}: {body}");
+    }
+}
+
 #[test]
 fn a_list_that_makes_no_sense_is_refused() {
     let keyed = "[vendors.v]\nadapter = 'keyed'\nbase_url = 'https://v.test'\n";

@@ -280,7 +280,9 @@ fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
     let whole = "[vendors.square]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://connect.squareup.com'\n\
         auth = { header = 'Authorization', prefix = 'Bearer ' }\nkey = { body = 'idempotency_key' }\nkey_len_max = 45\n\
         reused = [{ says = 'IDEMPOTENCY_KEY_REUSED' }]\n";
-    assert_eq!(shown(named), shown(whole));
+    let routes =
+        steadfast::vendor::KeyedConfig::preset("square").expect("a preset").keyed_routes.expect("its routes");
+    assert_eq!(shown(named), shown(&format!("{whole}keyed_routes = {routes:?}\n")));
     let windowed =
         shown(&format!("{named}\nwindow = '24h'\nbase_url = 'https://connect.squareupsandbox.com'"));
     assert!(windowed.contains("86400s") && windowed.contains("squareupsandbox"), "{windowed}");

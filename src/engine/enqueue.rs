@@ -119,15 +119,21 @@ impl Engine {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
+            // Before the look at the record, too: a row may be admitted in between, and an older one of its key be rejected.
+            let mut rejected = None;
+            if in_outbox.is_some() && self.clock.now() >= asks_at.min(deadline) {
+                asks_at = self.clock.now().plus(REJECTED_EVERY);
+                rejected = Box::pin(self.why_rejected(accepted)).await;
+            }
             let told = match (self.standing(offered).await, in_outbox) {
                 // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
                 (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
-                    let now = self.clock.now();
-                    if now >= asks_at.min(deadline) {
-                        asks_at = now.plus(REJECTED_EVERY);
-                        Box::pin(self.is_not_rejected(accepted)).await.map_err(waited)?;
+                    match (rejected, self.in_the_outbox(since, accepted)) {
+                        (Some(why), told) => {
+                            return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
+                        }
+                        (None, told) => told,
                     }
-                    self.in_the_outbox(since, accepted)
                 }
                 (Standing::Final { outcome, .. }, _) => {
                     let passed = self.clock.now().since(started);
@@ -165,17 +171,12 @@ impl Engine {
         Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
     }
 
-    /// Whether a dispatcher may still record the row of a call that is in the outbox. A store that cannot say is asked
-    /// again.
-    async fn is_not_rejected(&self, accepted: &Accepted) -> Result<(), Error> {
-        let Some(outbox) = self.outbox() else { return Ok(()) };
+    /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.
+    async fn why_rejected(&self, accepted: &Accepted) -> Option<String> {
+        let outbox = self.outbox()?;
         let account = self.account();
         let look = outbox.rejection(&account, accepted.named.id.key.as_str());
-        let until = self.clock.now().plus(STORE_GRACE);
-        match limit::within(&*self.clock, until, look).await {
-            Some(Ok(Some(why))) => Err(Error::new(Kind::RowRejected { why }, self.effect_of_absent())),
-            _ => Ok(()),
-        }
+        limit::within(&*self.clock, self.clock.now().plus(STORE_GRACE), look).await?.ok()?
     }
 }
 

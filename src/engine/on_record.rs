@@ -102,16 +102,18 @@ impl Engine {
     /// A refusal of a call's request, with the effect of the operation that has its key on record and what becomes of it.
     pub(super) async fn as_on_record(&self, refused: Error, id: &OperationId, deadline: Instant) -> Error {
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
-        let standing = match limit::within(&*self.clock, until, self.store.get(id)).await {
-            Some(Ok(Some(record))) => self.standing_of(record, until).await,
-            Some(Ok(None)) => Standing::Absent,
-            Some(Err(_)) | None => Standing::CannotSay,
+        let (effect, next) = match limit::within(&*self.clock, until, self.store.get(id)).await {
+            Some(Ok(Some(record))) if !self.is_over(&record, until).await => {
+                (record.effect_by_now(), record.disposition())
+            }
+            Some(Ok(Some(_))) => (Effect::Unknown, Disposition::Ended),
+            Some(Ok(None)) => Standing::Absent.word(),
+            Some(Err(_)) | None => Standing::CannotSay.word(),
         };
-        let (effect, disposition) = standing.word();
-        refused.of_effect(effect).going_on(disposition)
+        refused.of_effect(effect).going_on(next)
     }
 
-    /// The same of a record that was read, whatever request it is of.
+    /// How an operation stands, of a record that was read, whatever request it is of.
     async fn standing_of(&self, record: Record, until: Instant) -> Standing {
         let (now, fence) = (self.wall(), record.fence);
         let is_over = self.is_over(&record, until).await;

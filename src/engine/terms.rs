@@ -126,11 +126,14 @@ fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
     if url.path().split('/').filter(|segment| !segment.is_empty()).all(|segment| vendor.may_show(segment)) {
         return url.to_string();
     }
-    let digest = Fingerprint::from_bytes(Sha256::digest(url.path()).into());
+    let digest = Fingerprint::from_bytes(Sha256::digest(url.path()).into()).to_string();
+    let digest = &digest[..DIGEST_LEN];
     format!("path #{digest} at {}", url.origin().ascii_serialization())
 }
 
 const BASE_URL: &str = "base_url";
+/// As it stands in stores.
+const DIGEST_LEN: usize = 12;
 
 /// Where the vendor is shown the key; `None` if it depends on the call.
 fn key_place(vendor: &dyn Vendor) -> Option<String> {

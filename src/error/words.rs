@@ -141,13 +141,14 @@ impl Error {
     fn what_goes_on(&self) -> Option<&'static str> {
         match (self.disposition(), &self.0.kind) {
             // The store may have it on record, or not.
-            (Disposition::Continues { .. }, Kind::Store { .. } | Kind::Invalid(_))
-                if self.0.effect == Effect::Unknown =>
-            {
+            (Disposition::Continues { .. }, Kind::Store { .. }) if self.0.effect == Effect::Unknown => {
                 Some("it may go on without you")
             }
             (Disposition::Continues { .. }, Kind::KeyReused { .. } | Kind::InTheWay { .. }) => {
                 Some("that operation goes on without you")
+            }
+            (Disposition::Continues { .. }, Kind::Invalid(_)) => {
+                Some("the operation that has its key may go on without you")
             }
             (Disposition::Continues { .. }, _) => Some("it goes on without you"),
             (Disposition::Ended, Kind::Gate(_) | Kind::Deadline { .. }) if self.0.context.key.is_some() => {

@@ -196,7 +196,7 @@ impl Store for Memory {
         if inner.rows.len() >= self.records_max
             && !is_in_the_way
             && !inner.rows.contains_key(&claim.id)
-            && !inner.evict(self.records_max)
+            && !inner.evict(self.records_max, claim.predecessor.as_ref())
         {
             return Err(full(self.records_max));
         }

@@ -102,7 +102,8 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Why the last row of this key was rejected, if it was.
+    /// Why the last row of this key was rejected, if no other one of it waits. A key may have several rows: of other
+    /// routes, and of calls that were made again.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ use crate::error::{Effect, Error, Refusal};
 use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for};
+use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for, was_deleted};
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict};
 
 mod config;
@@ -221,6 +221,13 @@ impl Vendor for Keyed {
         }
         let any = |markers: &[Marker]| markers.iter().any(|marker| marker.matches(answer));
         let says = self.says(attempt, answer, replayed);
+        // Only what is in the vendor's own form tells of an earlier attempt: a proxy without a route says 404, too.
+        let is_gone = matches!(answer.status.as_u16(), 404 | 410) && was_deleted(attempt);
+        let is_form = |body: &serde_json::Value| body.is_object() || body.is_array();
+        let is_vendors = self.config.own.is_some() || answer.json().as_ref().is_some_and(is_form);
+        if is_gone && !is_vendors {
+            return Verdict::Retry { effect: Effect::Unknown, not_before: wait };
+        }
         if any(&self.config.reused) {
             return refused(attempt, Refusal::KeyReused, says, wait);
         }

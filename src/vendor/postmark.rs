@@ -140,10 +140,14 @@ impl Postmark {
         if request.method != Method::POST {
             return None;
         }
-        // Postmark takes a trailing slash, which one client library writes, and any case of letters.
-        let route = self.base.route(&request.url).trim_end_matches('/');
-        ROUTES.iter().find(|(known, _)| route.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
+        known(self.base.route(&request.url)).map(|(_, kind)| kind)
     }
+}
+
+/// A route that sends mail. Postmark takes a trailing slash, which one client library writes, and any case of letters.
+fn known(route: &str) -> Option<(&'static str, Kind)> {
+    let route = route.trim_end_matches('/');
+    ROUTES.iter().find(|(known, _)| route.eq_ignore_ascii_case(known)).copied()
 }
 
 /// The shape of a sending request's body.

@@ -140,6 +140,9 @@ pub fn by_status(
 /// Whether the answer is a page for a browser: what proxies, gateways and sign-in portals write, and no API.
 ///
 /// The media type alone does not tell: some vendors label JSON or a plain `ok` as HTML.
+///
+/// A challenge of AWS WAF is one too, whatever its status and its body are: it keeps the request from its destination
+/// (AWS WAF API reference, `ChallengeAction` and `CaptchaAction`), with 202 and no body for a client that is no browser.
 pub fn is_page(answer: &Answer) -> bool {
     let body =
         answer.body.strip_prefix(b"\xef\xbb\xbf".as_slice()).unwrap_or(&answer.body).trim_ascii_start();
@@ -147,7 +150,9 @@ pub fn is_page(answer: &Answer) -> bool {
         |tag: &str| body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
     let is_labelled =
         answer.header_named(&CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
-    Guard::PageIsNoSuccess.keeps(begins("<!doctype html") || begins("<html") || (is_labelled && begins("<")))
+    let is_challenge = answer.headers.contains_key("x-amzn-waf-action");
+    let is_html = begins("<!doctype html") || begins("<html") || (is_labelled && begins("<"));
+    Guard::PageIsNoSuccess.keeps(is_html || is_challenge)
 }
 
 /// Whether a success is somebody else's: an object in JSON with none of `members`, of which each of the vendor's own has

@@ -56,9 +56,7 @@ pub fn asked(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<
     if status.is_success() {
         return None;
     }
-    let sent_at =
-        headers.get(DATE).and_then(|value| httpdate::parse_http_date(value.to_str().ok()?.trim()).ok());
-    let sent_at = sent_at.map_or(now, Timestamp::from);
+    let sent_at = sent_at(headers).unwrap_or(now);
     let after = longest(headers, "retry-after", |value| retry_after(value, sent_at));
     let limited = if matches!(status.as_u16(), 429 | 503) { rate_limit(headers) } else { None };
     after.max(limited)
@@ -92,11 +90,28 @@ pub fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
     let spent = longest(headers, "ratelimit-remaining", |value| {
         (whole_number(value)? == 0).then_some(Duration::ZERO)
     });
-    let split = spent.and_then(|_| {
-        longest(headers, "ratelimit-reset", |value| whole_number(value).map(Duration::from_secs))
-    });
+    let split =
+        spent.and_then(|_| longest(headers, "ratelimit-reset", |value| reset(whole_number(value)?, headers)));
     current.max(split)
 }
+
+/// Seconds, or the time that some write instead, in seconds since 1970: GitLab does (docs.gitlab.com, "Response
+/// headers"). It is read against the answer's own `Date`, and asks for nothing without one.
+fn reset(number: u64, headers: &HeaderMap) -> Option<Duration> {
+    if !UNIX_TIMES.contains(&number) {
+        return Some(Duration::from_secs(number));
+    }
+    Some(Timestamp::from_millis(number * 1000).since(sent_at(headers)?))
+}
+
+/// What the answer's own `Date` says.
+fn sent_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(DATE)?.to_str().ok()?;
+    httpdate::parse_http_date(date.trim()).ok().map(Timestamp::from)
+}
+
+/// From 2001 on, and no wait that a vendor asks for.
+const UNIX_TIMES: std::ops::RangeInclusive<u64> = 1_000_000_000..=99_999_999_999;
 
 /// `Stripe-Should-Retry`: `true` or `false`, and `None` for anything else.
 pub fn stripe_should_retry(headers: &HeaderMap) -> Option<bool> {

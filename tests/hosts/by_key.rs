@@ -81,6 +81,7 @@ pub fn keyed_route(preset: &str) -> &'static str {
         "paypal" => "/v2/checkout/orders",
         "plaid" => "/transfer/refund/create",
         "resend" => "/emails",
+        "square" => "/v2/payments",
         _ => "/v1/things",
     }
 }

@@ -47,6 +47,11 @@ pub fn supersede(
         State::Refused { refusal: Refusal::Unauthorized, .. } => {
             return refuse(Obstacle::KeyIsFree, Effect::None);
         }
+        // The wire key follows from the name: what has it at the vendor is of an earlier life of this very operation, of which
+        // no record is left.
+        State::Refused { refusal: Refusal::KeyReused, .. } => {
+            return refuse(Obstacle::EffectUnknown, Effect::Unknown);
+        }
         State::Refused { .. } => true,
         State::Dead { .. } => old.effect == Effect::None,
     };

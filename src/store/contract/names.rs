@@ -27,6 +27,7 @@ pub async fn check_starting_over(store: &dyn Store) {
         ("waiting",      Some((Obstacle::Open { until: Some(LATER) }, none))),
         ("succeeded",    Some((Obstacle::Succeeded, Effect::Applied))),
         ("unauthorized", Some((Obstacle::KeyIsFree, none))),
+        ("reused",       Some((Obstacle::EffectUnknown, Effect::Unknown))),
         ("unsure",       Some((Obstacle::EffectUnknown, Effect::Unknown))),
         ("applied",      Some((Obstacle::Resolved, Effect::Applied))),
         ("compensated",  Some((Obstacle::Resolved, Effect::Unknown))),
@@ -265,6 +266,7 @@ async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
         "unauthorized" => refuse(Refusal::Unauthorized),
+        "reused" => refuse(Refusal::KeyReused),
         "clean" => dead_letter(Reason::Exhausted),
         _ => dead_letter(Reason::Unknown),
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Bucket, Inner};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
-use crate::operation::OperationId;
 use crate::operation::record::Phase;
+use crate::operation::{Key, OperationId};
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Inner {
@@ -30,9 +30,12 @@ impl Inner {
     }
 
     /// Removes the settled record that is nearest to its expiry, if there is one; whether there was. Resolved dead
-    /// letters stay: a person's word is on them, and they are few.
-    pub(super) fn evict(&mut self, records_max: usize) -> bool {
+    /// letters stay: a person's word is on them, and they are few. So does what has this key, which a claim starts over.
+    pub(super) fn evict(&mut self, records_max: usize, predecessor: Option<&Key>) -> bool {
         let settled = |id: &&Arc<OperationId>| {
+            if predecessor == Some(&id.key) {
+                return false;
+            }
             let phase = self.rows.get(*id).map(|row| row.record.phase());
             matches!(phase, Some(Phase::Succeeded | Phase::Refused)) || Guard::EvictOnlySettled.is_out()
         };

@@ -278,6 +278,31 @@ fn without_marks_a_page_is_somebody_elses_and_only_json_speaks_for_an_earlier_at
     assert_eq!(judge(&vendor(RESEND), &plain, Effect::Unknown), this_alone);
 }
 
+/// An ingress without a route says 404 too, and the lost DELETE before it may never have arrived.
+#[test]
+fn only_json_tells_that_an_earlier_delete_has_removed_it() {
+    let delete = request(Method::DELETE, "");
+    let judge = |answer: &Answer| {
+        let attempt = Attempt::new(&delete, true, Ok(answer), Timestamp::default());
+        vendor(RESEND).classify(&attempt.after(Effect::Unknown))
+    };
+    for (kind, body) in [("text/plain", "default backend - 404"), ("text/plain", "")] {
+        assert_eq!(judge(&page(404, kind, body)), retry(Effect::Unknown), "{body}");
+    }
+    let gone = answer(404, &[], &json!({"message": "no such email"}));
+    assert_eq!(judge(&gone), Verdict::Done { replayed: true });
+}
+
+/// A firewall that challenges its client keeps the request from the vendor, and says 202 without a word.
+#[test]
+fn a_challenge_is_no_success() {
+    let mut challenge = page(202, "text/plain", "");
+    challenge.headers.insert("x-amzn-waf-action", HeaderValue::from_static("challenge"));
+    for text in [RESEND, SQUARE, INCREASE] {
+        assert_eq!(judge(&vendor(text), &challenge, Effect::None), retry(Effect::Unknown));
+    }
+}
+
 #[test]
 fn with_a_mark_only_what_has_it_is_the_vendors_own() {
     let json = json!({ "error": { "code": "bad" } });

@@ -395,6 +395,17 @@ fn what_takes_metadata_and_lists_by_created_can_be_found() {
     }
 }
 
+/// Stripe's list of customers shows those of a test clock to who asks for that clock alone.
+#[test]
+fn what_is_on_a_test_clock_is_not_known_to_be_absent() {
+    let mut request = form(Method::POST, "/v1/customers", "email=a%40x.test&test_clock=clock_1");
+    let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let asked = stripe().look_up(&subject).expect("asked");
+    let list = answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
+    assert_eq!(stripe().read_look_up(&subject, &asked, &list), Finding::CannotTell);
+}
+
 #[test]
 fn a_resend_is_byte_identical_after_the_version_and_the_secret_have_changed() {
     let mut request = charge();

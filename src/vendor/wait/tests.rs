@@ -157,6 +157,20 @@ fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
         (vec![("ratelimit-remaining", "3"), ("ratelimit-reset", "12")], None),
         (vec![("ratelimit-reset", "12")], None),
         (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "12"), ("retry-after", "20")], Some(20)),
+        // A time in place of a wait, as GitLab writes it.
+        (
+            vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "1609844400"), ("retry-after", "30")],
+            Some(30),
+        ),
+        (
+            vec![
+                ("ratelimit-remaining", "0"),
+                ("ratelimit-reset", "1609844400"),
+                ("date", "Tue, 05 Jan 2021 10:59:30 GMT"),
+            ],
+            Some(30),
+        ),
+        (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "1609844400")], None),
     ] {
         assert_eq!(asked(status(429), &headers(&pairs), now), expected.map(Duration::from_secs), "{pairs:?}");
         let beside_500 = expected.filter(|_| pairs.iter().any(|(name, _)| *name == "retry-after"));

@@ -20,7 +20,7 @@ pub(super) async fn rejection(
     let schema = shared.connections.schema();
     let sql = format!(
         "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END FROM {schema}.outbox \
-         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY number DESC LIMIT 1"
+         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1"
     );
     let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
     let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];

@@ -50,7 +50,7 @@ pub(super) fn seal(connection: &Connection, rows: &[Anew], seals: &Seals) -> Res
 }
 
 const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END \
-     FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY number DESC LIMIT 1";
+     FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1";
 
 const SEALED_OTHERWISE: &str = "SELECT number, namespace, vendor, account, key, sealed FROM steadfast_outbox \
      WHERE number >= ?1 AND sealed IS NOT NULL AND substr(sealed, 1, ?3) <> ?2 ORDER BY number LIMIT ?4";
