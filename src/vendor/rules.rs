@@ -141,8 +141,8 @@ pub fn by_status(
 ///
 /// The media type alone does not tell: some vendors label JSON or a plain `ok` as HTML.
 ///
-/// A challenge of AWS WAF is one too, whatever its status and its body are: it keeps the request from its destination
-/// (AWS WAF API reference, `ChallengeAction` and `CaptchaAction`), with 202 and no body for a client that is no browser.
+/// A challenge of AWS WAF is one too, whatever its status and its body are. It keeps the request from its destination
+/// (AWS WAF API reference, `ChallengeAction`). A client that is no browser gets 202 and no body.
 pub fn is_page(answer: &Answer) -> bool {
     let body =
         answer.body.strip_prefix(b"\xef\xbb\xbf".as_slice()).unwrap_or(&answer.body).trim_ascii_start();

@@ -116,8 +116,8 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
 }
 
 /// Whether the list may leave out what was created. Without a filter Stripe lists the subscriptions that are not
-/// cancelled, the prices that are active, and what is on no test clock (docs.stripe.com/api, "List all subscriptions",
-/// "List all prices", "List all customers").
+/// cancelled, the prices that are active, and the customers that are on no test clock. The source is docs.stripe.com/api,
+/// "List all subscriptions", "List all prices" and "List all customers".
 fn shows_a_part(asked: &Request, subject: &Subject<'_>) -> bool {
     let has_clock =
         || url::form_urlencoded::parse(&subject.request.body).any(|(name, _)| name == "test_clock");
