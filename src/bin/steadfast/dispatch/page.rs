@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dispatcher::Health;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -30,8 +31,8 @@ pub(super) async fn serve(listener: TcpListener, health: Health, board: Arc<Boar
             Err(error) => {
                 warn!(error = %error, "a connection to the page was not accepted");
                 // It stays acceptable: asked again at once, it would take the thread that delivers.
-                #[allow(clippy::disallowed_methods, reason = "the page lives in the machine's time")]
-                tokio::time::sleep(NOT_ACCEPTED_WAIT).await;
+                let clock = SystemClock::new();
+                clock.sleep_until(clock.now().plus(NOT_ACCEPTED_WAIT)).await;
                 continue;
             }
         };
