@@ -152,13 +152,19 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let first = life.holds.first()?;
     // A server that is set back finds it due so much later.
     let by_record = accepted.due.map_or(Duration::MAX, |due| first.now.since(due));
-    let waited = first.at.since(accepted.at.max(accepted.due_in_truth)).min(by_record);
+    // Nobody takes anything from a store that nobody reaches.
+    let away =
+        world.schedule.extras.away.iter().map(|(from, to)| [from, to].map(|at| Instant::ORIGIN.plus(*at)));
+    let back = away.filter(|[from, _]| *from <= first.at).map(|[_, to]| to.min(first.at)).max();
+    let since = accepted.at.max(accepted.due_in_truth).max(back.unwrap_or(Instant::ORIGIN));
+    let waited = first.at.since(since).min(by_record);
     (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))
 }
 
 /// Whether an outcome that was on record for long was not told, or not soon.
 fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
-    if !is_calm(world) || !world.schedule.extras.locked.is_empty() {
+    let Extras { locked, away, .. } = &world.schedule.extras;
+    if !is_calm(world) || !locked.is_empty() || !away.is_empty() {
         return None;
     }
     let life = all.life_at((waited.operation, waited.life))?;
