@@ -128,12 +128,11 @@ impl Engine {
             let told = match (self.standing(offered).await, in_outbox) {
                 // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
                 (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
-                    match (rejected, self.in_the_outbox(since, accepted)) {
-                        (Some(why), told) => {
-                            return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
-                        }
-                        (None, told) => told,
+                    let told = self.in_the_outbox(since, accepted);
+                    if let Some(why) = rejected {
+                        return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
                     }
+                    told
                 }
                 (Standing::Final { outcome, .. }, _) => {
                     let passed = self.clock.now().since(started);

@@ -76,12 +76,7 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
     // Nobody could look at the store.
-    let away = schedule
-        .extras
-        .away
-        .iter()
-        .map(|(from, to)| (Instant::ORIGIN.plus(*from), Instant::ORIGIN.plus(*to)));
-    let by_store = away.filter(|(from, _)| before(*from)).map(|(_, to)| to).max();
+    let by_store = schedule.extras.store_is_back(taken.at);
     [by_rate, by_circuit, by_pause, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
 }
 

@@ -164,7 +164,7 @@ impl World {
         });
     }
 
-    fn calls(&self, (operation, does): (usize, Does), began: Instant) -> usize {
+    pub fn calls(&self, (operation, does): (usize, Does), began: Instant) -> usize {
         self.facts.with(|all| {
             all.calls.push(CallMade { operation, does, began, ended: None });
             all.calls.len() - 1

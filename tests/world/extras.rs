@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use steadfast::clock::Instant;
+
 use crate::draw::{Draw, ms, secs};
 use crate::plan::{Caller, Disruption, Operation, Operator, Page, Schedule, Trouble, WallClock, What, When};
 use crate::vendors::Kind;
@@ -47,6 +49,15 @@ pub enum Lists {
     Unfiltered,
     /// The same, and the first page is full of what others ordered years ago. V2 does not say that there are more.
     Strangers,
+}
+
+impl Extras {
+    /// When the store was last reached again, of the times that had begun by then. It may be later.
+    pub fn store_is_back(&self, by: Instant) -> Option<Instant> {
+        let away =
+            self.away.iter().map(|(from, to)| (Instant::ORIGIN.plus(*from), Instant::ORIGIN.plus(*to)));
+        away.filter(|(from, _)| *from <= by).map(|(_, to)| to).max()
+    }
 }
 
 impl Schedule {

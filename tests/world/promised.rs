@@ -153,9 +153,7 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     // A server that is set back finds it due so much later.
     let by_record = accepted.due.map_or(Duration::MAX, |due| first.now.since(due));
     // Nobody takes anything from a store that nobody reaches.
-    let away =
-        world.schedule.extras.away.iter().map(|(from, to)| [from, to].map(|at| Instant::ORIGIN.plus(*at)));
-    let back = away.filter(|[from, _]| *from <= first.at).map(|[_, to]| to.min(first.at)).max();
+    let back = world.schedule.extras.store_is_back(first.at).map(|back| back.min(first.at));
     let since = accepted.at.max(accepted.due_in_truth).max(back.unwrap_or(Instant::ORIGIN));
     let waited = first.at.since(since).min(by_record);
     (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
-use crate::facts::{CALL, CallMade, Does, Facts, Said, Told, operation_of};
+use crate::facts::{CALL, Does, Facts, Said, Told, operation_of};
 use crate::in_memory;
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
 use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
@@ -322,10 +322,7 @@ impl World {
         life.goes_on().await;
         self.is_over(number, OF_ANOTHER);
         let began = self.clock.now();
-        let call = self.facts.with(|all| {
-            all.calls.push(CallMade { operation: number, does: Does::Send, began, ended: None });
-            all.calls.len() - 1
-        });
+        let call = self.calls((number, Does::Send), began);
         let another = self.schedule.operations[number].kind.call(&client, number);
         let result = another.json(&json!({ "version": 2 })).send().await;
         let attempts = result.as_ref().err().map_or(0, |error| error.attempts().len());
@@ -342,10 +339,7 @@ impl World {
     ) -> Option<Duration> {
         let operation = &self.schedule.operations[number];
         let began = self.clock.now();
-        let call = self.facts.with(|all| {
-            all.calls.push(CallMade { operation: number, does: Does::Send, began, ended: None });
-            all.calls.len() - 1
-        });
+        let call = self.calls((number, Does::Send), began);
         let mut sent = operation.kind.call(client, number).on_unknown(on_unknown(operation.resends));
         if operation.kind == Kind::Get {
             sent = sent.header(CALL, call.to_string());
