@@ -27,7 +27,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let clock = TestClock::auto();
-        let fake = AdyenFake::builder().test_clock(&clock).in_process();
+        let fake = AdyenFake::builder().test_clock(&clock).manual_capture().in_process();
         Bench { fake, store: Arc::new(Memory::new()), clock }
     }
 

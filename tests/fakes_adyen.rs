@@ -290,7 +290,8 @@ async fn a_test_payment_asks_for_its_result() {
 #[tokio::test]
 async fn money_adds_up_and_is_told_by_webhook() {
     let clock = TestClock::new();
-    let fake = AdyenFake::builder().test_clock(&clock).multiple_partial_captures().start().await;
+    let builder = AdyenFake::builder().test_clock(&clock).manual_capture();
+    let fake = builder.multiple_partial_captures().start().await;
     let (receiver, _) = told_to(&fake).await;
     let paid = ok(&fake, "/v71/payments", &payment(1000)).await;
     let psp = paid["pspReference"].as_str().unwrap().to_owned();
@@ -339,7 +340,7 @@ async fn money_adds_up_and_is_told_by_webhook() {
 #[tokio::test]
 async fn a_payment_is_cancelled_reversed_or_captured_by_itself() {
     let clock = TestClock::new();
-    let fake = AdyenFake::builder().test_clock(&clock).start().await;
+    let fake = AdyenFake::builder().test_clock(&clock).manual_capture().start().await;
     let (receiver, _) = told_to(&fake).await;
     let pay = async |body: Value| {
         ok(&fake, "/v71/payments", &body).await["pspReference"].as_str().unwrap().to_owned()
@@ -391,6 +392,85 @@ async fn a_payment_is_cancelled_reversed_or_captured_by_itself() {
 }
 
 #[tokio::test]
+async fn a_payment_is_captured_at_once_and_no_webhook_tells_of_that() {
+    let fake = AdyenFake::start().await;
+    let (receiver, _) = told_to(&fake).await;
+    let paid = ok(&fake, "/v71/payments", &payment(1000)).await;
+    let psp = paid["pspReference"].as_str().unwrap().to_owned();
+    for (what, body) in [
+        ("captures", change(1000)),
+        ("captures", change(1)),
+        ("cancels", whole()),
+        ("amountUpdates", change(1200)),
+        ("refunds", change(400)),
+        ("refunds", change(601)),
+        ("refunds", change(600)),
+        ("refunds", change(1)),
+    ] {
+        let taken = ok(&fake, &format!("/v71/payments/{psp}/{what}"), &body).await;
+        assert_eq!(taken["status"], "received", "{what}");
+    }
+    order_webhooks(fake.url(), &json!({})).await;
+    let no = "Insufficient balance on payment";
+    let told = |event: &str, why: &str, value: i64| (event.to_owned(), why.is_empty(), why.to_owned(), value);
+    let expected = [
+        told("AUTHORISATION", "", 1000),
+        told("CAPTURE", no, 1000),
+        told("CAPTURE", no, 1),
+        told("CANCELLATION", no, 1000),
+        told("AUTHORISATION_ADJUSTMENT", no, 1200),
+        told("REFUND", "", 400),
+        told("REFUND", no, 601),
+        told("REFUND", "", 600),
+        told("REFUND", no, 1),
+    ];
+    assert_eq!(events(&receiver), expected);
+}
+
+#[tokio::test]
+async fn who_captures_a_payment_is_up_to_its_method_its_request_and_the_account() {
+    let by_request = json!({ "manualCapture": "true" });
+    let asked = with(payment(10), "/additionalData", by_request.clone());
+    let delayed = with(payment(10), "/captureDelayHours", json!(2));
+    let ideal = with(payment(10), "/paymentMethod", json!({ "type": "ideal" }));
+    let ideal = with(ideal, "/additionalData", by_request);
+    for (is_manual, body, captured) in [
+        (false, payment(10), true),
+        (true, payment(10), false),
+        (false, asked, false),
+        (false, delayed.clone(), false),
+        (true, delayed, false),
+        (false, ideal.clone(), true),
+        (true, ideal, true),
+    ] {
+        let builder = AdyenFake::builder().test_clock(&TestClock::new());
+        let fake = if is_manual { builder.manual_capture() } else { builder }.start().await;
+        let (receiver, _) = told_to(&fake).await;
+        let paid = ok(&fake, "/v71/payments", &body).await;
+        let mut psp = paid["pspReference"].as_str().unwrap_or_default().to_owned();
+        if let Some(url) = paid["action"]["url"].as_str() {
+            url.split("redirectData=").nth(1).unwrap().clone_into(&mut psp);
+            let details = json!({ "details": { "redirectResult": psp } });
+            assert_eq!(ok(&fake, "/v71/payments/details", &details).await["resultCode"], "Authorised");
+        }
+        ok(&fake, &format!("/v71/payments/{psp}/reversals"), &whole()).await;
+        order_webhooks(fake.url(), &json!({})).await;
+        let items = sent_items(&receiver);
+        let told: Vec<&str> = items.iter().map(|item| item["eventCode"].as_str().unwrap()).collect();
+        assert_eq!(told, ["AUTHORISATION", "CANCEL_OR_REFUND"], "{is_manual} {body}");
+        let action = if captured { "refund" } else { "cancel" };
+        assert_eq!(items[1]["additionalData"]["modification.action"], action, "{is_manual} {body}");
+        assert_eq!(items[1]["success"], "true", "{is_manual} {body}");
+        let operations = if items[0]["paymentMethod"] == "ideal" {
+            json!(["REFUND"])
+        } else {
+            json!(["CANCEL", "CAPTURE", "REFUND"])
+        };
+        assert_eq!(items[0]["operations"], operations);
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_completed_once_by_what_the_shopper_did() {
     let fake = AdyenFake::start().await;
     let ideal = with(payment(10), "/paymentMethod", json!({ "type": "ideal" }));
@@ -413,7 +493,7 @@ async fn a_redirect_is_completed_once_by_what_the_shopper_did() {
 #[tokio::test]
 async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
     let clock = TestClock::new();
-    let fake = AdyenFake::builder().test_clock(&clock).start().await;
+    let fake = AdyenFake::builder().test_clock(&clock).manual_capture().start().await;
     let (receiver, key) = told_to(&fake).await;
     assert_eq!((key.len(), key.to_uppercase() == key), (64, true), "a hexadecimal key, as Adyen's own");
     let psp = ok(&fake, "/v71/payments", &payment(1000)).await["pspReference"].as_str().unwrap().to_owned();

@@ -102,6 +102,9 @@ fn bad_payments() -> Vec<(&'static str, Value, u16, &'static str)> {
         ("/paymentMethod", json!({ "type": "ideal", "storedPaymentMethodId": "8415" }), 422, "800"),
         ("/paymentMethod/type", json!("giftcard"), 500, "905"),
         ("/storePaymentMethod", json!(true), 500, "905"),
+        // Adyen's specification has "true".
+        ("/additionalData", json!({ "manualCapture": "yes" }), 500, "905"),
+        ("/additionalData", json!({ "manualCapture": true }), 400, "702"),
         // Results that Adyen's list has and the fake does not, or that are misspelt.
         ("/paymentMethod/holderName", json!("PARTIALLY_APPROVED"), 500, "905"),
         ("/paymentMethod/holderName", json!("NOT_ENOUGH_MONEY : 51"), 500, "905"),
@@ -385,7 +388,7 @@ async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_t
             ],
         ),
     ] {
-        let fake = AdyenFake::builder().test_clock(&clock).start().await;
+        let fake = AdyenFake::builder().test_clock(&clock).manual_capture().start().await;
         let (receiver, url) = Receiver::listen().await;
         ok(&fake, "POST", "/v3/merchants/ShopECOM/webhooks", &hook("url", json!(url))).await;
         ok(&fake, "POST", "/_fake/webhooks", &json!({ "hold": true })).await;
@@ -414,6 +417,52 @@ async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_t
         {
             assert_eq!(pair[0]["pspReference"], pair[1]["pspReference"], "of the change that failed");
             assert_eq!(pair[1]["originalReference"], psp);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_automatic_capture_that_the_card_scheme_does_not_carry_out_is_told_of() {
+    for (holder, events) in [
+        ("Ann", &["AUTHORISATION true", "REFUND true"][..]),
+        (
+            "capture failed",
+            &[
+                "AUTHORISATION true",
+                "CAPTURE_FAILED true",
+                "REFUND false",
+                "CAPTURE true",
+                "CAPTURE_FAILED true",
+            ],
+        ),
+        ("refund failed", &["AUTHORISATION true", "REFUND true", "REFUND_FAILED true"]),
+    ] {
+        let fake = AdyenFake::builder().test_clock(&TestClock::new()).start().await;
+        let (receiver, url) = Receiver::listen().await;
+        ok(&fake, "POST", "/v3/merchants/ShopECOM/webhooks", &hook("url", json!(url))).await;
+        ok(&fake, "POST", "/_fake/webhooks", &json!({ "hold": true })).await;
+        let paid = with(payment(), "/paymentMethod/holderName", json!(holder));
+        let paid = ok(&fake, "POST", "/v71/payments", &paid).await;
+        let psp = paid["pspReference"].as_str().unwrap();
+        let change = json!({ "merchantAccount": "ShopECOM", "amount": { "value": 1000, "currency": "EUR" } });
+        let then: &[&str] = if holder == "capture failed" { &["refunds", "captures"] } else { &["refunds"] };
+        for what in then {
+            ok(&fake, "POST", &format!("/v71/payments/{psp}/{what}"), &change).await;
+        }
+        ok(&fake, "POST", "/_fake/webhooks", &json!({})).await;
+        let item = |body: &Value| body["notificationItems"][0]["NotificationRequestItem"].clone();
+        let items: Vec<Value> = receiver.bodies().iter().map(item).collect();
+        let line = |item: &Value| {
+            let [event, success] = ["eventCode", "success"].map(|name| item[name].as_str().unwrap());
+            format!("{event} {success}")
+        };
+        assert_eq!(items.iter().map(line).collect::<Vec<_>>(), events, "{holder}");
+        for failed in items.iter().filter(|item| item["eventCode"] == "CAPTURE_FAILED") {
+            assert_eq!(
+                (&failed["originalReference"], &failed["reason"]),
+                (&json!(psp), &json!("Capture Failed"))
+            );
+            assert_ne!(failed["pspReference"], psp);
         }
     }
 }

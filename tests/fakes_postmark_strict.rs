@@ -197,6 +197,22 @@ fn refused_settings() -> Vec<Refused> {
         ("GET", "/bounces/99/dump", Value::Null, 407),
         ("PUT", "/bounces/99/activate", json!({}), 407),
         ("GET", "/message-streams/none", Value::Null, 1226),
+        ("GET", "/message-streams/none/suppressions/dump", Value::Null, 1226),
+        ("GET", "/message-streams/inbound/suppressions/dump", Value::Null, 1226),
+        ("GET", "/message-streams/outbound/suppressions/dump?suppressionreason=Bounce", Value::Null, 1404),
+        ("GET", "/message-streams/outbound/suppressions/dump?origin=Shop", Value::Null, 1405),
+        ("GET", "/message-streams/outbound/suppressions/dump?offset=1", Value::Null, 1402),
+        ("GET", "/message-streams/outbound/suppressions/dump?fromdate=soon", Value::Null, 300),
+        ("GET", "/message-streams/outbound/suppressions/dump?tag=a", Value::Null, 300),
+        ("POST", "/message-streams/outbound/suppressions", json!({}), 1409),
+        (
+            "POST",
+            "/message-streams/outbound/suppressions",
+            json!({ "Suppressions": [{ "Email": "a@b.c" }] }),
+            403,
+        ),
+        ("POST", "/message-streams/outbound/suppressions/delete", json!({ "Suppressions": "a@b.c" }), 403),
+        ("POST", "/message-streams/none/suppressions", json!({ "Suppressions": [] }), 1226),
     ] {
         all.push((method, path.to_owned(), body, code));
     }

@@ -132,7 +132,9 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
         303
     );
     let (_, page) = ask(stripe, "GET", "/_fake", "", "").expect("a page");
-    for shown in ["order-42", "<li>drop-after-apply: 1</li>", "faults still to come: 2"] {
+    for shown in
+        ["order-42", "<li>drop-after-apply: 1</li>", "faults still to come: 2", "ledger</a> (GET, DELETE)"]
+    {
         assert!(page.contains(shown), "{shown}: {page}");
     }
     running.ends_by(Signal::TERM);
@@ -140,6 +142,75 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
     let mut again = Running::start(&place, &["--stripe", "0"]);
     assert!(again.line().starts_with("stripe http://127.0.0.1:"));
     again.ends_by(Signal::INT);
+}
+
+/// What the page tells of the ledger: the ids, the requests under each key, and the duplicates.
+fn ledger_of(url: &str) -> (Vec<String>, Value, Value) {
+    let mut ledger = json_of(ask(url, "GET", "/_fake/ledger", "", ""));
+    let effects = ledger["effects"].as_array().expect("a list").iter();
+    let ids = effects.map(|effect| effect["id"].as_str().expect("an id").to_owned()).collect();
+    (ids, ledger["requests"].take(), ledger["duplicates"].take())
+}
+
+#[test]
+fn a_ledger_is_emptied_by_http_and_the_fake_keeps_its_objects() {
+    let place = Place::fresh();
+    let mut running = Running::start(&place, &["--stripe", "0", "--postmark", "0"]);
+    let lines = [running.line(), running.line()];
+    let [postmark, stripe] = lines.each_ref().map(|line| line.trim_end().split_once(' ').expect("two").1);
+    let forget = |url: &str| {
+        let answer = ask(url, "DELETE", "/_fake/ledger", "", "").expect("an answer");
+        assert_eq!(answer, (204, String::new()));
+        assert_eq!(ledger_of(url), (Vec::new(), json!({}), json!([])));
+    };
+
+    // Stripe knows the key still: the first answer again, and a request that has no effect.
+    let charge = || json_of(ask(stripe, "POST", "/v1/charges", STRIPE, CHARGE))["id"].take();
+    let id = charge();
+    assert_eq!(
+        ledger_of(stripe),
+        (vec![id.as_str().expect("an id").to_owned()], json!({ "order-42": 1 }), json!([]))
+    );
+    forget(stripe);
+    assert_eq!(charge(), id);
+    assert_eq!(ledger_of(stripe), (Vec::new(), json!({ "order-42": 1 }), json!([])));
+    assert_eq!(json_of(ask(stripe, "GET", "/v1/charges", STRIPE, ""))["data"][0]["id"], id);
+
+    // Postmark knows no keys: a second mail under the key of an earlier test is a second mail.
+    let headers = "x-postmark-server-token: t\r\ncontent-type: application/json\r\n";
+    let mail = |key: &str| {
+        let mail = json!({
+            "From": "a@example.com", "To": "b@example.com", "Subject": "s", "TextBody": "t",
+            "Metadata": { "steadfast_key": key },
+        });
+        json_of(ask(postmark, "POST", "/email", headers, &mail.to_string()));
+    };
+    mail("order-42");
+    forget(postmark);
+    mail("order-43");
+    assert_eq!(ledger_of(postmark).2, json!([]), "another key");
+    mail("order-42");
+    let (ids, requests, duplicates) = ledger_of(postmark);
+    assert_eq!((ids.len(), requests), (2, json!({ "order-42": 1, "order-43": 1 })));
+    assert_eq!(duplicates, json!(["order-42"]), "two of its mails went out, and one is listed");
+    let sent = "/messages/outbound?count=500&offset=0&metadata_steadfast_key=order-42";
+    assert_eq!(json_of(ask(postmark, "GET", sent, headers, ""))["TotalCount"], 2);
+    forget(postmark);
+}
+
+#[test]
+fn a_free_port_is_printed_for_each_fake_as_json_too() {
+    let place = Place::fresh();
+    let mut running = Running::start(&place, &["--adyen", "0", "--bigcommerce", "0", "--json"]);
+    let answer = schema::answer(&running.line());
+    let urls = answer["result"]["urls"].as_object().expect("addresses");
+    assert_eq!(urls.keys().collect::<Vec<_>>(), ["adyen", "bigcommerce"]);
+    for (vendor, url) in urls {
+        let url = url.as_str().expect("a URL");
+        let port: u16 = url.strip_prefix("http://127.0.0.1:").expect(url).parse().expect("a port");
+        assert_ne!(port, 0);
+        assert_eq!(json_of(ask(url, "GET", "/_fake/ledger", "", ""))["vendor"], vendor.as_str());
+    }
 }
 
 #[test]

@@ -33,6 +33,8 @@ const payment = (value, card, more) => ({
 });
 const change = (value) => ({ merchantAccount: "ShopECOM", reference: "part", amount: { value, currency: "EUR" } });
 const whole = { merchantAccount: "ShopECOM" };
+// By default Adyen captures by itself.
+const byRequest = { additionalData: { manualCapture: "true" } };
 
 async function flows() {
     const received = [];
@@ -52,9 +54,9 @@ async function flows() {
     const { hmacKey } = await hooks.generateHmacKey("ShopECOM", hook.id);
     await page("webhooks", { hold: true });
 
-    const paid = await payments.payments(payment(1000), { idempotencyKey: "order-42" });
+    const paid = await payments.payments(payment(1000, {}, byRequest), { idempotencyKey: "order-42" });
     assert.deepEqual([paid.resultCode, paid.merchantReference, paid.amount.value], ["Authorised", "order-42", 1000]);
-    assert.deepEqual(await payments.payments(payment(1000), { idempotencyKey: "order-42" }), paid);
+    assert.deepEqual(await payments.payments(payment(1000, {}, byRequest), { idempotencyKey: "order-42" }), paid);
     const declined = await payments.payments(payment(1000, { holderName: "DECLINED" }), { idempotencyKey: "declined" });
     assert.deepEqual([declined.resultCode, declined.refusalReasonCode], ["Refused", "2"]);
     const redirect = await payments.payments({ ...payment(10), paymentMethod: { type: "ideal" } }, { idempotencyKey: "ideal" });
@@ -68,10 +70,13 @@ async function flows() {
     assert.deepEqual([captured.status, captured.paymentPspReference, captured.amount.value], ["received", pspReference, 1000]);
     await changes.refundCapturedPayment(pspReference, change(1001), { idempotencyKey: "too much" });
     await changes.refundOrCancelPayment(pspReference, whole, { idempotencyKey: "reverse" });
-    const other = await payments.payments(payment(500, {}, { reference: "order-43" }), { idempotencyKey: "other" });
+    const other = await payments.payments(payment(500, {}, { reference: "order-43", ...byRequest }), { idempotencyKey: "other" });
     await changes.updateAuthorisedAmount(other.pspReference, change(600), { idempotencyKey: "adjust" });
     await changes.cancelAuthorisedPaymentByPspReference(other.pspReference, whole, { idempotencyKey: "cancel" });
     await changes.cancelAuthorisedPayment({ ...whole, paymentReference: "order-43", reference: "x" }, { idempotencyKey: "again" });
+    const automatic = await payments.payments(payment(300), { idempotencyKey: "automatic" });
+    await changes.captureAuthorisedPayment(automatic.pspReference, change(300), { idempotencyKey: "captured already" });
+    await changes.refundCapturedPayment(automatic.pspReference, change(300), { idempotencyKey: "refund at once" });
 
     for (const [request, status, code] of [
         [payment(-1), 422, "137"],
@@ -99,11 +104,12 @@ async function flows() {
         assert.ok(!new hmacValidator().validateHMAC({ ...item, success: "maybe" }, hmacKey));
         (told[item.eventCode] ??= []).push([item.success, item.amount.value, item.reason]);
     }
-    assert.deepEqual(told.CAPTURE, [["true", 1000, ""]]);
-    assert.deepEqual(told.REFUND, [["false", 1001, "Insufficient balance on payment"]]);
+    // Newest first.
+    assert.deepEqual(told.CAPTURE, [["false", 300, "Insufficient balance on payment"], ["true", 1000, ""]]);
+    assert.deepEqual(told.REFUND, [["true", 300, ""], ["false", 1001, "Insufficient balance on payment"]]);
     assert.deepEqual(told.CANCEL_OR_REFUND, [["true", 1000, ""]]);
     assert.deepEqual(told.CANCELLATION, [["true", 600, ""]]);
-    assert.equal(told.AUTHORISATION.length, 8);
+    assert.equal(told.AUTHORISATION.length, 9);
     await hooks.removeWebhook("ShopECOM", hook.id);
     server.close();
 }

@@ -54,6 +54,16 @@ async function flows() {
     const [bounce] = (await client.getBounces({ count: 10, offset: 0 })).Bounces;
     assert.equal((await client.activateBounce(bounce.ID)).Bounce.Inactive, false);
     assert.equal((await client.sendEmail(mail({ To: "inactive@example.com" }))).ErrorCode, 0);
+    const Suppressions = [{ EmailAddress: "away@example.com" }, { EmailAddress: "bad" }];
+    const suppressed = await client.createSuppressions("broadcast", { Suppressions });
+    assert.deepEqual(suppressed.Suppressions.map((one) => one.Status), ["Suppressed", "Failed"]);
+    const [away] = (await client.getSuppressions("broadcast")).Suppressions;
+    assert.deepEqual([away.EmailAddress, away.SuppressionReason, away.Origin], ["away@example.com", "ManualSuppression", "Customer"]);
+    assert.deepEqual((await client.getSuppressions("outbound")).Suppressions, []);
+    assert.equal((await refused(client.sendEmail(mail({ To: "away@example.com", MessageStream: "broadcast" })))).code, 406);
+    assert.equal((await client.sendEmail(mail({ To: "away@example.com" }))).ErrorCode, 0);
+    assert.equal((await client.deleteSuppressions("broadcast", { Suppressions: [{ EmailAddress: away.EmailAddress }] })).Suppressions[0].Status, "Deleted");
+    assert.deepEqual((await client.getSuppressions("broadcast")).Suppressions, []);
 
     const account = new postmark.AccountClient("account", options);
     const server = await account.createServer({ Name: "Second", Color: "Blue" });

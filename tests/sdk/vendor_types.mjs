@@ -143,6 +143,7 @@ async function ofAdyen() {
     const payment = (more) => ({
         merchantAccount: "ShopECOM", reference: "order-42", returnUrl: "https://shop.example/return", amount: { value: 1000, currency: "EUR" },
         paymentMethod: { type: "scheme", encryptedCardNumber: "test_4111111111111111", ...more },
+        additionalData: { manualCapture: "true" },
     });
     const items = await received(adyen, async (url) => {
         const hook = { type: "standard", url, active: true, communicationFormat: "json", username: "me", password: "secret", description: "d" };
@@ -212,6 +213,8 @@ async function ofPostmark() {
     types.shapes.get("OutboundMessages").fields.find((field) => field.name === "TotalCount").type = "number";
     // An address without a name has none: the example of the messages API shows null.
     types.shapes.get("Recipient").fields.find((field) => field.name === "Name").type = "string | null";
+    // What did not fail has none: the tests of Postmark's library for .NET say null.
+    types.shapes.get("SuppressionStatus").fields.find((field) => field.name === "Message").type = "string | null";
     const call = (method, route, body) => ask(`${postmark}${route}`, { "X-Postmark-Server-Token": "token" }, method, body);
     const mail = { From: "Shop <shop@example.com>", To: "Ann <ann@example.com>, b@example.com", Subject: "Hello", TextBody: "Paid.", Tag: "t", Metadata: { order: "42" } };
     const template = { Name: "Welcome", Alias: "welcome", Subject: "Hi {{name}}", TextBody: "{{name}}" };
@@ -245,6 +248,10 @@ async function ofPostmark() {
         fits(types, "Bounce", await call("GET", `/bounces/${bounce}`));
         fits(types, "BounceDump", await call("GET", `/bounces/${bounce}/dump`));
         fits(types, "BounceActivationResponse", await call("PUT", `/bounces/${bounce}/activate`));
+        const list = { Suppressions: [{ EmailAddress: "away@example.com" }, { EmailAddress: "bad" }] };
+        fits(types, "SuppressionStatuses", await call("POST", "/message-streams/broadcast/suppressions", list));
+        fits(types, "Suppressions", await call("GET", "/message-streams/broadcast/suppressions/dump"));
+        fits(types, "SuppressionStatuses", await call("POST", "/message-streams/broadcast/suppressions/delete", list));
         fits(types, "DefaultResponse", await call("DELETE", `/webhooks/${ID}`));
     });
     await ofAccount(types);

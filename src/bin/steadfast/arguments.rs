@@ -123,7 +123,8 @@ pub(crate) enum Command {
     ///
     /// They keep the vendors' public contracts, count what took effect, and forget everything at the end, which is
     /// SIGTERM or SIGINT. A port of 0 is a free one; the addresses are printed when all of them answer. At each address
-    /// the page /_fake shows the ledger and takes faults; for programs there are /_fake/ledger and /_fake/faults.
+    /// the page /_fake shows the ledger and takes faults; for programs there are /_fake/ledger and /_fake/faults. A
+    /// DELETE of /_fake/ledger empties it: the next test counts from zero, and the fake keeps its objects.
     ///
     /// A plan is a TOML file with a table for each vendor. In it, seed, rate and among are for faults by chance. A list
     /// [[stripe.fault]] has faults one by one: fault, method, path, times and always.

@@ -25,6 +25,7 @@ use crate::testkit::FaultPlan;
 
 mod answers;
 mod bodies;
+mod captures;
 mod changes;
 mod contract;
 mod hooks;
@@ -80,8 +81,11 @@ pub use answers::AdyenAnswer;
 ///   tells that it failed. `additionalData.RequestedTestErrorResponseCode` asks for one of Adyen's two failures.
 /// - A redirect's URL ends with its `redirectResult`. With `!Refused`, `!Cancelled`, `!Pending` or `!Error` behind it,
 ///   that is what the shopper did there. Details are taken once.
-/// - Payments are captured by a request, or by `captureDelayHours`. Money adds up: what is over the authorised or the
-///   captured amount is answered with `received`, and its webhook says `success: false`.
+/// - A payment is captured at once when it is authorised, as by the default of an account at Adyen. No webhook tells of
+///   that capture. [`FakeBuilder::manual_capture`] or `additionalData.manualCapture: "true"` leave it to a request;
+///   `captureDelayHours` delays it. `ideal` is always captured at once.
+/// - Money adds up. What is over the authorised or the captured amount is answered with `received`, and its webhook says
+///   `success: false`. So is the capture and the cancellation of a payment that is captured.
 /// - Every request needs an `X-API-Key`, or Basic credentials. All belong to the one company account; a payment
 ///   belongs to its `merchantAccount`.
 /// - `/v3/merchants/{merchantAccount}/webhooks` and `/v3/companies/{company}/webhooks`, as in Adyen's Management API,
@@ -119,6 +123,14 @@ impl FakeBuilder<AdyenFake> {
     /// answer under the key. Default: it is kept, and the same key repeats it.
     pub fn forget_invalid_requests(mut self) -> Self {
         self.settings.adyen.forget_invalid_requests = true;
+        self
+    }
+
+    /// Leaves each capture to a request, as an account at Adyen with the capture delay `manual`. A payment request with
+    /// `captureDelayHours` is captured after that time all the same, and `ideal` at once. Default: a payment is captured
+    /// at once when it is authorised.
+    pub fn manual_capture(mut self) -> Self {
+        self.settings.adyen.manual_capture = true;
         self
     }
 

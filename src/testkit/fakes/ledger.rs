@@ -35,7 +35,10 @@ pub struct Effect {
     pub at: Timestamp,
 }
 
-/// The append-only list of a vendor's effects. Cheap to clone; all clones show the same list.
+/// The list of a vendor's effects. Cheap to clone; all clones show the same list.
+///
+/// A fake appends to it and takes nothing back. Only a test empties it, by `DELETE /_fake/ledger`, so that it counts
+/// from zero. The fake itself keeps what it has: its objects, and the keys that it has seen. So does a `ledger_file`.
 ///
 /// ```
 #[doc = include_str!("../../docs/setup/stripe.md")]
@@ -60,8 +63,13 @@ pub struct Ledger {
 struct Entries {
     effects: Vec<Effect>,
     requests: BTreeMap<String, u64>,
+    /// What took effect before the list was emptied. The vendor has it still: once more is twice.
+    forgotten: BTreeSet<Place>,
     file: Option<File>,
 }
+
+/// What can take effect once: an account, a wire key in it, and a position.
+type Place = (String, String, usize);
 
 impl Ledger {
     /// The effects in a file that a fake was given as `ledger_file`, oldest first: for a test that judges them in
@@ -106,13 +114,19 @@ impl Ledger {
     ///
     /// The same key in two accounts is two operations, and the messages of one batch are told apart by their
     /// position: neither is a duplicate. Effects without a key cannot be judged and are left out.
+    ///
+    /// `DELETE /_fake/ledger` empties this list too. If a key took effect before it and takes effect again after it,
+    /// the key is a duplicate, although the ledger lists one effect: the vendor has two.
     pub fn duplicates(&self) -> Vec<String> {
         let entries = self.entries.lock();
         let mut seen = BTreeSet::new();
         let mut twice = BTreeSet::new();
+        for (account, key, part) in &entries.forgotten {
+            seen.insert((account.as_str(), key.as_str(), *part));
+        }
         for effect in &entries.effects {
             let Some(key) = &effect.wire_key else { continue };
-            if !seen.insert((&effect.account, key, effect.part)) {
+            if !seen.insert((effect.account.as_str(), key.as_str(), effect.part)) {
                 twice.insert(key.clone());
             }
         }
@@ -142,6 +156,20 @@ impl Ledger {
             file.write_all(&line).expect("the ledger's file can be written");
         }
         entries.effects.push(effect);
+    }
+
+    /// Empties the list and the counts of requests. The file keeps what is in it: it is for a judge of the whole run.
+    ///
+    /// A write that is under way is on either side, or counted before and listed after.
+    pub(super) fn forget(&self) {
+        let mut entries = self.entries.lock();
+        entries.requests.clear();
+        let effects = std::mem::take(&mut entries.effects);
+        for effect in effects {
+            if let Some(key) = effect.wire_key {
+                entries.forgotten.insert((effect.account, key, effect.part));
+            }
+        }
     }
 
     pub(super) fn note_request(&self, wire_key: Option<&str>) {
@@ -198,6 +226,38 @@ mod tests {
         fs::write(&path, "{}\n").expect("writes");
         assert_eq!(Ledger::read(&path).expect_err("no effect").kind(), io::ErrorKind::InvalidData);
         assert!(Ledger::kept_in(Some(directory.path())).is_err(), "a directory is no file");
+    }
+
+    #[test]
+    fn what_was_forgotten_is_not_listed_and_once_more_is_a_duplicate() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ledger.jsonl");
+        let ledger = Ledger::kept_in(Some(&path)).expect("a file");
+        ledger.note_request(Some("a"));
+        for (key, part) in [(Some("a"), 0), (Some("a"), 0), (Some("b"), 1), (None, 0)] {
+            ledger.record(effect(key, "1", part));
+        }
+        assert_eq!(ledger.duplicates(), ["a"]);
+        let shown = ledger.clone();
+        ledger.forget();
+        assert_eq!((shown.effects(), shown.count(), shown.effects_for("a")), (Vec::new(), 0, Vec::new()));
+        assert_eq!((shown.requests(), shown.duplicates()), (BTreeMap::new(), Vec::new()), "from zero");
+
+        // Another account, another position, another key, and what has none.
+        for (key, account, part) in
+            [(Some("b"), "2", 1), (Some("b"), "1", 0), (Some("c"), "1", 0), (None, "1", 0)]
+        {
+            ledger.record(effect(key, account, part));
+        }
+        assert_eq!(ledger.duplicates(), Vec::<String>::new());
+        ledger.record(effect(Some("b"), "1", 1));
+        assert_eq!((ledger.duplicates(), ledger.count()), (vec!["b".to_owned()], 5));
+
+        ledger.forget();
+        assert_eq!(ledger.duplicates(), Vec::<String>::new(), "a duplicate is forgotten with its effects");
+        ledger.record(effect(Some("a"), "1", 0));
+        assert_eq!(ledger.duplicates(), ["a"], "also what was forgotten twice over");
+        assert_eq!(Ledger::read(&path).expect("all of them").len(), 10);
     }
 
     #[test]

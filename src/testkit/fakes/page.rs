@@ -35,6 +35,10 @@ impl ControlPage {
         match (method, path) {
             ("GET" | "HEAD", "") => self.shown(),
             ("GET" | "HEAD", "/ledger") => json_answer(200, &self.ledger_told()),
+            ("DELETE", "/ledger") => {
+                self.ledger.forget();
+                PageAnswer { status: 204, reason: "No Content", headers: Vec::new(), body: Vec::new() }
+            }
             ("GET" | "HEAD", "/faults") => json_answer(200, &self.faults_told()),
             ("GET" | "HEAD", "/webhooks") => json_answer(200, &self.outbox.told()),
             ("DELETE", "/faults") => {
@@ -42,11 +46,10 @@ impl ControlPage {
                 json_answer(200, &self.faults_told())
             }
             ("POST", "/faults") => self.take_faults(body),
-            (_, "" | "/ledger" | "/faults" | "/webhooks") => {
-                let mut refused = problem(405, "GET it; faults also take POST and DELETE, webhooks POST");
-                refused.headers.push(("Allow", "GET, HEAD, POST, DELETE".to_owned()));
-                refused
-            }
+            (_, "") => not_allowed("GET, HEAD"),
+            (_, "/ledger") => not_allowed("GET, HEAD, DELETE"),
+            (_, "/faults") => not_allowed("GET, HEAD, POST, DELETE"),
+            (_, "/webhooks") => not_allowed("GET, HEAD, POST"),
             _ => problem(404, "there are /_fake, /_fake/ledger, /_fake/faults and /_fake/webhooks"),
         }
     }
@@ -129,4 +132,69 @@ fn json_answer(status: u16, value: &impl Serialize) -> PageAnswer {
 
 fn problem(status: u16, why: &str) -> PageAnswer {
     json_answer(status, &json!({ "problem": why }))
+}
+
+/// With the methods that this path has.
+fn not_allowed(methods: &str) -> PageAnswer {
+    let mut refused = problem(405, &format!("it takes {methods}"));
+    refused.headers.push(("Allow", methods.to_owned()));
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::{SystemClock, Timestamp};
+    use crate::testkit::Fault;
+    use crate::testkit::fakes::Effect;
+
+    fn page() -> ControlPage {
+        let outbox = Outbox::new(Arc::new(SystemClock::new()));
+        ControlPage::new("stripe", &FaultPlan::new(), Ledger::default(), outbox)
+    }
+
+    #[test]
+    fn the_ledger_is_deleted_and_the_faults_stay() {
+        let page = page();
+        page.plan.next(Fault::Reset);
+        page.ledger.note_request(Some("order-42"));
+        page.ledger.record(Effect {
+            wire_key: Some("order-42".to_owned()),
+            account: "1".to_owned(),
+            method: "POST".to_owned(),
+            path: "/v1/charges".to_owned(),
+            id: "ch_1".to_owned(),
+            part: 0,
+            at: Timestamp::from_millis(0),
+        });
+        // Twice: an empty one is emptied too.
+        for _ in 0..2 {
+            let answer = page.told("DELETE", "/_fake/ledger", b"");
+            assert_eq!((answer.status, answer.reason, answer.body.len()), (204, "No Content", 0));
+            let empty = json!({ "vendor": "stripe", "effects": [], "requests": {}, "duplicates": [] });
+            assert_eq!(page.ledger_told(), empty);
+        }
+        assert_eq!(page.plan.pending(), 1);
+    }
+
+    #[test]
+    fn each_path_tells_the_methods_that_it_takes() {
+        let page = page();
+        for (path, methods) in [
+            ("/_fake", "GET, HEAD"),
+            ("/_fake/ledger/", "GET, HEAD, DELETE"),
+            ("/_fake/faults", "GET, HEAD, POST, DELETE"),
+            ("/_fake/webhooks", "GET, HEAD, POST"),
+        ] {
+            let answer = page.told("PUT", path, b"");
+            let allowed = answer.headers.iter().find(|(name, _)| *name == "Allow");
+            assert_eq!((answer.status, allowed), (405, Some(&("Allow", methods.to_owned()))), "{path}");
+            for method in methods.split(", ").filter(|method| *method != "POST") {
+                assert!(matches!(page.told(method, path, b"").status, 200 | 204), "{method} {path}");
+            }
+        }
+        assert_eq!(page.told("DELETE", "/_fake/ledgers", b"").status, 404);
+    }
 }

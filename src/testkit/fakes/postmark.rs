@@ -35,6 +35,7 @@ mod search;
 mod server;
 mod settings;
 mod shapes;
+mod suppressions;
 mod validation;
 mod words;
 
@@ -70,6 +71,8 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
+/// - An address that bounced takes no more mail of that stream, and of another one it does. Each stream's list is at
+///   `/message-streams/{id}/suppressions`, to be read, added to and taken from.
 /// - `/messages/outbound/{id}/details`, `/templates`, `/server`, `/message-streams`, `/webhooks`, `/bounces` and
 ///   `/deliverystats` are as the vendor's own client libraries call them. The server begins with one template, number 1
 ///   and `receipt`. Any other route is a 404.
@@ -93,14 +96,13 @@ impl PostmarkFake {
         self.served.url()
     }
 
-    /// Marks an address as inactive, as a hard bounce does, which is that of the newest message to it. Tells the webhooks
-    /// with the trigger `Bounce`.
+    /// Marks an address as inactive, as a hard bounce does, which is that of the newest message to it. That is so in the
+    /// message's stream alone, or in `outbound` if there is no message. Tells the webhooks with the trigger `Bounce`.
     pub fn deactivate(&self, address: &str) -> &PostmarkFake {
         let at = self.machine.clock.wall();
         let mut state = self.machine.state.lock();
-        if state.inactive.insert(address.to_lowercase()) {
-            let message = state.messages.newest_to(address);
-            let record = state.server.bounce(address, message.as_ref(), at);
+        let message = state.messages.newest_to(address);
+        if let Some(record) = state.server.bounce(address, message.as_ref(), at) {
             state.server.tell(&self.machine.outbox, &record);
         }
         drop(state);

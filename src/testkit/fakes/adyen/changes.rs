@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
 use super::bodies::{self, Amount};
+use super::captures::Captures;
 use super::hooks::Notice;
 use super::machine::{Made, State, Write};
 use super::methods;
-use super::payments::Payment;
+use super::payments::{CAPTURE_FAILED, Payment};
 use super::results::{Failing, Outcome};
 
 /// What a change of a payment is called, in its path and in its notification.
@@ -76,8 +77,9 @@ pub(super) fn pay(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {
     let asked = Outcome::of(&body).ok_or_else(unsupported)?;
     // "If you specify an incorrect CVC or an invalid expiry date, the payment fails" as declined: the page of the names.
     let outcome = if method.is_whole { asked } else { Outcome::DECLINED };
+    let captures = Captures::of(&body, method.name, write.captures_by_request).ok_or_else(unsupported)?;
     let (psp, method) = (state.next_psp(), method.name);
-    let mut payment = Payment::new(&psp, &body, &amount, method, write.now);
+    let mut payment = Payment::new(&psp, &body, &amount, method, captures, write.now);
     if method == "ideal" {
         state.payments.add(payment);
         let reply = fixtures.reply("redirect").fill("<type>", method).fill("<result>", &psp);
@@ -86,6 +88,7 @@ pub(super) fn pay(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {
     payment.settle(outcome);
     let reply = answered(write, &payment, outcome);
     tell_result(state, write, &payment, outcome);
+    pass_time(state, write, &mut payment);
     state.payments.add(payment);
     Ok(Made { psp, reply })
 }
@@ -108,6 +111,7 @@ pub(super) fn details(state: &mut State, write: &Write<'_>) -> Result<Made, Repl
     payment.settle(outcome);
     let reply = answered(write, &payment, outcome);
     tell_result(state, write, &payment, outcome);
+    pass_time(state, write, &mut payment);
     let psp = payment.psp.clone();
     state.payments.replace(ordinal, payment);
     Ok(Made { psp, reply })
@@ -125,7 +129,7 @@ pub(super) fn change(state: &mut State, write: &Write<'_>, psp: &str, change: Ch
     }
     let whole = Amount { value: payment.authorised, currency: payment.currency.clone() };
     let amount = amount.unwrap_or(whole);
-    payment.pass_time(write.now);
+    pass_time(state, write, &mut payment);
     let mut action = None;
     let told = match change {
         Change::Capture => payment.capture(&amount, write.captures_in_parts),
@@ -173,7 +177,7 @@ fn fail(
     let (event, reason) = match (change, payment.failing) {
         (Change::Capture, Some(Failing::Capture)) => {
             payment.capture_failed(amount);
-            ("CAPTURE_FAILED", "Capture Failed")
+            ("CAPTURE_FAILED", CAPTURE_FAILED)
         }
         (Change::Refund, Some(Failing::Refund)) => {
             payment.refund_failed(amount);
@@ -182,6 +186,16 @@ fn fail(
         _ => return,
     };
     state.hooks.tell(write.outbox, write.now, &taken.failed(event, reason));
+}
+
+/// Captures a payment whose time has come. No webhook tells of it, unless the card scheme does not carry it out
+/// (<https://docs.adyen.com/online-payments/capture#failed-capture>). The time is looked at when a request comes.
+fn pass_time(state: &mut State, write: &Write<'_>, payment: &mut Payment) {
+    let Err(reason) = payment.pass_time(write.now) else { return };
+    let own = state.next_psp();
+    let mut notice = Notice::of(payment, "CAPTURE", &own, Ok(()));
+    notice.original = Some(payment.psp.clone());
+    state.hooks.tell(write.outbox, write.now, &notice.failed("CAPTURE_FAILED", reason));
 }
 
 /// `POST /cancels`, by the payment's own reference: it is taken also where there is no such payment.
@@ -195,7 +209,7 @@ pub(super) fn cancel_by_reference(state: &mut State, write: &Write<'_>) -> Resul
     if let Some((ordinal, mut payment)) =
         state.payments.by_reference(text("merchantAccount"), text("paymentReference"))
     {
-        payment.pass_time(write.now);
+        pass_time(state, write, &mut payment);
         let told = payment.cancel();
         let mut notice = Notice::of(&payment, "TECHNICAL_CANCEL", &own, told);
         notice.original = Some(payment.psp.clone());

@@ -98,7 +98,12 @@ impl Notice {
         if let Some(original) = &self.original {
             item["originalReference"] = Value::from(original.as_str());
         } else if self.success {
-            item["operations"] = json!(["CANCEL", "CAPTURE", "REFUND"]);
+            // "Supported by the transaction" (`NotificationRequestItem` of Webhooks-v1).
+            item["operations"] = if self.method == "ideal" {
+                json!(["REFUND"])
+            } else {
+                json!(["CANCEL", "CAPTURE", "REFUND"])
+            };
         }
         if let Some(action) = self.action {
             item["additionalData"]["modification.action"] = Value::from(action);

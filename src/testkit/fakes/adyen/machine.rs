@@ -54,6 +54,8 @@ pub(super) struct Write<'a> {
     pub(super) fixtures: &'a Fixtures,
     pub(super) outbox: &'a Outbox,
     pub(super) captures_in_parts: bool,
+    /// The account captures no payment by itself.
+    pub(super) captures_by_request: bool,
     pub(super) body: &'a [u8],
     pub(super) now: Timestamp,
 }
@@ -162,6 +164,7 @@ impl Machine {
             fixtures: self.fixtures,
             outbox: &self.outbox,
             captures_in_parts: self.settings.multiple_partial_captures,
+            captures_by_request: self.settings.manual_capture,
             body: &request.body,
             now,
         };

@@ -1,11 +1,10 @@
 //! Payments, and what is left of their money.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::super::table::{Row, Table, Term};
 use super::bodies::Amount;
+use super::captures::Captures;
 use super::results::{Failing, Outcome};
 use crate::clock::Timestamp;
 
@@ -23,7 +22,7 @@ pub(super) struct Payment {
     pub(super) refunded: i64,
     /// What a partial capture left was cancelled.
     pub(super) is_closed: bool,
-    /// When it is captured by itself.
+    /// When it is captured by itself; `None` if only a request captures it, or if that was tried.
     pub(super) captures_at: Option<Timestamp>,
     /// Which of its changes the card scheme does not carry out.
     pub(super) failing: Option<Failing>,
@@ -55,10 +54,10 @@ impl Payment {
         body: &Value,
         amount: &Amount,
         method: &'static str,
+        captures: Captures,
         now: Timestamp,
     ) -> Payment {
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let delay = body["captureDelayHours"].as_u64().map(|hours| Duration::from_secs(hours * 3600));
         Payment {
             psp: psp.to_owned(),
             merchant: text("merchantAccount"),
@@ -70,7 +69,10 @@ impl Payment {
             captured: 0,
             refunded: 0,
             is_closed: false,
-            captures_at: delay.map(|delay| now.plus(delay)),
+            captures_at: match captures {
+                Captures::After(delay) => Some(now.plus(delay)),
+                Captures::ByRequest => None,
+            },
             failing: Failing::of(body),
         }
     }
@@ -84,14 +86,19 @@ impl Payment {
         };
     }
 
-    /// Captures it if the time for that has come, and if the card scheme carries captures out.
-    pub(super) fn pass_time(&mut self, now: Timestamp) {
+    /// Captures it once the time for that has come. Gives the error if the card scheme does not carry that out.
+    pub(super) fn pass_time(&mut self, now: Timestamp) -> Told {
         let is_due = self.captures_at.is_some_and(|at| at <= now);
-        let is_carried_out = self.failing != Some(Failing::Capture);
-        if is_due && is_carried_out && self.state == State::Authorised && self.captured == 0 {
-            self.captured = self.authorised;
-            self.is_closed = true;
+        if !is_due || self.state != State::Authorised || self.captured > 0 {
+            return Ok(());
         }
+        self.captures_at = None;
+        if self.failing == Some(Failing::Capture) {
+            return Err(CAPTURE_FAILED);
+        }
+        self.captured = self.authorised;
+        self.is_closed = true;
+        Ok(())
     }
 
     pub(super) fn capture(&mut self, amount: &Amount, in_parts: bool) -> Told {
@@ -179,3 +186,6 @@ impl Table<Payment> {
 /// Both are reasons of real notifications: see the rules in `src/testkit/fixtures/adyen.json`.
 const NO_BALANCE: &str = "Insufficient balance on payment";
 const NOT_CAPTURED: &str = "Transaction hasn't been captured, refund not possible";
+
+/// The reason of the example in Webhooks-v1 (github.com/Adyen/adyen-openapi).
+pub(super) const CAPTURE_FAILED: &str = "Capture Failed";

@@ -18,6 +18,8 @@ pub(in super::super) struct AdyenSettings {
     pub(in super::super) refuse_reused_keys: bool,
     /// Whether a key stays free whose request was invalid.
     pub(in super::super) forget_invalid_requests: bool,
+    /// Whether only a request captures a payment.
+    pub(in super::super) manual_capture: bool,
     /// Whether a payment may be captured in parts.
     pub(in super::super) multiple_partial_captures: bool,
 }

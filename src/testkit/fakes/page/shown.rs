@@ -46,8 +46,9 @@ pub(super) fn page(vendor: &str, ledger: &Ledger, plan: &FaultPlan) -> String {
          <button>Add</button>\n</form>\n\
          <h2>Ledger, newest first</h2>\n<table>\n\
          <tr><th>at</th><th>request</th><th>id</th><th>wire key</th></tr>\n{rows}</table>\n\
-         <p>For programs: <a href=\"/_fake/ledger\">/_fake/ledger</a>, \
-         <a href=\"/_fake/faults\">/_fake/faults</a> (GET, POST, DELETE).</p>\n</body></html>\n",
+         <p>For programs: <a href=\"/_fake/ledger\">/_fake/ledger</a> (GET, DELETE), \
+         <a href=\"/_fake/faults\">/_fake/faults</a> (GET, POST, DELETE), \
+         <a href=\"/_fake/webhooks\">/_fake/webhooks</a> (GET, POST).</p>\n</body></html>\n",
         effects.len(),
         plan.requests(),
         plan.pending(),

@@ -18,11 +18,16 @@ pub(super) struct Bounce {
 }
 
 impl Server {
-    /// An address that takes no more mail, and the message that found that out, if there is one. Gives what a webhook is
-    /// told of it (<https://postmarkapp.com/developer/webhooks/bounce-webhook>).
-    pub(super) fn bounce(&mut self, address: &str, message: Option<&Value>, at: Timestamp) -> Value {
-        let id = self.next_id();
+    /// An address that takes no more mail, and the message that found that out, if there is one: by that message's
+    /// stream nothing more is sent to it. Gives what a webhook is told of it
+    /// (<https://postmarkapp.com/developer/webhooks/bounce-webhook>), and nothing if that was so before.
+    pub(super) fn bounce(&mut self, address: &str, message: Option<&Value>, at: Timestamp) -> Option<Value> {
         let message = message.unwrap_or(&Value::Null);
+        let stream = message["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
+        if !self.suppressed.bounce(stream, address, at) {
+            return None;
+        }
+        let id = self.next_id();
         let text = |name: &str| message[name].as_str().unwrap_or_default();
         let bounce = json!({
             "RecordType": "Bounce", "ID": id, "Type": "HardBounce", "TypeCode": 1, "Name": "Hard bounce",
@@ -30,25 +35,26 @@ impl Server {
             "Description": "The server was unable to deliver your message (ex: unknown user, mailbox not found).",
             "Details": "", "Email": address, "From": text("From"), "BouncedAt": eastern(at), "DumpAvailable": false,
             "Inactive": true, "CanActivate": true, "Subject": text("Subject"),
-            "MessageStream": message["MessageStream"].as_str().unwrap_or(STREAMS[0].0),
+            "MessageStream": stream,
         });
         self.bounces.insert(id, Bounce { shown: bounce.clone(), at });
         let mut told = bounce;
         told["Metadata"] =
             if message["Metadata"].is_object() { message["Metadata"].clone() } else { json!({}) };
-        told
+        Some(told)
     }
 
-    /// Lets an address take mail again. Gives the answer, and the address.
-    pub(super) fn activate(&mut self, id: &str) -> Result<(Reply, String), Reply> {
+    /// Lets an address take mail of the bounce's stream again.
+    pub(super) fn activate(&mut self, id: &str) -> Result<Reply, Reply> {
         let bounce = self.bounces.get_mut(&number(id));
         let bounce = &mut bounce.ok_or_else(|| refused(407, "The bounce was not found."))?.shown;
         if bounce["Inactive"] == false {
             return Err(refused(408, "The bounce cannot be activated: its address is active."));
         }
         bounce["Inactive"] = Value::from(false);
-        let address = bounce["Email"].as_str().unwrap_or_default().to_owned();
-        Ok((Reply::json(200, &json!({ "Message": "OK", "Bounce": bounce })), address))
+        let text = |name: &str| bounce[name].as_str().unwrap_or_default();
+        self.suppressed.remove(text("MessageStream"), text("Email"));
+        Ok(Reply::json(200, &json!({ "Message": "OK", "Bounce": bounce })))
     }
 
     /// Newest first.

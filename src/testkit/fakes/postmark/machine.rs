@@ -1,6 +1,6 @@
 //! What Postmark does with a request.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use http::Method;
@@ -16,9 +16,9 @@ use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::webhooks::Outbox;
 use super::account::{self, Account};
 use super::messages::{Message, Messages};
-use super::server::Server;
+use super::server::{STREAMS, Server};
 use super::settings::PostmarkSettings;
-use super::{PostmarkAnswer, answers, questions, validation};
+use super::{PostmarkAnswer, answers, questions, suppressions, validation};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
 
@@ -35,7 +35,6 @@ pub(super) struct Machine {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) messages: Messages,
-    pub(super) inactive: BTreeSet<String>,
     pub(super) server: Server,
     pub(super) account: Account,
     pub(super) scripted: VecDeque<PostmarkAnswer>,
@@ -105,13 +104,13 @@ impl Machine {
                     None => self.post(state, &account, path, body),
                 }
             }
-            ("PUT", route) if let Some(id) = bounce_of(route) => match state.server.activate(id) {
-                Ok((reply, address)) => {
-                    state.inactive.remove(&address.to_lowercase());
-                    reply
-                }
-                Err(refusal) => refusal,
-            },
+            ("PUT", route) if let Some(id) = bounce_of(route) => {
+                state.server.activate(id).unwrap_or_else(|refusal| refusal)
+            }
+            (_, route) if let Some(list) = suppressions::of_route(route) => {
+                let told = state.server.suppressions(request, list, body.as_ref(), self.clock.wall());
+                told.unwrap_or_else(not_found)
+            }
             (method, route) => {
                 let found = match (method, route.strip_prefix("/messages/outbound/")) {
                     ("GET", Some(rest)) => {
@@ -168,8 +167,9 @@ impl Machine {
     ) -> Result<Reply, Reply> {
         let recipients = validation::check(self.fixtures, item, template)?;
         let template = if template { Some(state.server.template_of(item)?.clone()) } else { None };
+        let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
         let (inactive, active): (Vec<_>, Vec<_>) =
-            recipients.iter().cloned().partition(|address| state.inactive.contains(&address.to_lowercase()));
+            recipients.iter().cloned().partition(|address| state.server.suppressed.has(stream, address));
         let listed = inactive.join(", ");
         if active.is_empty() {
             return Err(self.fixtures.reply("inactive_single").fill("a@x.com, b@x.com", &listed));

@@ -10,6 +10,7 @@ use wiremock::Request;
 use super::super::calendar::parse_eastern;
 use super::super::fixture::Reply;
 use super::server::STREAMS;
+use super::suppressions;
 
 /// What a parameter's value must be.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +75,9 @@ fn parameters(method: &str, route: &str) -> Option<Parameters> {
         ("/domains", &[COUNT, OFFSET]),
         ("/senders", &[COUNT, OFFSET]),
     ];
+    if method == "GET" && suppressions::of_route(route).is_some() {
+        return Some(&SUPPRESSIONS);
+    }
     if let Some((_, known)) = lists.iter().find(|(list, _)| *list == route) {
         return Some(if method == "GET" { known } else { &[] });
     }
@@ -133,6 +137,17 @@ const TEMPLATES: [(&str, Kind); 4] = [
 const STREAM_LIST: [(&str, Kind); 2] = [
     ("messagestreamtype", Kind::OneOf(&["All", "Inbound", "Transactional", "Broadcasts"])),
     ("includearchivedstreams", Kind::Flag),
+];
+
+/// The values of the two texts have codes of their own.
+const SUPPRESSIONS: [(&str, Kind); 7] = [
+    COUNT,
+    OFFSET,
+    ("suppressionreason", Kind::Text),
+    ("origin", Kind::Text),
+    ("emailaddress", Kind::Text),
+    ("fromdate", Kind::Date),
+    ("todate", Kind::Date),
 ];
 
 /// <https://postmarkapp.com/developer/api/bounce-api#bounce-types>

@@ -9,6 +9,7 @@ use super::super::fixture::Reply;
 use super::bounces::Bounce;
 use super::query;
 use super::shapes::{self, Shape};
+use super::suppressions::Suppressions;
 
 /// All of it. It begins with the two streams that every server has, and with one template.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) struct Server {
     templates: BTreeMap<u64, Value>,
     pub(super) webhooks: BTreeMap<u64, Value>,
     pub(super) bounces: BTreeMap<u64, Bounce>,
+    pub(super) suppressed: Suppressions,
     made: u64,
 }
 
@@ -27,6 +29,7 @@ impl Default for Server {
             templates: BTreeMap::new(),
             webhooks: BTreeMap::new(),
             bounces: BTreeMap::new(),
+            suppressed: Suppressions::default(),
             made: 0,
         };
         let receipt = json!({ "Name": "Receipt", "Alias": "receipt", "Subject": "Order {{order}}", "TextBody": "Thank you." });

@@ -184,6 +184,9 @@ const OF_SENDER: [Member; 4] = [
     ("ConfirmationPersonalNote", Kind::Text),
 ];
 
+/// A request without the list has a code of its own.
+pub(super) const SUPPRESSIONS: Shape = &[("Suppressions", Kind::List(&[("EmailAddress", Kind::Needed)]))];
+
 const HEADER: Shape = &[("Name", Kind::Needed), ("Value", Kind::Needed)];
 
 const ATTACHMENT: Shape = &[

@@ -79,7 +79,7 @@ pub(super) fn bare(address: &str) -> &str {
 }
 
 /// A mailbox at a domain with a dot: as much as the fixtures show.
-fn is_address(address: &str) -> bool {
+pub(super) fn is_address(address: &str) -> bool {
     address.split_once('@').is_some_and(|(mailbox, domain)| !mailbox.is_empty() && domain.contains('.'))
 }
 
