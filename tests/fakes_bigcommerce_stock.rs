@@ -306,3 +306,68 @@ async fn webhooks_tell_what_an_order_took_and_gave_back() {
         "{told}"
     );
 }
+
+/// "In the case where a product is simple, the product is its own variant - called a base variant" (BigCommerce, "Catalog").
+#[tokio::test]
+async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
+    let store = Store::open(|builder| builder);
+    let (one, variants) = ("/v3/catalog/products/1", "/v3/catalog/products/1/variants");
+    let read = async |path: &str| store.ask(Method::GET, path, Value::Null).await.1["data"].clone();
+    let base = read(one).await["base_variant_id"].clone();
+    let names =
+        ["sku", "price", "calculated_price", "inventory_level", "sku_id", "option_values", "product_id"];
+    let shown = |variant: &Value| names.iter().map(|name| variant[*name].clone()).collect::<Value>();
+    let expected = json!(["SKU-1", null, 10, 1000, null, [], 1]);
+    let listed = read(variants).await;
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &base));
+    assert_eq!(shown(&listed[0]), expected);
+    assert_eq!(shown(&read(&format!("{variants}/{base}")).await), expected);
+    for path in [format!("{one}?include=variants"), "/v3/catalog/products?include=variants,images".to_owned()]
+    {
+        let found = read(&path).await;
+        let found = if found.is_array() { &found[0] } else { &found };
+        assert_eq!(shown(&found["variants"][0]), expected, "{path}");
+    }
+    assert_eq!(store.ask(Method::GET, &format!("{one}?include=videos"), Value::Null).await.0, 422);
+
+    // By its variant the product is ordered, and its stock changed, whatever it is tracked by.
+    let by_variant = json!({ "products": [{ "product_id": 1, "variant_id": base, "quantity": 2 }] });
+    let adjust = json!({ "items": [{ "location_id": 1, "variant_id": base, "quantity": -3 }] });
+    for (tracking, level) in [("product", 995), ("variant", 990)] {
+        assert_eq!(store.set(one, json!({ "inventory_tracking": tracking })).await, 200);
+        store.made("/v2/orders", order(0, &by_variant)).await;
+        let adjusted = store.ask(Method::POST, "/v3/inventory/adjustments/relative", adjust.clone()).await;
+        assert_eq!(adjusted.0, 200, "{tracking}: {}", adjusted.1);
+        assert_eq!(
+            (store.stock().await, &read(variants).await[0]["inventory_level"]),
+            (json!(level), &json!(level))
+        );
+    }
+    let made = store.made("/v2/orders", order(1, &json!({}))).await;
+    let path = format!("/v2/orders/{}/products", made["id"]);
+    assert_eq!(store.ask(Method::GET, &path, Value::Null).await.1[0]["variant_id"], base);
+
+    // Each follows the other.
+    assert_eq!(store.set(one, json!({ "price": 12, "sku": "NEW" })).await, 200);
+    assert_eq!(store.set(&format!("{variants}/{base}"), json!({ "inventory_level": 7 })).await, 200);
+    let variant = read(variants).await[0].clone();
+    assert_eq!((&variant["sku"], &variant["calculated_price"]), (&json!("NEW"), &json!(12)));
+    assert_eq!((store.stock().await, &variant["inventory_level"]), (json!(7), &json!(7)));
+    assert_eq!(store.ask(Method::DELETE, &format!("{variants}/{base}"), Value::Null).await.0, 422);
+
+    // A variant with options takes its place, until it is gone.
+    let red = json!({ "sku": "RED", "price": 15, "option_values": [{ "id": 9, "option_id": 3 }] });
+    let red = store.made(variants, red).await["id"].clone();
+    let listed = read(variants).await;
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &red));
+    assert_eq!(
+        (&read(one).await["base_variant_id"], &listed[0]["calculated_price"]),
+        (&Value::Null, &json!(15))
+    );
+    let by_red = json!({ "products": [{ "product_id": 1, "variant_id": red, "quantity": 1 }] });
+    assert_eq!(store.set(one, json!({ "inventory_tracking": "none" })).await, 200);
+    let made = store.made("/v2/orders", order(0, &by_red)).await;
+    assert_eq!(made["total_inc_tax"], "15.0000", "the variant has a price of its own");
+    assert_eq!(store.ask(Method::DELETE, &format!("{variants}/{red}"), Value::Null).await.0, 204);
+    assert_eq!((&read(one).await["base_variant_id"], &read(variants).await[0]["id"]), (&base, &base));
+}

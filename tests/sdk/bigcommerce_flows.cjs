@@ -30,6 +30,8 @@ async function flows() {
 
     const product = (await v3.post("/catalog/products", { name: "Mug", type: "physical", weight: 1, price: 5, sku: "MUG" })).data;
     assert.equal(product.sku, "MUG");
+    const variants = (await v3.get(`/catalog/products/${product.id}/variants`)).data;
+    assert.deepEqual(variants.map((one) => [one.id, one.sku, one.price]), [[product.base_variant_id, "MUG", null]]);
     assert.match((await refused(v3.post("/catalog/products", { name: "Cup" }))).message, /type|weight|price/);
     const again = await v3.post("/catalog/products", { name: "Mug", type: "physical", weight: 1, price: 5 }).catch((error) => error);
     assert.ok(again instanceof Error || again.status === 409, JSON.stringify(again));

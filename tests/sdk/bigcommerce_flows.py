@@ -99,6 +99,28 @@ refund(5)
 refunded = v2.Orders.get(paid.id)
 assert (refunded.status, refunded.refunded_amount) == ("Refunded", "20.0000"), refunded
 
+# Shipping is in the total, a change of it computes the order anew, and a refund is as it was quoted: with its tax.
+sent = v2.Orders.create(billing_address=TO, shipping_addresses=[TO], shipping_cost_ex_tax=10, shipping_cost_inc_tax=11, products=MUG)
+assert (sent.total_inc_tax, sent.total_tax) == ("23.0000", "3.0000"), sent
+sent = sent.update(shipping_cost_ex_tax=5, shipping_cost_inc_tax=5.5)
+assert sent.total_inc_tax == "17.5000", sent
+line = v2.Orders.get(sent.id).products()[0]
+sent = sent.update(products=[{"id": line.id, "quantity": 2}])
+assert (sent.total_inc_tax, sent.items_total) == ("29.5000", 2), sent
+items = [{"item_type": "PRODUCT", "item_id": line.id, "quantity": 2}, {"item_type": "SHIPPING", "item_id": line.order_address_id, "amount": 5}]
+actions = f"orders/{sent.id}/payment_actions"
+quote = v3.connection.post(f"{actions}/refund_quotes", {"items": items})["data"]
+assert (quote["total_refund_amount"], quote["total_refund_tax_amount"], quote["adjustment"]) == (29.5, 4.5, 0), quote
+paid_by = [{key: one[key] for key in ("provider_id", "amount", "offline")} for one in quote["refund_methods"][-1]]
+made = v3.connection.post(f"{actions}/refunds", {"items": items, "payments": paid_by})["data"]
+assert (made["total_amount"], made["total_tax"]) == (29.5, 4.5), made
+assert v2.Orders.get(sent.id).status == "Refunded"
+
+# A product without options is sold as its base variant.
+plain = v3.connection.post("catalog/products", {"name": "Plain", "type": "physical", "weight": 1, "price": 5, "sku": "PLAIN"})["data"]
+found = v3.connection.get(f"catalog/products/{plain['id']}", include="variants")["data"]["variants"]
+assert [(one["id"], one["sku"], one["option_values"]) for one in found] == [(plain["base_variant_id"], "PLAIN", [])], found
+
 # A cart is an object of lists, under a UUID; the order of a checkout is incomplete until it is paid.
 cart = v3.connection.post("carts", {"line_items": [{"product_id": 1, "quantity": 2, "list_price": 5}]})["data"]
 assert len(cart["id"]) == 36 and cart["line_items"]["physical_items"][0]["quantity"] == 2, cart

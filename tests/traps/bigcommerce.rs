@@ -223,7 +223,7 @@ async fn fact_4_every_error_shape_is_understood() {
     // Refunds, nested in `data[]`.
     let refund = |key: &str| {
         let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]);
-        let body = json!({"items": items, "payments": [{"provider_id": "storecredit", "amount": 10}]});
+        let body = json!({"items": items, "payments": [{"provider_id": "custom", "amount": 10}]});
         rig.client.post("/v3/orders/100/payment_actions/refunds").key(key).json(&body)
     };
     fake.answer_next(BigCommerceAnswer::RefundRefused);

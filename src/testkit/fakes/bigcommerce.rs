@@ -30,10 +30,12 @@ mod carts;
 mod changes;
 mod contract;
 mod customers;
+mod edits;
 mod fields;
 mod hooks;
 mod items;
 mod keys;
+mod lines;
 mod machine;
 mod orders;
 mod parents;
@@ -43,9 +45,11 @@ mod quota;
 mod refunds;
 mod routes;
 mod settings;
+mod shares;
 mod shipments;
 mod stock;
 mod taking;
+mod totals;
 mod writes;
 
 pub use answers::BigCommerceAnswer;
@@ -86,6 +90,7 @@ pub use answers::BigCommerceAnswer;
 /// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists, by default | `email` |
 /// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
 /// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time, of at most what the order is of; 404 without one | the UUID in `reason`, else all of it |
+/// | `POST /v3/orders/{id}/payment_actions/refund_quotes` | what a refund would come to; no effect | none |
 /// | `POST /payments` | a payment of an order with the status Incomplete (0); error 30101 for another | the payment access token |
 /// | `POST` of carts, shipments, inventory adjustments | another each time; 422 (400 in V2) without items | none |
 /// | `POST` of the store's other resources | another each time | none |
@@ -98,6 +103,13 @@ pub use answers::BigCommerceAnswer;
 /// An order follows what is done with it, as documented. A shipment makes it Shipped or Partially Shipped, and a refund
 /// Refunded or Partially Refunded. A payment makes it Awaiting Fulfillment, and ends its cart. An inventory adjustment
 /// changes the stock of its product.
+///
+/// An order comes to its products, its shipping, handling and wrapping, less its discount. A request may set the subtotal
+/// and the total instead. A `PUT` of products or of costs computes the order anew, and moves the stock of what it changes.
+/// The store has no rules of tax: tax is the difference of the prices that a request gives. A refund gives the tax of its
+/// items back. An order that is Incomplete is not refunded, and none is edited to less than was refunded.
+///
+/// A product without options is sold as its base variant, which has the product's SKU, price and stock.
 ///
 /// An order takes the stock of the products and variants that are tracked, once it has another status than Incomplete. One
 /// that asks for more than there is, or for less or more than a product's `order_quantity_minimum` and

@@ -195,8 +195,8 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
         (5, 1, 2),
         one(2, 6),
         one(2, 2),
-        // A read, and a change and a removal that look whether it is there.
-        one(1, 7),
+        // A read, a change that looks at what the order has too, and a removal that looks whether it is there.
+        one(1, 8),
     ];
     assert_eq!(costs, [all, all]);
 }

@@ -7,8 +7,10 @@ use super::super::fixture::Reply;
 use super::contract::Resource;
 use super::hooks;
 use super::items::{Items, V3, amount, id_text, not_found};
+use super::lines::{QUANTITY_MAX, variant_of};
 use super::machine::{Call, Machine, State, problem};
 use super::orders::{CUSTOMERS, PRODUCTS};
+use super::totals::is_amount;
 
 impl Machine {
     pub(super) fn cart(&self, state: &mut State, call: &Call<'_>, status: u16) -> Result<Reply, Reply> {
@@ -94,7 +96,7 @@ impl Machine {
         if !is_empty {
             return Ok(Reply::json(200, &V3 { data: changed, meta: json!({}) }));
         }
-        state.items.remove(call.store, "v3/carts", cart);
+        state.items.remove(call.store, "v3/carts", cart, call.now);
         hooks::tell(&self.outbox, &state.items, call, "v3/carts", "deleted", &changed);
         Ok(Reply::empty(204))
     }
@@ -166,14 +168,26 @@ impl Machine {
             }
             let product = state.items.one(call.store, "v3/catalog/products", &id_text(&row["product_id"]));
             let product = product.unwrap_or_default();
+            let variant = variant_of(state, call, row, &product);
+            let names_one = row["variant_id"].as_u64().is_some_and(|id| id > 0);
+            if names_one && variant.is_none() && !product.is_null() {
+                return Err(problem(422, "The field 'variant_id' is invalid."));
+            }
+            let variant = variant.unwrap_or_default();
             let list = if product["type"] == "digital" { "digital_items" } else { "physical_items" };
-            let own = amount(&product["calculated_price"]);
+            // A variant may have a price and a SKU of its own.
+            let own = [&variant["calculated_price"], &product["calculated_price"]];
+            let own = own.into_iter().find(|price| !price.is_null()).map_or(0.0, amount);
             let price = if row["list_price"].is_null() { own } else { amount(&row["list_price"]) };
             let mut line = new_line(&mut state.items, resource, list, row);
-            for name in ["name", "sku"] {
-                if row[name].is_null() {
-                    line[name] = product[name].as_str().unwrap_or_default().into();
-                }
+            if row["name"].is_null() {
+                line["name"] = product["name"].as_str().unwrap_or_default().into();
+            }
+            let sku = variant["sku"].as_str().filter(|sku| !sku.is_empty()).or(product["sku"].as_str());
+            line["sku"] = sku.unwrap_or_default().into();
+            // A simple product is sold as its base variant.
+            if !variant.is_null() {
+                line["variant_id"] = variant["id"].clone();
             }
             line["original_price"] = if product.is_null() { price } else { own }.into();
             price_line(&mut line, price, quantity);
@@ -267,9 +281,13 @@ fn lists() -> Value {
     LISTS.iter().map(|list| ((*list).to_owned(), json!([]))).collect()
 }
 
+/// How many a line is of, or the refusal of that and of what one costs.
 fn quantity(row: &Value) -> Result<u64, Reply> {
-    let quantity = row["quantity"].as_u64().filter(|quantity| *quantity > 0);
-    quantity.ok_or_else(|| problem(422, "The quantity of a line is at least 1."))
+    if ["list_price", "amount"].iter().any(|price| !is_amount(&row[*price])) {
+        return Err(problem(422, "The price of a line is negative, or too large."));
+    }
+    let quantity = row["quantity"].as_u64().filter(|quantity| (1..=QUANTITY_MAX).contains(quantity));
+    quantity.ok_or_else(|| problem(422, "The quantity of a line is from 1 to 2147483647."))
 }
 
 fn new_uuid(items: &mut Items) -> String {

@@ -7,11 +7,12 @@ use super::super::fixture::Reply;
 use super::contract::{Resource, Taken};
 use super::fields::derived;
 use super::hooks;
-use super::items::{Asks, V3, id_text, not_allowed, not_found, question};
+use super::items::{Asks, SHARED, V3, id_text, is_base, not_allowed, not_found, question};
 use super::machine::{Call, Machine, State, problem};
 use super::parents::unknown_parent;
 use super::parts::saved;
 use super::routes::{Route, parent_of, route_of};
+use super::stock::PRODUCTS;
 use super::writes::{object, read_all};
 
 impl Machine {
@@ -52,7 +53,10 @@ impl Machine {
         let held = state.items.one(call.store, parent, id);
         let Some(held) = held.or_else(|| line.map(|_| Value::Null)) else { return Err(not_found(call)) };
         if is_removal {
-            state.items.remove(call.store, parent, id);
+            if is_variant(parent) && is_base(&held) {
+                return Err(problem(422, "The fake does not implement the removal of a base variant."));
+            }
+            state.items.remove(call.store, parent, id, call.now);
             self.removed(state, call, parent, &held, 0);
             // "When a webhook is deleted, it is returned in the response as a 200 OK."
             return Ok(match parent {
@@ -65,6 +69,7 @@ impl Machine {
         match (call.route, line) {
             (_, Some(line)) => self.change_line(state, call, taken.status, line),
             (["v3", "carts", cart], _) => self.change_cart(state, call, taken.status, cart),
+            (["v2", "orders", _], _) => self.edit_order(state, call, taken.status, &held),
             _ => self.change_held(state, call, taken, (parent, id), &held),
         }
     }
@@ -80,22 +85,13 @@ impl Machine {
         if let Some(refused) = self.conflict(state, call, parent, Some(id), &call.body) {
             return Err(refused);
         }
-        let mut body = object(&call.body);
-        if parent == "v2/orders" {
-            self.name_status(call, &mut body)?;
-            self.check_customer(state, call)?;
-            self.check_taking_of(state, call, id, &call.body["status_id"])?;
+        if is_variant(parent) && is_base(held) {
+            self.check_shared(state, call, held)?;
         }
-        let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &Value::Object(body));
+        let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &call.body);
         self.update(state, call, (parent, id), &fields);
         self.effect(call, None, &held["id"], 0);
-        match parent {
-            "v2/orders" => {
-                self.move_stock(state, call, id, &call.body["status_id"]);
-                self.tell_of_order(state, call, held, &call.body["status_id"]);
-            }
-            _ => hooks::tell(&self.outbox, &state.items, call, parent, "updated", held),
-        }
+        hooks::tell(&self.outbox, &state.items, call, parent, "updated", held);
         let Some(changed) = state.items.one(call.store, parent, id) else { return Err(not_found(call)) };
         Ok(match call.is_v2() {
             true => Reply::json(taken.status, &changed),
@@ -104,9 +100,36 @@ impl Machine {
         })
     }
 
-    /// Sets what an object shows.
-    fn update(&self, state: &mut State, call: &Call<'_>, (collection, id): (&str, &str), fields: &Value) {
+    /// The refusal of what a base variant shares with its product, and the product would not have.
+    fn check_shared(&self, state: &State, call: &Call<'_>, base: &Value) -> Result<(), Reply> {
+        let shared =
+            SHARED.iter().filter_map(|name| Some(((*name).to_owned(), call.body.get(*name)?.clone())));
+        let shared: Value = shared.collect();
+        if SHARED.iter().any(|name| shared.get(*name).is_some_and(Value::is_null)) {
+            let text = "The fake does not implement null for what a base variant shares with its product.";
+            return Err(problem(422, text));
+        }
+        if shared["inventory_level"].as_i64().is_some_and(|level| level < 0) {
+            return Err(problem(422, "The stock must not be negative."));
+        }
+        let product = id_text(&base["product_id"]);
+        self.conflict(state, call, PRODUCTS, Some(&product), &shared).map_or(Ok(()), Err)
+    }
+
+    /// Sets what an object shows. What a base variant has of its product is set there.
+    pub(super) fn update(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        (collection, id): (&str, &str),
+        fields: &Value,
+    ) {
         let Some(held) = state.items.one(call.store, collection, id) else { return };
+        if is_variant(collection) && is_base(&held) {
+            let shared = SHARED.iter().filter(|name| !fields[**name].is_null());
+            let shared: Value = shared.map(|name| ((*name).to_owned(), fields[*name].clone())).collect();
+            state.items.update(call.store, PRODUCTS, &id_text(&held["product_id"]), &shared, call.now);
+        }
         let (mut fields, mut all) = (object(fields), object(&held));
         fields.retain(|name, _| all.contains_key(name));
         all.extend(fields.clone());
@@ -167,7 +190,7 @@ impl Machine {
         let collection = call.collection();
         for (part, id) in ids.into_iter().enumerate() {
             let Some(held) = state.items.one(call.store, &collection, &id) else { continue };
-            state.items.remove(call.store, &collection, &id);
+            state.items.remove(call.store, &collection, &id, call.now);
             self.removed(state, call, &collection, &held, part);
         }
         Ok(Reply::empty(204))
@@ -180,6 +203,10 @@ impl Machine {
         }
         hooks::tell(&self.outbox, &state.items, call, collection, "deleted", held);
     }
+}
+
+fn is_variant(collection: &str) -> bool {
+    collection.starts_with(PRODUCTS) && collection.ends_with("/variants")
 }
 
 fn resource(collection: &str) -> Option<&'static Resource> {

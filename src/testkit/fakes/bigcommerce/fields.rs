@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::items::{Items, amount, id_text};
+use super::items::{Items, amount, base_id, id_text, price_of};
 
 /// Completes a new object that has its id.
 pub(super) fn finish(items: &Items, store: &str, collection: &str, fields: &mut Map<String, Value>) {
@@ -32,17 +32,22 @@ pub(super) fn finish(items: &Items, store: &str, collection: &str, fields: &mut 
         ["v2", "customers", customer, "addresses"] => {
             fields.insert("customer_id".to_owned(), whole(customer));
         }
+        ["v3", "catalog", "products"] => {
+            let base = fields["id"].as_u64().map(base_id);
+            fields.insert("base_variant_id".to_owned(), base.into());
+        }
         ["v3", "catalog", "products", product, "variants"] => {
-            let price = match &fields["price"] {
-                Value::Null => {
-                    items.one(store, "v3/catalog/products", product).map(|mut held| held["price"].take())
-                }
-                own => Some(own.clone()),
-            };
+            let held = items.one(store, "v3/catalog/products", product).unwrap_or_default();
             let own = fields["id"].clone();
             fields.insert("product_id".to_owned(), whole(product));
             fields.insert("sku_id".to_owned(), own);
-            fields.insert("calculated_price".to_owned(), price.unwrap_or_default());
+            let price = price_of(&Value::Object(fields.clone()), &held);
+            fields.insert("calculated_price".to_owned(), price);
+            if fields["weight"].is_null() {
+                fields.insert("calculated_weight".to_owned(), held["weight"].clone());
+            } else {
+                fields.insert("calculated_weight".to_owned(), fields["weight"].clone());
+            }
         }
         ["v3", "catalog", "products", product, "images"] => {
             fields.insert("product_id".to_owned(), whole(product));

@@ -5,6 +5,7 @@ mod filters;
 mod held;
 mod lists;
 mod question;
+mod variants;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use crate::clock::Timestamp;
 use filters::Filter;
 pub(super) use held::Held;
 pub(super) use question::{Asks, question};
+pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of_base, variants_of};
 
 /// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
@@ -61,6 +63,11 @@ impl Items {
     }
 
     pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
+        self.put_down(store, collection, value, made);
+        self.added(store, collection, value, made);
+    }
+
+    fn put_down(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
         self.tables.of_mut(store, collection).add(Item::new(value, made, made));
     }
 
@@ -92,6 +99,11 @@ impl Items {
 
     /// Sets fields of an item, and the time of its change.
     pub(super) fn update(&mut self, store: &str, collection: &str, id: &str, fields: &Value, now: Timestamp) {
+        self.set(store, collection, id, fields, now);
+        self.changed(store, collection, id, now);
+    }
+
+    fn set(&mut self, store: &str, collection: &str, id: &str, fields: &Value, now: Timestamp) {
         let found = self.tables.of(store, collection).and_then(|table| with_id(table, id).next());
         let Some((ordinal, item)) = found else { return };
         let made = item.made;
@@ -111,7 +123,13 @@ impl Items {
         self.tables.of_mut(store, collection).replace(ordinal, Item::new(&changed, made, now));
     }
 
-    pub(super) fn remove(&mut self, store: &str, collection: &str, id: &str) -> bool {
+    pub(super) fn remove(&mut self, store: &str, collection: &str, id: &str, now: Timestamp) -> bool {
+        let is_gone = self.take_away(store, collection, id);
+        self.removed(store, collection, now);
+        is_gone
+    }
+
+    fn take_away(&mut self, store: &str, collection: &str, id: &str) -> bool {
         let Some(table) = self.tables.of(store, collection) else { return false };
         let gone: Vec<u64> = with_id(table, id).map(|(ordinal, _)| ordinal).collect();
         for ordinal in &gone {
@@ -326,7 +344,7 @@ mod tests {
         }
         for _ in 0..100 {
             items.update("s", "c", &pick(300).to_string(), &fields(), Timestamp::from_millis(1));
-            items.remove("s", "c", &pick(300).to_string());
+            items.remove("s", "c", &pick(300).to_string(), Timestamp::from_millis(1));
         }
         let wanted = ["a", "A", "", "true", "TRUE", "7", "1.5", "null", "a,7", "[\"a\"]", "x"];
         let mut found = 0;

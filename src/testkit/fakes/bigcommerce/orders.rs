@@ -1,13 +1,14 @@
-//! Orders: what they are of, what that comes to, and their statuses.
+//! Orders: how they are made, and their statuses.
 
 use serde_json::{Map, Value, json};
 
 use super::super::fixture::Reply;
-use super::bodies::money;
-use super::contract::{Resource, fields_of};
+use super::contract::fields_of;
 use super::hooks;
 use super::items::{V3, amount, id_text};
+use super::lines::{line, rows_of_cart};
 use super::machine::{Call, Machine, State};
+use super::totals::{share_discount, sum_up, take_overrides, wrapping_of};
 
 impl Machine {
     /// Each POST is another order, whatever it carries (no uniqueness is documented, and of checkouts that "you
@@ -23,26 +24,24 @@ impl Machine {
             Some(cart) => rows_of_cart(cart),
             None => {
                 self.check_customer(state, call)?;
+                self.check_amounts(call)?;
                 self.rows(state, call)?
             }
         };
+        for row in &rows {
+            self.check_variant(state, call, row)?;
+        }
         let taking = self.taking(state, call, &rows)?;
         let mut order = call.body.as_object().cloned().unwrap_or_default();
         let addresses =
             order.get("shipping_addresses").and_then(Value::as_array).cloned().unwrap_or_default();
-        // Computed, or collections of their own.
-        for name in [
-            "products",
-            "consignments",
-            "shipping_addresses",
-            "items_total",
-            "items_shipped",
-            "refunded_amount",
-        ] {
+        for name in COMPUTED {
             order.remove(name);
         }
-        let lines: Vec<Map<String, Value>> = rows.iter().map(|row| line(state, call, row)).collect();
-        total(&mut order, &lines);
+        let mut lines: Vec<Map<String, Value>> = rows.iter().map(|row| line(state, call, row)).collect();
+        share_discount(order.get("discount_amount").map_or(0.0, amount), &mut lines);
+        sum_up(&mut order, &call.body, &lines, wrapping_of(&lines));
+        take_overrides(&mut order, &call.body);
         order.insert("shipping_address_count".to_owned(), addresses.len().into());
         if let Some(cart) = cart {
             order.insert("cart_id".to_owned(), id_text(&cart["id"]).into());
@@ -62,46 +61,6 @@ impl Machine {
             Some(_) => Reply::json(status, &V3 { data: json!({ "id": made["id"] }), meta: json!({}) }),
             None => Reply::json(if self.settings.orders_answer_ok { 200 } else { status }, &made),
         })
-    }
-
-    /// What an order is asked to be of.
-    fn rows(&self, state: &State, call: &Call<'_>) -> Result<Vec<Value>, Reply> {
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let mut rows = Vec::new();
-        let named = |path: String| move |(at, row): (usize, Value)| (format!("{path}.{at}"), row);
-        rows.extend(list(&call.body["products"]).into_iter().enumerate().map(named("products".to_owned())));
-        for (at, pickup) in list(&call.body["consignments"]["pickups"]).iter().enumerate() {
-            let path = format!("consignments.pickups.{at}.line_items");
-            rows.extend(list(&pickup["line_items"]).into_iter().enumerate().map(named(path)));
-        }
-        for (path, row) in &rows {
-            let invalid =
-                |name: &str| Err(self.refused_body(call, &format!("The field '{path}.{name}' is invalid.")));
-            if row["quantity"].as_u64().is_none_or(|quantity| quantity == 0) {
-                return invalid("quantity");
-            }
-            for price in ["price_inc_tax", "price_ex_tax"] {
-                if amount(&row[price]) < 0.0 {
-                    return invalid(price);
-                }
-            }
-            // A product of the catalog has a name and a price there. Another brings them.
-            let is_of_catalog = row["product_id"].as_u64().is_some_and(|id| id > 0);
-            if is_of_catalog && !self.knows(state, call, &PRODUCTS, &row["product_id"]) {
-                return invalid("product_id");
-            }
-            let missing =
-                match NAMES.iter().any(|name| row[*name].as_str().is_some_and(|text| !text.is_empty())) {
-                    _ if is_of_catalog => None,
-                    false => Some("name"),
-                    true => ["price_inc_tax", "price_ex_tax"].into_iter().find(|name| row[*name].is_null()),
-                };
-            if let Some(name) = missing {
-                let text = format!("The required field '{path}.{name}' was not supplied.");
-                return Err(self.refused_body(call, &text));
-            }
-        }
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
     /// "The field 'customer_id' is invalid" where there is no such customer
@@ -177,99 +136,6 @@ impl Machine {
     }
 }
 
-/// What an order comes to, as far as the request does not say otherwise.
-fn total(order: &mut Map<String, Value>, lines: &[Map<String, Value>]) {
-    for tax in ["inc", "ex"] {
-        let sum: f64 = lines.iter().map(|line| amount(&line[&format!("total_{tax}_tax")])).sum();
-        for name in ["subtotal", "total"] {
-            order.entry(format!("{name}_{tax}_tax")).or_insert_with(|| money(sum).into());
-        }
-    }
-    for name in ["subtotal", "total"] {
-        let of = |tax: &str| order.get(&format!("{name}_{tax}_tax")).map_or(0.0, amount);
-        let tax = money(of("inc") - of("ex"));
-        let name = if name == "total" { "total_tax" } else { "subtotal_tax" };
-        order.insert(name.to_owned(), tax.into());
-    }
-    let items: u64 = lines.iter().filter_map(|line| line["quantity"].as_u64()).sum();
-    order.insert("items_total".to_owned(), items.into());
-}
-
-/// A product of an order, priced by the request or else by the catalog. A product that neither prices costs nothing.
-fn line(state: &State, call: &Call<'_>, row: &Value) -> Map<String, Value> {
-    let held = row["product_id"].as_u64().and_then(|id| {
-        let one = |collection| state.items.one(call.store, collection, &id.to_string());
-        PRODUCTS.into_iter().find_map(one)
-    });
-    let held = held.unwrap_or_default();
-    let price = |own: &str, other: &str| {
-        [&row[own], &row[other], &held["calculated_price"]]
-            .into_iter()
-            .find(|price| !price.is_null())
-            .map_or(0.0, amount)
-    };
-    let prices =
-        [("inc", price("price_inc_tax", "price_ex_tax")), ("ex", price("price_ex_tax", "price_inc_tax"))];
-    priced(call, row, &held, prices)
-}
-
-fn priced(call: &Call<'_>, row: &Value, held: &Value, prices: [(&str, f64); 2]) -> Map<String, Value> {
-    let quantity = row["quantity"].as_u64().unwrap_or_default();
-    #[allow(clippy::cast_precision_loss, reason = "a fake's orders are of fewer")]
-    let times = quantity as f64;
-    let mut line = fields_of("v2/orders/0/products", call.now);
-    let shown = |name: &str| {
-        Resource::of(&["v2", "orders", "0", "products"]).is_some_and(|resource| resource.shows(name))
-    };
-    for (name, value) in row.as_object().into_iter().flatten().filter(|(name, _)| shown(name)) {
-        // The options that were chosen are sent in another form than they are shown in.
-        if name != "product_options" {
-            line.insert(name.clone(), value.clone());
-        }
-    }
-    let mut set = |name: &str, value: Value| line.insert(name.to_owned(), value);
-    let name = NAMES.iter().map(|name| &row[*name]).find(|name| name.is_string()).unwrap_or(&held["name"]);
-    for alias in NAMES {
-        let own = if row[alias].is_string() { &row[alias] } else { name };
-        set(alias, Value::from(own.as_str().unwrap_or_default()));
-    }
-    if row["sku"].is_null() {
-        set("sku", Value::from(held["sku"].as_str().unwrap_or_default()));
-    }
-    set("type", Value::from(held["type"].as_str().unwrap_or("physical")));
-    for (tax, price) in prices {
-        set(&format!("price_{tax}_tax"), money(price).into());
-        set(&format!("total_{tax}_tax"), money(price * times).into());
-    }
-    let [(_, inc), (_, ex)] = prices;
-    set("price_tax", money(inc - ex).into());
-    set("total_tax", money((inc - ex) * times).into());
-    set("base_price", money(ex).into());
-    set("base_total", money(ex * times).into());
-    set("discounted_total_inc_tax", money(inc * times).into());
-    line
-}
-
-/// What an order of this cart is of.
-fn rows_of_cart(cart: &Value) -> Vec<Value> {
-    let mut rows = Vec::new();
-    for (list, price) in [
-        ("physical_items", "list_price"),
-        ("digital_items", "list_price"),
-        ("custom_items", "list_price"),
-        ("gift_certificates", "amount"),
-    ] {
-        for item in cart["line_items"][list].as_array().into_iter().flatten() {
-            rows.push(json!({
-                "product_id": item["product_id"].as_u64().unwrap_or(0), "name": item["name"], "sku": item["sku"],
-                "variant_id": item["variant_id"].as_u64().unwrap_or(0), "quantity": item["quantity"].as_u64().unwrap_or(1),
-                "price_inc_tax": item[price], "price_ex_tax": item[price],
-            }));
-        }
-    }
-    rows
-}
-
 /// Whether the store holds one of this id. None is none.
 fn is_held(state: &State, call: &Call<'_>, collections: &[&str], id: &Value) -> bool {
     let holds = |collection: &&str| state.items.one(call.store, collection, &id_text(id)).is_some();
@@ -280,11 +146,12 @@ fn status_name(status: u64) -> Option<&'static str> {
     STATUSES.get(usize::try_from(status).ok()?).copied()
 }
 
-/// `name` is another word for `name_customer`; the merchant's is its own.
-const NAMES: [&str; 3] = ["name", "name_customer", "name_merchant"];
-
 pub(super) const PRODUCTS: [&str; 2] = ["v3/catalog/products", "v2/products"];
 pub(super) const CUSTOMERS: [&str; 2] = ["v3/customers", "v2/customers"];
+
+/// Members of a body that are computed, or collections of their own.
+pub(super) const COMPUTED: [&str; 6] =
+    ["products", "consignments", "shipping_addresses", "items_total", "items_shipped", "refunded_amount"];
 
 pub(super) const INCOMPLETE: u64 = 0;
 pub(super) const SHIPPED: u64 = 2;

@@ -77,7 +77,7 @@ impl Machine {
 
     fn convert_cart(&self, state: &mut State, call: &Call<'_>, order: &Value) {
         let Some(cart) = order["cart_id"].as_str() else { return };
-        if state.items.remove(call.store, "v3/carts", cart) {
+        if state.items.remove(call.store, "v3/carts", cart, call.now) {
             let data = json!({ "type": "cart", "id": cart, "orderId": order["id"] });
             hooks::fire(&self.outbox, &state.items, call, "store/cart/converted", &data);
         }

@@ -1,4 +1,4 @@
-//! Refunds: of what an order is of, and never of more than that.
+//! Refunds: of what an order is of, and never of more than that. A quote says beforehand what a refund comes to.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,9 @@ use super::bodies::money;
 use super::hooks;
 use super::items::{amount, id_text};
 use super::machine::{Call, Machine, State};
-use super::orders::{PARTIALLY_REFUNDED, REFUNDED};
+use super::orders::{INCOMPLETE, PARTIALLY_REFUNDED, REFUNDED};
+use super::shares::{CENT_PART, NO_CENTS, Refundable, Share, Sum, TOO_MUCH, cents, is_cents, quantity};
+use super::totals::rounded;
 use super::writes::created;
 
 impl Machine {
@@ -18,43 +20,104 @@ impl Machine {
         status: u16,
         order: &str,
     ) -> Result<Reply, Reply> {
-        let held = state.items.one(call.store, "v2/orders", order).unwrap_or_default();
         if state.items.recent(call.store, &call.collection(), self.settings.refund_pending, call.now) {
             return Err(self.refuses_refund("Another refund of this order is still being processed."));
         }
-        let before = state.items.all(call.store, &call.collection());
-        let products = state.items.all(call.store, &format!("v2/orders/{order}/products"));
-        let values = values_of(&call.body, &products, &before).map_err(|title| self.refuses_refund(title))?;
-        let sum: f64 = values.iter().sum();
-        let after = before.iter().map(|refund| amount(&refund["total_amount"])).sum::<f64>() + sum;
-        let total = amount(&held["total_inc_tax"]);
-        if after > total + CENT_PART {
-            return Err(self.refuses_refund("The refund amount is greater than the remaining order balance."));
+        let of = refundable(state, call, order);
+        // "You must receive payment of the order before you can issue a refund."
+        if of.order["status_id"] == INCOMPLETE {
+            return Err(self.refuses_refund("The order is incomplete."));
         }
-        let payments = self.payments_of(state, call, sum)?;
+        let sum = of.sum(&call.body).map_err(|title| self.refuses_refund(title))?;
+        let (given, tax) = self.given_back(call, &sum)?;
+        let payments = self.payments_of(state, call, &of, given)?;
         let mut refund = Map::new();
         for (name, value) in [
-            ("total_amount", Value::from(sum)),
-            ("items", self.shown_items(&call.body, &values)),
+            ("total_amount", Value::from(given)),
+            ("total_tax", Value::from(tax)),
+            ("uses_merchant_override_values", call.body["merchant_calculated_override"].is_object().into()),
+            ("items", self.shown_items(&call.body, &sum.shares)),
             ("payments", payments),
         ] {
             refund.insert(name.to_owned(), value);
         }
         let made = self.make(state, call, &call.collection(), refund);
-        let data = json!({ "type": "order", "id": held["id"], "refund": { "refund_id": made["id"] } });
+        let data = json!({ "type": "order", "id": of.order["id"], "refund": { "refund_id": made["id"] } });
         hooks::fire(&self.outbox, &state.items, call, "store/order/refund/created", &data);
-        self.count_refunded(state, call, order, &values);
-        self.refunded(state, call, order, after, total);
+        self.count_refunded(state, call, order, &sum.shares, given);
+        let total = cents(amount(&of.order["total_inc_tax"]));
+        self.refunded(state, call, order, total - sum.left + given, total);
         Ok(created(status, &made))
+    }
+
+    /// What a refund would come to, and by what it may be paid. It changes nothing.
+    ///
+    /// The members are those of `RefundQuote_Full` (github.com/bigcommerce/docs, `reference/orders.v3.yml`). The guide
+    /// "Order Refunds" has `is_tax_included` for `tax_inclusive`, so the quote has both. They are false there although
+    /// the total includes the tax: the amounts of the items are without it.
+    pub(super) fn refund_quote(
+        &self,
+        state: &State,
+        call: &Call<'_>,
+        status: u16,
+        order: &str,
+    ) -> Result<Reply, Reply> {
+        let of = refundable(state, call, order);
+        let sum = of.sum(&call.body).map_err(|title| self.refused_body(call, title))?;
+        if sum.total <= 0.0 {
+            return Err(self.refused_body(call, TOO_MUCH));
+        }
+        let exact: f64 = sum.shares.iter().map(|share| share.exact).sum();
+        let whole: f64 = sum.shares.iter().map(|share| share.whole).sum();
+        let items = call.body["items"].as_array().into_iter().flatten().zip(&sum.shares);
+        let of_order = items.filter(|(item, _)| item["item_type"] == "ORDER");
+        let quote = json!({
+            "order_id": of.order["id"], "total_refund_amount": sum.total, "total_refund_tax_amount": sum.tax,
+            "order_level_refund_amount": cents(of_order.map(|(_, share)| share.whole).sum()),
+            "rounding": rounded(whole - exact), "adjustment": sum.adjustment, "tax_inclusive": false,
+            "is_tax_included": false, "refund_methods": methods(state, call, &of, sum.total),
+        });
+        Ok(created(status, &quote))
+    }
+
+    /// The amount and the tax that are given back: those of the items, or what the merchant calculated. An amount above
+    /// what is left is taken down to that as a quote takes it, where the payments say so too.
+    fn given_back(&self, call: &Call<'_>, sum: &Sum) -> Result<(f64, f64), Reply> {
+        let merchants = &call.body["merchant_calculated_override"];
+        if merchants.is_object() {
+            let total = amount(&merchants["total_amount"]);
+            let is_left = total > 0.0 && total <= sum.left + CENT_PART;
+            let tax = amount(&merchants["total_tax"]);
+            if !is_cents(total) || !is_cents(tax) {
+                return Err(self.refuses_refund(NO_CENTS));
+            }
+            return if is_left { Ok((total, tax)) } else { Err(self.refuses_refund(TOO_MUCH)) };
+        }
+        let is_as_quoted = sum.total > 0.0 && (of_payments(&call.body) - sum.total).abs() <= CENT_PART;
+        let is_too_much = sum.total <= 0.0 || sum.adjustment < 0.0 && !is_as_quoted;
+        if is_too_much { Err(self.refuses_refund(TOO_MUCH)) } else { Ok((sum.total, sum.tax)) }
     }
 
     /// "The amount given in the array must match the amount used in the refund request body" (BigCommerce, "Create a
     /// refund quote").
-    fn payments_of(&self, state: &mut State, call: &Call<'_>, sum: f64) -> Result<Value, Reply> {
-        let sent = call.body["payments"].as_array().map_or(&[][..], Vec::as_slice);
-        let paid: f64 = sent.iter().map(|payment| amount(&payment["amount"])).sum();
-        if !sent.is_empty() && (paid - sum).abs() > CENT_PART {
+    fn payments_of(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        of: &Refundable,
+        sum: f64,
+    ) -> Result<Value, Reply> {
+        let sent = paid(&call.body);
+        // "A non-negative 2 decimal place rounded value".
+        if sent.iter().any(|payment| amount(&payment["amount"]) < 0.0) {
+            return Err(self.refuses_refund("The amount of a payment must not be negative."));
+        }
+        if !sent.is_empty() && (of_payments(&call.body) - sum).abs() > CENT_PART {
             return Err(self.refuses_refund("The amounts of the payments are not those of the items."));
+        }
+        // The specification has these words.
+        if is_guests(&of.order) && sent.iter().any(|payment| payment["provider_id"] == STORE_CREDIT) {
+            return Err(self.refuses_refund(NO_CREDIT));
         }
         let shown = |payment: &Value| {
             json!({
@@ -65,23 +128,25 @@ impl Machine {
         Ok(sent.iter().map(shown).collect())
     }
 
-    fn shown_items(&self, refund: &Value, values: &[f64]) -> Value {
-        let items = refund["items"].as_array().into_iter().flatten().zip(values);
-        let shown = items.map(|(item, value)| {
+    fn shown_items(&self, refund: &Value, shares: &[Share]) -> Value {
+        let items = refund["items"].as_array().into_iter().flatten().zip(shares);
+        let shown = items.map(|(item, share)| {
             let reason = if self.settings.drops_refund_reasons { &Value::Null } else { &item["reason"] };
             json!({
                 "item_type": item["item_type"], "item_id": item["item_id"],
                 "reason": reason.as_str().unwrap_or_default(), "quantity": item["quantity"].as_u64().unwrap_or(1),
-                "adjustments": item["adjustments"].as_array().cloned().unwrap_or_default(), "requested_amount": value,
+                "adjustments": item["adjustments"].as_array().cloned().unwrap_or_default(),
+                "requested_amount": share.requested,
             })
         });
         shown.collect()
     }
 
-    /// Counts the products that were given back.
-    fn count_refunded(&self, state: &mut State, call: &Call<'_>, order: &str, values: &[f64]) {
+    /// Counts the products that were given back. Of an amount that is not the items' own, each has its part.
+    fn count_refunded(&self, state: &mut State, call: &Call<'_>, order: &str, shares: &[Share], given: f64) {
+        let asked: f64 = shares.iter().map(|share| share.whole).sum();
         let collection = format!("v2/orders/{order}/products");
-        for (item, value) in call.body["items"].as_array().into_iter().flatten().zip(values) {
+        for (item, share) in call.body["items"].as_array().into_iter().flatten().zip(shares) {
             let id = id_text(&item["item_id"]);
             let product =
                 (item["item_type"] == "PRODUCT").then(|| state.items.one(call.store, &collection, &id));
@@ -89,7 +154,7 @@ impl Machine {
             let count = quantity(&product, "quantity_refunded") + quantity(item, "quantity");
             let change = json!({
                 "quantity_refunded": count, "is_refunded": count >= quantity(&product, "quantity"),
-                "refund_amount": money(amount(&product["refund_amount"]) + value),
+                "refund_amount": money(amount(&product["refund_amount"]) + share.whole * given / asked),
             });
             state.items.update(call.store, &collection, &id, &change, call.now);
         }
@@ -109,56 +174,53 @@ impl Machine {
 
     /// The form is documented. The titles are not, but for the fixture's own.
     pub(super) fn refuses_refund(&self, title: &str) -> Reply {
-        self.fixtures.reply("refund_422").fill("Unable to provide store credit for a guest customer.", title)
+        self.fixtures.reply("refund_422").fill(NO_CREDIT, title)
     }
 }
 
-/// What this refund gives back for each item of an order with these products, of which some may have been given back
-/// before. What it asks for and the order is not of has a no.
-fn values_of(refund: &Value, products: &[Value], before: &[Value]) -> Result<Vec<f64>, &'static str> {
-    let items = refund["items"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut values = Vec::new();
-    for (at, item) in items.iter().enumerate() {
-        let value = match item["item_type"].as_str() {
-            Some("PRODUCT") => {
-                let others = before.iter().filter_map(|refund| refund["items"].as_array()).flatten();
-                product(item, products, others.chain(&items[..at]))?
-            }
-            Some("GIFT_WRAPPING") => return Err("The fake does not implement gift wrapping."),
-            _ => amount(&item["amount"]),
-        };
-        if value.is_nan() || value <= 0.0 {
-            return Err("The refund amount of an item must be greater than zero.");
-        }
-        values.push(value);
+fn refundable(state: &State, call: &Call<'_>, order: &str) -> Refundable {
+    let all = |collection: String| state.items.all(call.store, &collection);
+    Refundable {
+        order: state.items.one(call.store, "v2/orders", order).unwrap_or_default(),
+        products: all(format!("v2/orders/{order}/products")),
+        addresses: all(format!("v2/orders/{order}/shipping_addresses")),
+        before: all(format!("v3/orders/{order}/payment_actions/refunds")),
     }
-    Ok(values)
 }
 
-/// What this many of one of the order's products cost.
-fn product<'a>(
-    item: &Value,
-    products: &[Value],
-    others: impl Iterator<Item = &'a Value>,
-) -> Result<f64, &'static str> {
-    let is_same = |other: &&Value| other["item_type"] == "PRODUCT" && other["item_id"] == item["item_id"];
-    let Some(product) = products.iter().find(|product| product["id"] == item["item_id"]) else {
-        return Err("An item is not a product of this order.");
+/// The ways to give this back, each by itself: by the provider that took the payment, to a customer's store credit, or by
+/// the merchant's own hand. The forms of the last two are those of the specification (`RefundQuote_Full`).
+fn methods(state: &State, call: &Call<'_>, of: &Refundable, amount: f64) -> Value {
+    let option = |provider: &str, description: &str, reason: &str| {
+        let is_offline = !reason.is_empty();
+        json!([{
+            "provider_id": provider, "provider_description": description, "amount": amount, "offline": is_offline,
+            "offline_provider": is_offline, "offline_reason": reason,
+        }])
     };
-    let given = others.filter(is_same).map(|other| quantity(other, "quantity")).sum::<u64>();
-    let asked = quantity(item, "quantity");
-    if given.saturating_add(asked) > quantity(product, "quantity") {
-        return Err("The refund quantity is greater than the remaining quantity of the product.");
+    let transactions = format!("v3/orders/{}/transactions", of.order["id"]);
+    let mut methods = Vec::new();
+    for paid in state.items.all(call.store, &transactions).iter().take(1) {
+        methods.push(option(paid["gateway"].as_str().unwrap_or_default(), "Fake", ""));
     }
-    #[allow(clippy::cast_precision_loss, reason = "it is no more than was ordered")]
-    let price = amount(&product["price_inc_tax"]) * asked as f64;
-    let adjustments = item["adjustments"].as_array().into_iter().flatten();
-    Ok(price + adjustments.map(|one| amount(&one["amount"])).sum::<f64>())
+    if !is_guests(&of.order) {
+        methods.push(option(STORE_CREDIT, "Store Credit", ""));
+    }
+    methods.push(option("custom", "Custom", "This is an offline payment provider."));
+    methods.into()
 }
 
-fn quantity(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or(0)
+fn paid(refund: &Value) -> &[Value] {
+    refund["payments"].as_array().map_or(&[][..], Vec::as_slice)
 }
 
-/// Amounts that differ by less are the same: they have four decimals.
-const CENT_PART: f64 = 0.000_05;
+fn of_payments(refund: &Value) -> f64 {
+    paid(refund).iter().map(|payment| amount(&payment["amount"])).sum()
+}
+
+fn is_guests(order: &Value) -> bool {
+    order["customer_id"].as_u64().unwrap_or(0) == 0
+}
+
+const STORE_CREDIT: &str = "storecredit";
+const NO_CREDIT: &str = "Unable to provide store credit for a guest customer.";

@@ -18,6 +18,8 @@ pub(super) struct Route {
     pub(super) foreign: &'static str,
     /// What the list may be sorted by.
     pub(super) sorts: &'static str,
+    /// The collections below one of it that `include` shows with it.
+    pub(super) includes: &'static str,
 }
 
 impl Route {
@@ -25,7 +27,7 @@ impl Route {
     pub(super) const OTHER: Route = Route::new("", "", &[]);
 
     const fn new(path: &'static str, methods: &'static str, filters: &'static [&'static str]) -> Route {
-        Route { path, methods, one: "GUD", filters, foreign: "", sorts: "" }
+        Route { path, methods, one: "GUD", filters, foreign: "", sorts: "", includes: "" }
     }
 
     const fn foreign(mut self, foreign: &'static str) -> Route {
@@ -40,6 +42,11 @@ impl Route {
 
     const fn sorts(mut self, sorts: &'static str) -> Route {
         self.sorts = sorts;
+        self
+    }
+
+    const fn includes(mut self, includes: &'static str) -> Route {
+        self.includes = includes;
         self
     }
 
@@ -182,11 +189,12 @@ const ROUTES: &[Route] = &[
         ],
     )
     .foreign(
-        "channel_id:in include include_fields exclude_fields categories categories:in mpn upc condition date_modified \
+        "channel_id:in include_fields exclude_fields categories categories:in mpn upc condition date_modified \
          date_last_imported date_last_imported:not date_last_imported:max date_last_imported:min is_free_shipping \
          inventory_low out_of_stock keyword keyword_context",
     )
-    .sorts("id name sku price date_modified inventory_level is_visible total_sold"),
+    .sorts("id name sku price date_modified inventory_level is_visible total_sold")
+    .includes("variants images custom_fields"),
     Route::new("v3/catalog/products/{}/variants", "LP", &[PAGES]).foreign(FIELDS),
     Route::new("v3/catalog/products/{}/images", "LP", &[PAGES]).foreign(FIELDS),
     Route::new("v3/catalog/products/{}/custom-fields", "LP", &[PAGES]).foreign(FIELDS),
@@ -226,6 +234,7 @@ const ROUTES: &[Route] = &[
          date_modified:max",
     ),
     Route::new("v3/orders/{}/payment_actions/refunds", "LP", &[]).foreign("transaction_id").one(""),
+    Route::new("v3/orders/{}/payment_actions/refund_quotes", "P", &[]).one(""),
     Route::new("v3/orders/{}/transactions", "L", &[]).one(""),
     Route::new("v3/inventory/adjustments/relative", "P", &[]).one(""),
     Route::new("v3/inventory/adjustments/absolute", "U", &[]).one(""),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
 use super::hooks;
-use super::items::id_text;
+use super::items::{id_text, product_of_base};
 use super::machine::{Call, Machine, State, problem};
 
 /// What has stock.
@@ -96,10 +96,18 @@ fn stocked(state: &State, call: &Call<'_>, item: &Value) -> Result<Stocked, Repl
     let product = match name {
         "product_id" => state.items.one(call.store, PRODUCTS, &id_text(wanted)),
         "sku" => state.items.with_field(call.store, PRODUCTS, "sku", wanted),
-        _ => None,
+        // "For products without variants, the webhook fires regardless of how you track inventory", as that of a product
+        // (BigCommerce, "Webhook Events", `store/product/inventory/updated`): their stock is the product's.
+        _ => {
+            let held = product_of_base(wanted).map(|id| id.to_string());
+            let held = held.and_then(|id| state.items.one(call.store, PRODUCTS, &id));
+            held.filter(|held| held["base_variant_id"] == *wanted)
+        }
     };
     if let Some(held) = product {
-        let is_by_variant = held["inventory_tracking"] == "variant";
+        // The SKU and the base variant of a simple product are the product, whatever it is tracked by.
+        let is_variant = name != "product_id" && held["base_variant_id"].is_u64();
+        let is_by_variant = held["inventory_tracking"] == "variant" && !is_variant;
         let stocked = Stocked { collection: PRODUCTS.to_owned(), held, product: None };
         return if is_by_variant { Err(tracked(&stocked, "product", "variant")) } else { Ok(stocked) };
     }

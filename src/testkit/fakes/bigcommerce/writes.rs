@@ -47,6 +47,9 @@ impl Machine {
             ["v3", "carts"] => self.cart(state, call, status),
             ["v3", "carts", cart, "items"] => self.add_lines(state, call, status, cart),
             ["v3", "orders", order, "payment_actions", "refunds"] => self.refund(state, call, status, order),
+            ["v3", "orders", order, "payment_actions", "refund_quotes"] => {
+                self.refund_quote(state, call, status, order)
+            }
             ["v3", "payments", "access_tokens"] => self.access_token(state, call, status),
             ["payments"] => self.payment(state, call, status),
             ["v3", "inventory", "adjustments", "relative"] => self.adjust(state, call, status, true),

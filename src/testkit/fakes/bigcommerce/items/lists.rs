@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::super::super::fixture::{Reply, parsed};
 use super::super::machine::Call;
@@ -29,7 +29,7 @@ impl Items {
             if !route.one.contains('G') {
                 return not_allowed(call);
             }
-            question(call, route, Asks::Nothing).map(|_| self.one_of(call, lag))
+            question(call, route, Asks::One).map(|question| self.one_of(call, &question, lag))
         } else {
             Ok(not_found(call))
         };
@@ -43,14 +43,20 @@ impl Items {
         Ok(Reply::json(200, &json!({ "count": count })))
     }
 
-    fn one_of(&self, call: &Call<'_>, lag: Duration) -> Reply {
+    fn one_of(&self, call: &Call<'_>, question: &Question, lag: Duration) -> Reply {
         let collection = call.collection();
         let Some((parent, id)) = collection.rsplit_once('/') else { return not_found(call) };
         let table = self.tables.of(call.store, parent);
         let mut found = table.into_iter().flat_map(|table| with_id(table, id));
         match found.find(|(_, item)| item.shows(call.now, lag)) {
             Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
-            Some((_, item)) => Reply::json(200, &V3 { data: &item.text, meta: json!({}) }),
+            Some((_, item)) if question.includes.is_empty() => {
+                Reply::json(200, &V3 { data: &item.text, meta: json!({}) })
+            }
+            Some((_, item)) => {
+                let data = self.with_parts(call, parent, &item.text, question, lag);
+                Reply::json(200, &V3 { data, meta: json!({}) })
+            }
             None => not_found(call),
         }
     }
@@ -80,7 +86,33 @@ impl Items {
             "total": found.len(), "count": shown.len(), "per_page": question.limit, "current_page": question.page,
             "total_pages": found.len().div_ceil(question.limit),
         });
-        Ok(Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) }))
+        let meta = json!({ "pagination": pagination });
+        if question.includes.is_empty() {
+            return Ok(Reply::json(200, &V3 { data: shown, meta }));
+        }
+        let collection = call.collection();
+        let parts = |text: &&RawValue| self.with_parts(call, &collection, text, &question, lag);
+        Ok(Reply::json(200, &V3 { data: shown.iter().map(parts).collect::<Vec<Value>>(), meta }))
+    }
+
+    /// An item with the collections below it that `include` names, as far as they show.
+    fn with_parts(
+        &self,
+        call: &Call<'_>,
+        collection: &str,
+        text: &RawValue,
+        question: &Question,
+        lag: Duration,
+    ) -> Value {
+        let mut item = parsed(text);
+        for name in &question.includes {
+            // `custom_fields` are below `custom-fields`.
+            let part = format!("{collection}/{}/{}", item["id"], name.replace('_', "-"));
+            let all = self.tables.of(call.store, &part).into_iter().flat_map(Table::all);
+            let shown = all.filter(|part| part.shows(call.now, lag));
+            item[name.as_str()] = shown.map(|part| parsed(&part.text)).collect();
+        }
+        item
     }
 
     /// The ids of those that a removal of several names, or the refusal of its parameters.

@@ -20,16 +20,20 @@ pub(in super::super) struct Question {
     pub(super) sort: Option<Sort>,
     pub(super) page: usize,
     pub(super) limit: usize,
+    /// The collections that are shown with each item.
+    pub(super) includes: Vec<String>,
 }
 
 /// What the parameters belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Asks {
     List,
+    /// One resource that is read.
+    One,
     Count,
     /// The removal of several.
     Removal,
-    /// One resource, or a write: no parameter that the fake implements.
+    /// A write: no parameter that the fake implements.
     Nothing,
 }
 
@@ -38,22 +42,28 @@ pub(in super::super) fn question(call: &Call<'_>, route: &Route, asks: Asks) -> 
     let pairs: Vec<(String, String)> = call.request.url.query_pairs().into_owned().collect();
     let names = || pairs.iter().map(|(name, _)| name.as_str());
     let of_delete = route.filters_of_delete();
+    let has_includes = |name: &str| name == "include" && !route.includes.is_empty();
     let is_known = |name: &str| match asks {
-        Asks::List => route.has_filter(name) || name == "sort" && !route.sorts.is_empty(),
+        Asks::List => {
+            route.has_filter(name) || name == "sort" && !route.sorts.is_empty() || has_includes(name)
+        }
+        Asks::One => has_includes(name),
         Asks::Count => route.has_filter(name) && !is_in(OF_LISTS, name),
         Asks::Removal => is_in(of_delete.0, name),
         Asks::Nothing => false,
     };
     let is_foreign = |name: &str| match asks {
         Asks::Removal => is_in(of_delete.1, name),
-        Asks::Nothing => is_in(OF_ONE, name) && is_in(route.foreign, name),
+        Asks::One | Asks::Nothing => {
+            is_in(OF_ONE, name) && (is_in(route.foreign, name) || has_includes(name))
+        }
         Asks::List | Asks::Count => is_in(route.foreign, name),
     };
     let unknown: Vec<&str> = names().filter(|name| !is_known(name) && !is_foreign(name)).collect();
     if let Some(first) = unknown.first() {
         return Err(unknown_parameters(call, first, &unknown.join(", ")));
     }
-    if let Some(name) = names().find(|name| is_foreign(name)) {
+    if let Some(name) = names().find(|name| is_foreign(name) && !is_known(name)) {
         return Err(refused(
             call,
             &format!("The fake does not implement the parameter '{name}' of BigCommerce."),
@@ -70,7 +80,8 @@ pub(in super::super) fn question(call: &Call<'_>, route: &Route, asks: Asks) -> 
 }
 
 fn read(call: &Call<'_>, route: &Route, pairs: &[(String, String)]) -> Result<Question, Reply> {
-    let mut question = Question { filters: Vec::new(), sort: None, page: 1, limit: LIMIT_DEFAULT };
+    let mut question =
+        Question { filters: Vec::new(), sort: None, page: 1, limit: LIMIT_DEFAULT, includes: Vec::new() };
     let day = if call.route == ["v3", "catalog", "products"] {
         DayOnly::AtThisTime(call.now)
     } else {
@@ -82,6 +93,15 @@ fn read(call: &Call<'_>, route: &Route, pairs: &[(String, String)]) -> Result<Qu
             "page" => count().map(|page| question.page = page),
             "limit" => count().map(|limit| question.limit = limit.min(LIMIT_MAX)),
             "sort" => Sort::read(call, route, value, pairs).map(|sort| question.sort = Some(sort)),
+            "include" => {
+                let names = || value.split(',').map(str::trim);
+                if let Some(name) = names().find(|name| !is_in(route.includes, name)) {
+                    let text = format!("The fake does not implement the parameter 'include' with '{name}'.");
+                    return Err(refused(call, &text));
+                }
+                question.includes = names().map(str::to_owned).collect();
+                Ok(())
+            }
             "direction" if pairs.iter().any(|(name, _)| name == "sort") => Ok(()),
             "direction" => {
                 return Err(refused(

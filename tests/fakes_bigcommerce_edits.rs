@@ -1,0 +1,281 @@
+//! What a change makes of an order and of its stock at the BigCommerce fake, and which variant orders and carts are of.
+#![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+use steadfast::testkit::TestClock;
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
+use steadfast::transport::{Limits, Request, Transport as _};
+
+/// A store, reached without a socket. It holds the products 1 and 2.
+struct Store {
+    _fake: BigCommerceFake,
+    network: InProcess,
+}
+
+impl Store {
+    fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
+        let fake = settings(BigCommerceFake::builder().product(1).product(2)).in_process();
+        let network = fake.transport();
+        Store { _fake: fake, network }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        let mut request = Request::new(method, format!("http://store.test/stores/s{path}").parse().unwrap());
+        request.headers.insert("x-auth-token", HeaderValue::from_static("t"));
+        if !body.is_null() {
+            request.body = body.to_string().into();
+        }
+        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
+        (answer.status.as_u16(), answer.json().unwrap_or_default())
+    }
+
+    async fn made(&self, path: &str, body: Value) -> Value {
+        let (status, made) = self.ask(Method::POST, path, body).await;
+        assert!((200..300).contains(&status), "{path}: {made}");
+        if path.starts_with("/v3/") { made["data"].clone() } else { made }
+    }
+
+    async fn read(&self, path: &str) -> Value {
+        let (status, found) = self.ask(Method::GET, path, Value::Null).await;
+        assert_eq!(status, 200, "{path}: {found}");
+        if path.starts_with("/v3/") { found["data"].clone() } else { found }
+    }
+
+    async fn set(&self, path: &str, body: Value) -> Value {
+        let (status, changed) = self.ask(Method::PUT, path, body.clone()).await;
+        assert_eq!(status, 200, "{path} {body}: {changed}");
+        if path.starts_with("/v3/") { changed["data"].clone() } else { changed }
+    }
+
+    async fn refused(&self, method: Method, path: &str, body: Value) -> String {
+        let (status, refused) = self.ask(method, path, body.clone()).await;
+        assert!((400..500).contains(&status), "{path} {body}: {refused}");
+        let said = [&refused[0]["message"], &refused["data"][0]["title"], &refused["title"]];
+        said.iter().find_map(|said| said.as_str()).unwrap().to_owned()
+    }
+
+    /// An order of these products, and the ids of its lines.
+    async fn ordered(&self, products: Value, more: Value) -> (String, Vec<Value>) {
+        let made = self.made("/v2/orders", order(&products, &more)).await;
+        let path = format!("/v2/orders/{}", made["id"]);
+        let lines = self.read(&format!("{path}/products")).await;
+        (path, lines.as_array().unwrap().iter().map(|line| line["id"].clone()).collect())
+    }
+
+    async fn stock(&self, product: u32) -> Value {
+        self.read(&format!("/v3/catalog/products/{product}")).await["inventory_level"].clone()
+    }
+
+    /// A variant of the product 1 with options.
+    async fn red(&self) -> Value {
+        let red = json!({ "sku": "RED", "price": 15, "option_values": [{ "id": 9, "option_id": 3 }] });
+        self.made(VARIANTS, red).await["id"].clone()
+    }
+}
+
+fn order(products: &Value, more: &Value) -> Value {
+    let mut order = json!({
+        "billing_address": { "zip": "12345" }, "shipping_addresses": [{ "street_1": "Elm Street" }],
+        "products": products,
+    });
+    order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    order
+}
+
+/// So many at this price, with tax and without.
+fn line(name: &str, quantity: u64, inc: f64, ex: f64) -> Value {
+    json!({ "name": name, "quantity": quantity, "price_inc_tax": inc, "price_ex_tax": ex })
+}
+
+const VARIANTS: &str = "/v3/catalog/products/1/variants";
+const OPTIONS: &str = "The options of one or more products are invalid.";
+
+#[tokio::test]
+async fn an_edit_that_is_sent_again_changes_no_discount() {
+    let store = Store::open(|builder| builder);
+    let lines = json!([line("Mug", 3, 10.0, 8.0), line("Cup", 1, 5.0, 4.0)]);
+    let (path, ids) = store.ordered(lines, json!({ "discount_amount": 7 })).await;
+    for _ in 0..3 {
+        let cup = json!({ "products": [{ "id": ids[1], "quantity": 2 }] });
+        assert_eq!(store.set(&path, cup).await["total_inc_tax"], "34.0000");
+        let lines = store.read(&format!("{path}/products")).await;
+        assert_eq!(lines[0]["applied_discounts"][0]["amount"], "6.0000");
+        assert_eq!(lines[1]["applied_discounts"], json!([]));
+    }
+    // Nor does a line that is added take a part of it.
+    let added = json!({ "products": [line("Pot", 1, 24.0, 24.0)] });
+    assert_eq!(store.set(&path, added).await["total_inc_tax"], "58.0000");
+    let lines = store.read(&format!("{path}/products")).await;
+    let paid: Vec<&Value> =
+        lines.as_array().unwrap().iter().map(|line| &line["discounted_total_inc_tax"]).collect();
+    assert_eq!(json!(paid), json!(["24.0000", "10.0000", "24.0000"]));
+}
+
+#[tokio::test]
+async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
+    let both = || json!([{ "product_id": 1, "quantity": 10 }, { "product_id": 2, "quantity": 1 }]);
+    let product = "/v3/catalog/products/1";
+    for (before, after, level) in [
+        (json!({ "weight": 1 }), json!({ "inventory_tracking": "none" }), 990),
+        (
+            json!({ "inventory_tracking": "none" }),
+            json!({ "inventory_tracking": "product", "inventory_level": 5 }),
+            5,
+        ),
+        (json!({ "weight": 1 }), json!({ "order_quantity_minimum": 20 }), 990),
+    ] {
+        let store = Store::open(|builder| builder);
+        store.set(product, before).await;
+        let (path, ids) = store.ordered(both(), json!({})).await;
+        store.set(product, after.clone()).await;
+        store.set(&path, json!({ "products": [{ "id": ids[1], "quantity": 3 }] })).await;
+        assert_eq!((store.stock(1).await, store.stock(2).await), (json!(level), json!(997)), "{after}");
+    }
+    // What was not taken is not given back.
+    let store = Store::open(|builder| builder);
+    store.set(product, json!({ "inventory_tracking": "none" })).await;
+    let (path, ids) = store.ordered(both(), json!({})).await;
+    store.set(product, json!({ "inventory_tracking": "product" })).await;
+    store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 4 }] })).await;
+    assert_eq!(store.stock(1).await, 1000);
+    // A base variant that is no more is none of another line's edit.
+    let store = Store::open(|builder| builder);
+    store.set(product, json!({ "inventory_tracking": "variant" })).await;
+    let (path, ids) = store.ordered(both(), json!({})).await;
+    store.red().await;
+    store.set(&path, json!({ "products": [{ "id": ids[1], "quantity": 2 }] })).await;
+    assert_eq!(store.stock(2).await, 998);
+}
+
+#[tokio::test]
+async fn an_edit_keeps_the_wrapping_of_the_order_and_wants_the_costs_of_more() {
+    let store = Store::open(|builder| builder);
+    let wrapped = json!({ "wrapping_cost_ex_tax": 5, "wrapping_cost_inc_tax": 5 });
+    let (path, ids) = store.ordered(json!([line("Mug", 1, 10.0, 10.0)]), wrapped).await;
+    let two = store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 2 }] })).await;
+    assert_eq!((&two["total_inc_tax"], &two["wrapping_cost_inc_tax"]), (&json!("25.0000"), &json!("5.0000")));
+    let mut wrapping = json!({ "products": [{ "id": ids[0], "wrapping_id": 5 }] });
+    let said = "The required field 'products.0.wrapping_cost_ex_tax' was not supplied.";
+    assert_eq!(store.refused(Method::PUT, &path, wrapping.clone()).await, said);
+    wrapping["products"][0]["wrapping_cost_ex_tax"] = json!(2);
+    wrapping["products"][0]["wrapping_cost_inc_tax"] = json!(3);
+    assert_eq!(store.set(&path, wrapping).await["total_inc_tax"], "28.0000");
+    let bare = json!({ "products": [{ "id": ids[0], "wrapping_id": 0 }] });
+    assert_eq!(store.set(&path, bare).await["total_inc_tax"], "25.0000");
+}
+
+#[tokio::test]
+async fn an_edit_to_less_than_was_refunded_is_refused_and_changes_nothing() {
+    let store = Store::open(|builder| builder.refunded_amount_stays_zero());
+    let (path, ids) = store.ordered(json!([line("Mug", 5, 7.0, 7.0)]), json!({})).await;
+    let refund = json!({ "items": [{ "item_type": "ORDER", "item_id": 1, "amount": 30 }] });
+    let refunds = format!("{}/payment_actions/refunds", path.replace("v2", "v3"));
+    store.made(&refunds, refund).await;
+    let said = "The fake does not implement a total below what was refunded.";
+    for change in [
+        json!({ "discount_amount": 20 }),
+        json!({ "products": [{ "id": ids[0], "quantity": 4 }] }),
+        json!({ "total_ex_tax": 29, "total_inc_tax": 29 }),
+    ] {
+        assert_eq!(store.refused(Method::PUT, &path, change).await, said);
+        let held = store.read(&path).await;
+        assert_eq!((&held["total_inc_tax"], &held["items_total"]), (&json!("35.0000"), &json!(5)));
+        assert_eq!(store.read(&format!("{path}/products")).await[0]["quantity"], 5);
+    }
+    store.set(&path, json!({ "discount_amount": 5 })).await;
+}
+
+#[tokio::test]
+async fn more_than_can_be_counted_is_refused() {
+    let store = Store::open(|builder| builder);
+    let many = json!([line("Mug", u64::MAX, 1.0, 1.0), line("Cup", u64::MAX, 1.0, 1.0)]);
+    let said = store.refused(Method::POST, "/v2/orders", order(&many, &json!({}))).await;
+    assert_eq!(said, "The field 'products.0.quantity' is invalid.");
+    let dear = json!([line("Mug", 100, 1e308, 1e308)]);
+    let said = store.refused(Method::POST, "/v2/orders", order(&dear, &json!({}))).await;
+    assert_eq!(said, "The field 'products.0.price_inc_tax' is invalid.");
+    let discount = order(&json!([line("Mug", 1, 1.0, 1.0)]), &json!({ "discount_amount": 1e13 }));
+    let said = store.refused(Method::POST, "/v2/orders", discount).await;
+    assert_eq!(said, "The field 'discount_amount' is invalid.");
+    for row in [
+        json!({ "product_id": 1, "quantity": 2_147_483_648_u64 }),
+        json!({ "product_id": 1, "quantity": 100, "list_price": 1e308 }),
+    ] {
+        store.refused(Method::POST, "/v3/carts", json!({ "line_items": [row] })).await;
+    }
+}
+
+#[tokio::test]
+async fn an_order_of_a_product_with_variants_names_one_of_them_however_stock_is_tracked() {
+    for tracking in ["none", "product", "variant"] {
+        let store = Store::open(|builder| builder);
+        let (path, ids) = store.ordered(json!([{ "product_id": 1, "quantity": 2 }]), json!({})).await;
+        store.set("/v3/catalog/products/1", json!({ "inventory_tracking": tracking })).await;
+        let red = store.red().await;
+        for row in [
+            json!({ "product_id": 1, "quantity": 1 }),
+            json!({ "product_id": 1, "quantity": 1, "variant_id": 999 }),
+        ] {
+            let made = order(&json!([row]), &json!({}));
+            assert_eq!(store.refused(Method::POST, "/v2/orders", made).await, OPTIONS, "{tracking}");
+            let added = json!({ "products": [row] });
+            assert_eq!(store.refused(Method::PUT, &path, added).await, OPTIONS, "{tracking}");
+        }
+        let other = json!({ "products": [{ "id": ids[0], "variant_id": 999 }] });
+        assert_eq!(store.refused(Method::PUT, &path, other).await, OPTIONS, "{tracking}");
+        let level = json!({ "inventory_level": 5 });
+        store.set(&format!("{VARIANTS}/{red}"), level).await;
+        store.ordered(json!([{ "product_id": 1, "quantity": 1, "variant_id": red }]), json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cart_has_the_price_and_the_sku_of_the_variant_that_it_is_of() {
+    let store = Store::open(|builder| builder);
+    let red = store.red().await;
+    let row = json!({ "product_id": 1, "quantity": 2, "variant_id": red });
+    let cart = store.made("/v3/carts", json!({ "line_items": [row] })).await;
+    let line = &cart["line_items"]["physical_items"][0];
+    assert_eq!(json!([cart["cart_amount"], line["original_price"]]), json!([30.0, 15.0]));
+    assert_eq!(json!([line["sku"], line["variant_id"]]), json!(["RED", red]));
+    let other = json!({ "line_items": [{ "product_id": 1, "quantity": 2, "variant_id": 999 }] });
+    let said = store.refused(Method::POST, "/v3/carts", other).await;
+    assert_eq!(said, "The field 'variant_id' is invalid.");
+}
+
+#[tokio::test]
+async fn a_base_variant_has_the_rules_of_its_product() {
+    let store = Store::open(|builder| builder);
+    let base = store.read("/v3/catalog/products/1").await["base_variant_id"].clone();
+    let path = format!("{VARIANTS}/{base}");
+    for (change, refused) in [
+        (json!({ "sku": "SKU-2" }), 409),
+        (json!({ "inventory_level": -5 }), 422),
+        (json!({ "upc": null }), 422),
+        (json!({ "sku": "SKU-1", "inventory_level": 5, "price": null }), 200),
+    ] {
+        let answered = store.ask(Method::PUT, &path, change.clone()).await;
+        assert_eq!(answered.0, refused, "{change}: {}", answered.1);
+    }
+    assert_eq!(store.stock(1).await, 5);
+}
+
+#[tokio::test]
+async fn an_included_part_shows_no_sooner_than_by_itself() {
+    let clock = TestClock::new();
+    let store = Store::open(|builder| builder.test_clock(&clock).apply_after(Duration::from_secs(30)));
+    let image = json!({ "image_url": "http://x.com/a.png" });
+    store.made("/v3/catalog/products/1/images", image).await;
+    for shown in [0, 1] {
+        let one = store.read("/v3/catalog/products/1?include=images").await;
+        let all = store.read("/v3/catalog/products?include=images").await;
+        for images in [&one["images"], &all[0]["images"]] {
+            assert_eq!(images.as_array().unwrap().len(), shown);
+        }
+        clock.advance(Duration::from_secs(30));
+    }
+}
