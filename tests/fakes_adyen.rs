@@ -392,6 +392,58 @@ async fn a_payment_is_cancelled_reversed_or_captured_by_itself() {
 }
 
 #[tokio::test]
+async fn a_reversal_returns_what_was_captured_and_refuses_a_payment_that_is_captured_in_parts() {
+    let no = "Insufficient balance on payment";
+    let told = |event: &str, why: &str, value: i64| (event.to_owned(), why.is_empty(), why.to_owned(), value);
+    let (capture, reversal) = ("CAPTURE", "CANCEL_OR_REFUND");
+    for (in_parts, changes, expected) in [
+        (
+            false,
+            &[("captures", 400), ("reversals", 0), ("captures", 600), ("reversals", 0), ("refunds", 1)][..],
+            vec![
+                told(capture, "", 400),
+                told(reversal, "", 400),
+                told(capture, no, 600),
+                told(reversal, no, 400),
+                told("REFUND", no, 1),
+            ],
+        ),
+        (
+            true,
+            &[
+                ("captures", 300),
+                ("captures", 400),
+                ("reversals", 0),
+                ("captures", 300),
+                ("reversals", 0),
+                ("captures", 1),
+            ],
+            vec![
+                told(capture, "", 300),
+                told(capture, "", 400),
+                told(reversal, no, 700),
+                told(capture, "", 300),
+                told(reversal, "", 1000),
+                told(capture, no, 1),
+            ],
+        ),
+    ] {
+        let builder = AdyenFake::builder().manual_capture();
+        let builder = if in_parts { builder.multiple_partial_captures() } else { builder };
+        let fake = builder.start().await;
+        let (receiver, _) = told_to(&fake).await;
+        let paid = ok(&fake, "/v71/payments", &payment(1000)).await;
+        let psp = paid["pspReference"].as_str().unwrap();
+        for (what, value) in changes {
+            let body = if *what == "reversals" { whole() } else { change(*value) };
+            ok(&fake, &format!("/v71/payments/{psp}/{what}"), &body).await;
+        }
+        order_webhooks(fake.url(), &json!({})).await;
+        assert_eq!(events(&receiver)[1..], expected, "{in_parts}");
+    }
+}
+
+#[tokio::test]
 async fn a_payment_is_captured_at_once_and_no_webhook_tells_of_that() {
     let fake = AdyenFake::start().await;
     let (receiver, _) = told_to(&fake).await;

@@ -164,6 +164,7 @@ async fn invalid_messages_are_refused_in_postmarks_words() {
         (with("Metadata", eleven), "metadata_too_long", "300"),
         (with("From", Value::Null), "invalid_field", "403"),
         (with("MessageStream", json!("x")), "stream_missing", "1235"),
+        (with("MessageStream", json!("inbound")), "stream_inbound", "1236"),
     ] {
         let refused = post(&fake, "/email", &body).await;
         assert_eq!((refused.status().as_u16(), header(&refused, "x-pm-apierrorcode")), (422, Some(code)));

@@ -95,7 +95,10 @@ async fn a_bounce_of_one_stream_leaves_the_address_active_in_the_other() {
         assert_eq!(shop.send(Some(other), "ann@example.com").await, 406);
         let list = format!("/bounces?count=9&offset=0&messagestream={other}");
         let bounce = shop.ok("GET", &list, &Value::Null).await["Bounces"][0]["ID"].clone();
-        shop.ok("PUT", &format!("/bounces/{bounce}/activate"), &Value::Null).await;
+        let activate = format!("/bounces/{bounce}/activate");
+        shop.ok("PUT", &activate, &Value::Null).await;
+        let (status, told) = shop.ask("PUT", &activate, &Value::Null).await;
+        assert_eq!((status, &told["ErrorCode"]), (422, &json!(1003)), "it is active");
         assert_eq!(shop.send(Some(other), "ann@example.com").await, 0);
         assert_eq!(shop.send(Some(stream), "ann@example.com").await, 406, "that bounce stays");
     }
@@ -122,6 +125,23 @@ async fn an_address_is_suppressed_by_hand_in_one_stream_and_let_go_again() {
     assert_eq!(shop.send(Some("broadcast"), "ann@example.com").await, 406);
     assert_eq!(shop.change("broadcast/suppressions/delete", &both).await, gone);
     assert_eq!(shop.send(Some("broadcast"), "ann@example.com").await, 0);
+}
+
+#[tokio::test]
+async fn more_than_50_addresses_are_refused_and_none_of_them_is_changed() {
+    let shop = Shop::open();
+    let addresses: Vec<String> = (0..51).map(|n| format!("{n}@example.com")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let all: Vec<Value> = addresses.iter().map(|one| json!({ "EmailAddress": one })).collect();
+    let all = json!({ "Suppressions": all });
+    let path = "/message-streams/outbound/suppressions";
+    let (status, told) = shop.ask("POST", path, &all).await;
+    assert_eq!((status, &told["ErrorCode"]), (422, &json!(1410)));
+    assert_eq!(shop.listed("outbound", "").await.len(), 0);
+    assert_eq!(shop.change("outbound/suppressions", &addresses[..50]).await.len(), 50);
+    let (status, told) = shop.ask("POST", &format!("{path}/delete"), &all).await;
+    assert_eq!((status, &told["ErrorCode"]), (422, &json!(1410)));
+    assert_eq!(shop.listed("outbound", "").await.len(), 50);
 }
 
 #[tokio::test]
@@ -165,8 +185,14 @@ async fn a_list_is_filtered() {
     let path = "/message-streams/outbound/suppressions/dump";
     let told = shop.ok("GET", path, &Value::Null).await;
     assert_eq!(told["Suppressions"][0]["CreatedAt"], "2025-12-31T19:00:00-05:00");
-    let (status, told) = shop.ask("GET", &format!("{path}?count=1"), &Value::Null).await;
-    assert_eq!((status, &told["ErrorCode"]), (422, &json!(1400)), "a page of it is not documented");
+    for (query, code) in [("count=1", 1400), ("offset=1", 1402)] {
+        let (status, told) = shop.ask("GET", &format!("{path}?{query}"), &Value::Null).await;
+        assert_eq!((status, &told["ErrorCode"]), (422, &json!(code)), "a page of it is not documented");
+        assert!(
+            told["Message"].as_str().unwrap().ends_with("the fake gives no page of this list."),
+            "{told}"
+        );
+    }
     assert_eq!(shop.ask("GET", "/message-streams/outbound/suppressions", &Value::Null).await.0, 404);
     assert_eq!(shop.fake.ledger().count(), 0);
 }

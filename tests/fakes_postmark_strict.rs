@@ -157,18 +157,18 @@ fn refused_messages() -> Vec<Refused> {
     }
     all.push(("POST", "/email/withTemplate".to_owned(), by_template("TemplateAlias", json!("none")), 1101));
     all.push(("POST", "/email/batchWithTemplates".to_owned(), json!({ "Messages": [], "Tag": "a" }), 402));
-    all.push(("POST", "/email".to_owned(), mail("MessageStream", json!("inbound")), 1235));
+    all.push(("POST", "/email".to_owned(), mail("MessageStream", json!("inbound")), 1236));
     all
 }
 
 fn refused_settings() -> Vec<Refused> {
     let (none, mut all) = (Value::Null, Vec::new());
     for (name, value, code) in [
-        ("Url", none, 606),
-        ("Url", json!("not a url"), 606),
+        ("Url", none, 1354),
+        ("Url", json!("not a url"), 1354),
         ("Url", json!(7), 403),
         ("MessageStream", json!("none"), 1235),
-        ("MessageStream", json!("inbound"), 1235),
+        ("MessageStream", json!("inbound"), 1351),
         ("HttpAuth", json!({ "Username": "u" }), 403),
         ("HttpHeaders", json!([{ "Name": "X-A" }]), 403),
         ("Triggers", json!({ "Deliveries": { "Enabled": true } }), 403),
@@ -178,7 +178,7 @@ fn refused_settings() -> Vec<Refused> {
         ("Triggers", json!({ "Open": { "Enabled": true } }), 403),
         ("Triggers", json!({ "Click": { "Enabled": true } }), 403),
         ("Triggers", json!({ "SpamComplaint": { "Enabled": true } }), 403),
-        ("Triggers", json!({ "SubscriptionChange": { "Enabled": true } }), 403),
+        ("Triggers", json!({ "SubscriptionChange": { "Enabled": true, "IncludeContent": true } }), 403),
         ("Secret", json!("s"), 403),
     ] {
         all.push(("POST", "/webhooks".to_owned(), hook(name, value), code));
@@ -189,13 +189,15 @@ fn refused_settings() -> Vec<Refused> {
         ("PUT", "/server", json!({ "Colour": "Red" }), 403),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 403),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "LayoutTemplate": "none" }), 1101),
-        ("POST", "/templates", json!({ "TextBody": "t" }), 1125),
+        ("POST", "/templates", json!({ "TextBody": "t" }), 1120),
+        ("POST", "/templates", json!({ "Name": "T" }), 1120),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "Alias": "receipt" }), 1122),
         ("PUT", "/templates/receipt", json!({ "Active": false }), 403),
         ("PUT", "/templates/receipt", json!({ "TemplateType": "Layout" }), 403),
-        ("GET", "/webhooks/99", Value::Null, 603),
-        ("GET", "/bounces/99", Value::Null, 407),
-        ("GET", "/bounces/99/dump", Value::Null, 407),
-        ("PUT", "/bounces/99/activate", json!({}), 407),
+        ("GET", "/webhooks/99", Value::Null, 1352),
+        ("GET", "/bounces/99", Value::Null, 1001),
+        ("GET", "/bounces/99/dump", Value::Null, 1001),
+        ("PUT", "/bounces/99/activate", json!({}), 1001),
         ("GET", "/message-streams/none", Value::Null, 1226),
         ("GET", "/message-streams/none/suppressions/dump", Value::Null, 1226),
         ("GET", "/message-streams/inbound/suppressions/dump", Value::Null, 1226),
@@ -294,7 +296,8 @@ async fn each_filter_leaves_out_what_it_does_not_name() {
         ("type=SoftBounce", &[]),
         ("inactive=true", &["b@example.com", "a@example.com"]),
         ("inactive=false", &[]),
-        ("emailFilter=B@example.com", &["b@example.com"]),
+        ("emailFilter=B@EX", &["b@example.com"]),
+        ("emailFilter=example.org", &[]),
         ("fromDate=2026-01-01", &["b@example.com"]),
         ("toDate=2025-12-31", &["a@example.com"]),
         ("messageStream=broadcast", &["c@example.com"]),
@@ -325,7 +328,7 @@ async fn each_filter_leaves_out_what_it_does_not_name() {
     }
     let (_, told) =
         ask(&fake, "POST", "/email/withTemplate", &by_template("TemplateAlias", json!("layout"))).await;
-    assert_eq!(told["ErrorCode"], 1101, "nobody sends a layout by itself");
+    assert_eq!(told["ErrorCode"], 1101, "a layout is not sent by itself");
     for (kind, ids) in [("Broadcasts", &["broadcast"][..]), ("All", &["outbound", "broadcast", "inbound"])] {
         let path = format!("/message-streams?MessageStreamType={kind}&includeArchivedStreams=false");
         let told = ok(&fake, "GET", &path, &Value::Null).await;
@@ -411,4 +414,63 @@ async fn a_bounce_is_told_of_with_its_message_and_to_the_webhooks_of_its_stream(
     assert_eq!(listed["BouncedAt"], record["BouncedAt"]);
     // The one that no message led to is of the default stream.
     assert_eq!(records(&outbound), told(&[("Bounce", "nobody@example.com")]));
+}
+
+#[tokio::test]
+async fn each_change_of_a_suppression_is_told_of_once_and_to_the_webhooks_of_its_stream() {
+    let clock = TestClock::new();
+    let fake = PostmarkFake::builder().test_clock(&clock).start().await;
+    let (broadcast, url) = Receiver::listen().await;
+    let (outbound, other) = Receiver::listen().await;
+    let triggers = json!({ "SubscriptionChange": { "Enabled": true } });
+    let first = json!({ "Url": url, "MessageStream": "broadcast", "Triggers": triggers });
+    ok(&fake, "POST", "/webhooks", &first).await;
+    ok(&fake, "POST", "/webhooks", &json!({ "Url": other, "Triggers": triggers })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
+    let mut news = mail("MessageStream", json!("broadcast"));
+    (news["Tag"], news["Metadata"]) = (json!("news"), json!({ "issue": "7" }));
+    let sent = ok(&fake, "POST", "/email", &news).await;
+    // What is suppressed already, and what is not suppressed, does not change.
+    fake.deactivate("ann@example.com").deactivate("ann@example.com");
+    let listed = |address: &str| json!({ "Suppressions": [{ "EmailAddress": address }] });
+    let (ann, bob) = (listed("ann@example.com"), listed("bob@example.com"));
+    let path = "/message-streams/broadcast/suppressions";
+    let deletes = "/message-streams/broadcast/suppressions/delete";
+    for (path, body) in
+        [(path, &ann), (path, &bob), (path, &bob), (deletes, &bob), (deletes, &bob), (path, &bob)]
+    {
+        ok(&fake, "POST", path, body).await;
+    }
+    let bounces = ok(&fake, "GET", "/bounces?count=1&offset=0&messagestream=broadcast", &Value::Null).await;
+    let activate = format!("/bounces/{}/activate", bounces["Bounces"][0]["ID"]);
+    ok(&fake, "PUT", &activate, &json!({})).await;
+    let told = order_webhooks(fake.url(), &json!({})).await;
+
+    let record = |address: &str, reason: Value| {
+        json!({
+            "RecordType": "SubscriptionChange", "MessageID": null, "ServerID": 1, "MessageStream": "broadcast",
+            "ChangedAt": "2026-01-01T00:00:00.000Z", "Recipient": address, "Origin": "Customer",
+            "SuppressSending": !reason.is_null(), "SuppressionReason": reason, "Tag": null, "Metadata": {},
+        })
+    };
+    let mut bounced = record("ann@example.com", json!("HardBounce"));
+    for (name, value) in [
+        ("MessageID", sent["MessageID"].clone()),
+        ("Origin", json!("Recipient")),
+        ("Tag", json!("news")),
+        ("Metadata", json!({ "issue": "7" })),
+    ] {
+        bounced[name] = value;
+    }
+    let suppressed = record("bob@example.com", json!("ManualSuppression"));
+    let reactivated = ["bob@example.com", "ann@example.com"].map(|address| record(address, Value::Null));
+    let [bob_again, ann_again] = reactivated;
+    let expected = [bounced, suppressed.clone(), bob_again, suppressed, ann_again];
+    assert_eq!(broadcast.bodies(), expected);
+    assert_eq!(outbound.bodies(), Vec::<Value>::new());
+    let deliveries = told["deliveries"].as_array().unwrap();
+    let mut ids: Vec<&str> = deliveries.iter().map(|one| one["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 5, "each has an id of its own: {told}");
 }

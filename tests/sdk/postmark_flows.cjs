@@ -28,7 +28,7 @@ async function flows() {
 
     const batch = await client.sendEmailBatch([mail({}), mail({ To: "inactive@example.com" }), mail({ To: "bad" })]);
     assert.deepEqual(batch.map((one) => one.ErrorCode), [0, 406, 300]);
-    for (const [more, code] of [[{ TextBody: "" }, 300], [{ To: Array(51).fill("a@example.com").join(",") }, 300], [{ To: "inactive@example.com" }, 406], [{ MessageStream: "none" }, 1235], [{ From: "x" }, 300]]) {
+    for (const [more, code] of [[{ TextBody: "" }, 300], [{ To: Array(51).fill("a@example.com").join(",") }, 300], [{ To: "inactive@example.com" }, 406], [{ MessageStream: "none" }, 1235], [{ MessageStream: "inbound" }, 1236], [{ From: "x" }, 300]]) {
         const error = await refused(client.sendEmail(mail(more)));
         assert.ok(error instanceof postmark.Errors.ApiInputError, error);
         assert.deepEqual([error.statusCode, error.code], [422, code], JSON.stringify(more).slice(0, 80));

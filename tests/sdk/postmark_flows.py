@@ -53,7 +53,7 @@ bounce = client.bounces.all()[0]
 assert bounce.Email == "inactive@example.com" and client.bounces.get(bounce.ID).Inactive is True
 bounce.activate()
 assert client.emails.send(**mail(To="inactive@example.com"))["ErrorCode"] == 0
-assert refused(ClientError, client.bounces.get, 999).error_code == 407
+assert refused(ClientError, client.bounces.get, 999).error_code == 1001
 
 fault("error-500-after")
 before = len(page("ledger")["effects"])

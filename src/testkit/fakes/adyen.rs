@@ -85,7 +85,7 @@ pub use answers::AdyenAnswer;
 ///   that capture. [`FakeBuilder::manual_capture`] or `additionalData.manualCapture: "true"` leave it to a request;
 ///   `captureDelayHours` delays it. `ideal` is always captured at once.
 /// - Money adds up. What is over the authorised or the captured amount is answered with `received`, and its webhook says
-///   `success: false`. So is the capture and the cancellation of a payment that is captured.
+///   `success: false`. The capture or the cancellation of a payment that is already captured fails in the same way.
 /// - Every request needs an `X-API-Key`, or Basic credentials. All belong to the one company account; a payment
 ///   belongs to its `merchantAccount`.
 /// - `/v3/merchants/{merchantAccount}/webhooks` and `/v3/companies/{company}/webhooks`, as in Adyen's Management API,

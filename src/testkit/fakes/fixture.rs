@@ -163,7 +163,7 @@ mod tests {
                     include_str!("postmark/answers.rs"),
                     include_str!("postmark/validation.rs")
                 ),
-                15,
+                16,
             ),
             (
                 include_str!("../fixtures/bigcommerce.json"),

@@ -152,7 +152,7 @@ impl Ledger {
         if let Some(file) = &mut entries.file {
             let mut line = serde_json::to_vec(&effect).expect("an effect is plain data");
             line.push(b'\n');
-            // One write: whoever reads meanwhile sees whole lines.
+            // One write: a reader sees whole lines meanwhile.
             file.write_all(&line).expect("the ledger's file can be written");
         }
         entries.effects.push(effect);
@@ -160,7 +160,7 @@ impl Ledger {
 
     /// Empties the list and the counts of requests. The file keeps what is in it: it is for a judge of the whole run.
     ///
-    /// A write that is under way is on either side, or counted before and listed after.
+    /// A write that is under way meanwhile may be counted before this and listed after it.
     pub(super) fn forget(&self) {
         let mut entries = self.entries.lock();
         entries.requests.clear();

@@ -71,16 +71,16 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
-/// - An address that bounced takes no more mail of that stream, and of another one it does. Each stream's list is at
-///   `/message-streams/{id}/suppressions`, to be read, added to and taken from.
+/// - An address that bounced takes no more mail of that message stream. It still takes mail of the other streams. Each
+///   stream's list is at `/message-streams/{id}/suppressions`, to be read, added to and taken from.
 /// - `/messages/outbound/{id}/details`, `/templates`, `/server`, `/message-streams`, `/webhooks`, `/bounces` and
 ///   `/deliverystats` are as the vendor's own client libraries call them. The server begins with one template, number 1
 ///   and `receipt`. Any other route is a 404.
 /// - `/servers`, `/domains` and `/senders` are the account API, by any non-empty `X-Postmark-Account-Token` unless
 ///   [`FakeBuilder::account_token`] names one. Each of its writes is one [`Effect`](super::Effect). The server 1 is the one
 ///   that sends; every server token leads to it. Templates are not pushed, and data is not removed: a 404.
-/// - Webhooks have the triggers `Delivery` and `Bounce`, and tell of them at once. What no event of the fake's leads to
-///   is refused.
+/// - Webhooks have the triggers `Delivery`, `Bounce` and `SubscriptionChange`, and tell of them at once. Every other
+///   trigger is refused: the fake does not send it.
 /// - A parameter or a member that is not documented for its route is refused, and so is one of another kind.
 /// - Any non-empty `X-Postmark-Server-Token` is valid unless [`FakeBuilder::token`] names one. The token
 ///   `POSTMARK_API_TEST` validates and sends nothing.
@@ -96,14 +96,16 @@ impl PostmarkFake {
         self.served.url()
     }
 
-    /// Marks an address as inactive, as a hard bounce does, which is that of the newest message to it. That is so in the
-    /// message's stream alone, or in `outbound` if there is no message. Tells the webhooks with the trigger `Bounce`.
+    /// Marks an address as inactive, as a hard bounce of the newest message to it does. It is inactive in that message's
+    /// stream alone, or in `outbound` if there is no message. Tells the webhooks with the trigger `Bounce` or
+    /// `SubscriptionChange`.
     pub fn deactivate(&self, address: &str) -> &PostmarkFake {
         let at = self.machine.clock.wall();
         let mut state = self.machine.state.lock();
         let message = state.messages.newest_to(address);
-        if let Some(record) = state.server.bounce(address, message.as_ref(), at) {
-            state.server.tell(&self.machine.outbox, &record);
+        if let Some(bounce) = state.server.bounce(address, message.as_ref(), at) {
+            state.server.tell(&self.machine.outbox, &bounce);
+            state.server.tell(&self.machine.outbox, &suppressions::by_bounce(&bounce, at));
         }
         drop(state);
         self

@@ -68,6 +68,7 @@ fn every_fixture_gets_its_verdict() {
         ("no_credits", rejected),
         ("too_many_in_batch", rejected),
         ("stream_missing", rejected),
+        ("stream_inbound", rejected),
         ("rate_limited", retry(Effect::None)),
         ("server_error", retry(Effect::Unknown)),
         ("maintenance", retry(Effect::Unknown)),

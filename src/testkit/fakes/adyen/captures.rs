@@ -1,9 +1,9 @@
 //! Who captures a payment: Adyen by itself, or a request.
 //!
 //! "By default, payments are captured automatically without a delay, immediately after authorization"
-//! (<https://docs.adyen.com/online-payments/capture>). No webhook tells of such a capture: "On auto capture you will
-//! only receive an AUTHORISATION notification and no CAPTURE notification"
-//! (github.com/Adyen/adyen-magento/issues/640).
+//! (<https://docs.adyen.com/online-payments/capture>). No webhook tells of such a capture. A report on point-of-sale
+//! payments says so: "On auto capture you will only receive an AUTHORISATION notification and no CAPTURE notification"
+//! (github.com/Adyen/adyen-magento/issues/640, 2016).
 
 use std::time::Duration;
 

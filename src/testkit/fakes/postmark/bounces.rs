@@ -6,6 +6,7 @@ use wiremock::Request;
 
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
+use super::super::webhooks::Outbox;
 use super::query;
 use super::server::{SERVER, STREAMS, Server, no_page, number, page, refused};
 use crate::clock::Timestamp;
@@ -45,15 +46,17 @@ impl Server {
     }
 
     /// Lets an address take mail of the bounce's stream again.
-    pub(super) fn activate(&mut self, id: &str) -> Result<Reply, Reply> {
+    pub(super) fn activate(&mut self, id: &str, outbox: &Outbox, now: Timestamp) -> Result<Reply, Reply> {
         let bounce = self.bounces.get_mut(&number(id));
-        let bounce = &mut bounce.ok_or_else(|| refused(407, "The bounce was not found."))?.shown;
+        let bounce = &mut bounce.ok_or_else(no_bounce)?.shown;
+        // The only code of an activation that there is. What an active address gets is not documented.
         if bounce["Inactive"] == false {
-            return Err(refused(408, "The bounce cannot be activated: its address is active."));
+            return Err(refused(1003, "The bounce cannot be activated: its address is active."));
         }
         bounce["Inactive"] = Value::from(false);
+        let bounce = bounce.clone();
         let text = |name: &str| bounce[name].as_str().unwrap_or_default();
-        self.suppressed.remove(text("MessageStream"), text("Email"));
+        self.reactivate(text("MessageStream"), text("Email"), outbox, now);
         Ok(Reply::json(200, &json!({ "Message": "OK", "Bounce": bounce })))
     }
 
@@ -68,16 +71,16 @@ impl Server {
         let date = |name: &str, end: bool| query(request, name).and_then(|text| parse_eastern(&text, end));
         let (from, to) = (date("fromdate", false), date("todate", true));
         let stream = query(request, "messagestream").unwrap_or_else(|| STREAMS[0].0.to_owned());
+        // "Only bounces whose recipient address contains the provided string" (developer.postmarkapp.com).
+        let part = query(request, "emailfilter").map(|part| part.to_lowercase());
         let passes = |bounce: &&Bounce| {
             let shown = &bounce.shown;
-            let names = [
-                ("type", "Type"),
-                ("inactive", "Inactive"),
-                ("emailfilter", "Email"),
-                ("tag", "Tag"),
-                ("messageid", "MessageID"),
-            ];
+            let names =
+                [("type", "Type"), ("inactive", "Inactive"), ("tag", "Tag"), ("messageid", "MessageID")];
             names.iter().all(|(parameter, member)| equal(parameter, &shown[*member]))
+                && part.as_ref().is_none_or(|part| {
+                    shown["Email"].as_str().is_some_and(|email| email.to_lowercase().contains(part))
+                })
                 && shown["MessageStream"] == stream.as_str()
                 && from.is_none_or(|from| bounce.at >= from)
                 && to.is_none_or(|to| bounce.at <= to)
@@ -99,6 +102,10 @@ impl Server {
         });
         Reply::json(200, &json!({ "InactiveMails": inactive, "Bounces": counts }))
     }
+}
+
+pub(super) fn no_bounce() -> Reply {
+    refused(1001, "The bounce was not found.")
 }
 
 /// Of a bounce that no message of the fake's led to.

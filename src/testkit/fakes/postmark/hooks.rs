@@ -22,12 +22,16 @@ impl Server {
     pub(super) fn create_webhook(&mut self, sent: &Value) -> Result<Reply, Reply> {
         taken(shapes::NEW_WEBHOOK, sent)?;
         if sent["Url"].is_null() {
-            return Err(refused(606, "The 'Url' of the webhook is required."));
+            return Err(bad_url());
         }
         let stream = sent["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
-        // What comes in has a hook of its own, at the server.
-        if !STREAMS.iter().any(|(known, kind)| *known == stream && *kind != "Inbound") {
-            return Err(no_stream(stream));
+        match STREAMS.iter().find(|(known, _)| *known == stream) {
+            None => return Err(no_stream(stream)),
+            // What comes in has a hook of its own, at the server.
+            Some((_, kind)) if *kind == "Inbound" => {
+                return Err(refused(1351, "You cannot create a webhook using an inbound stream."));
+            }
+            Some(_) => {}
         }
         let id = self.next_id();
         let mut hook = json!({
@@ -45,7 +49,7 @@ impl Server {
     }
 
     pub(super) fn webhook(&mut self, method: &str, id: &str, sent: &Value) -> Result<Reply, Reply> {
-        let none = || refused(603, "The webhook was not found.");
+        let none = || refused(1352, "The webhook for the provided 'ID' was not found.");
         let hook = self.webhooks.get_mut(&number(id)).ok_or_else(none)?;
         match method {
             "DELETE" => {
@@ -81,7 +85,12 @@ impl Server {
                 let pair = base64(format!("{user}:{password}").as_bytes());
                 headers.push(("Authorization".to_owned(), format!("Basic {pair}")));
             }
-            let of = if kind == "Bounce" { record["ID"].to_string() } else { text_of(&record["MessageID"]) };
+            let of = match kind {
+                "Bounce" => record["ID"].to_string(),
+                // It may have no message, or the one of a bounce. It is told of at once, so the count is its number.
+                "SubscriptionChange" => self.suppressed.changes.to_string(),
+                _ => text_of(&record["MessageID"]),
+            };
             outbox.post(Delivery {
                 id: format!("{of}-{kind}"),
                 kind: kind.to_owned(),
@@ -95,7 +104,7 @@ impl Server {
     }
 }
 
-/// The refusal of a webhook that has another form, or that asks for what never comes.
+/// The refusal of a webhook that has another form, or a trigger that the fake does not send.
 fn taken(shape: Shape, sent: &Value) -> Result<(), Reply> {
     if let Some(member) = shapes::wrong(shape, sent) {
         return Err(invalid_field(&member));
@@ -103,16 +112,20 @@ fn taken(shape: Shape, sent: &Value) -> Result<(), Reply> {
     let url = sent["Url"].as_str();
     let is_url = |url: &str| Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     if url.is_some_and(|url| !is_url(url)) {
-        return Err(refused(606, "The 'Url' of the webhook is not valid."));
+        return Err(bad_url());
     }
     for (trigger, how) in sent["Triggers"].as_object().into_iter().flatten() {
-        // A receiver that waits for it would wait for ever. Nor has the fake a bounce's content to tell.
+        // A receiver would wait for it for ever. Nor has the fake a bounce's content to tell.
         let is_known = how["Enabled"] != true || FIRED.contains(&trigger.as_str());
         if !is_known || how["IncludeContent"] == true {
             return Err(invalid_field(&format!("Triggers.{trigger}")));
         }
     }
     Ok(())
+}
+
+fn bad_url() -> Reply {
+    refused(1354, "The request must contain a valid 'Url' field.")
 }
 
 fn set_webhook(hook: &mut Value, sent: &Value) {
@@ -133,5 +146,5 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The triggers that the fake has events for.
-const FIRED: [&str; 2] = ["Bounce", "Delivery"];
+/// The triggers that the fake sends.
+const FIRED: [&str; 3] = ["Bounce", "Delivery", "SubscriptionChange"];

@@ -105,10 +105,12 @@ impl Machine {
                 }
             }
             ("PUT", route) if let Some(id) = bounce_of(route) => {
-                state.server.activate(id).unwrap_or_else(|refusal| refusal)
+                let told = state.server.activate(id, &self.outbox, self.clock.wall());
+                told.unwrap_or_else(|refusal| refusal)
             }
             (_, route) if let Some(list) = suppressions::of_route(route) => {
-                let told = state.server.suppressions(request, list, body.as_ref(), self.clock.wall());
+                let (body, now) = (body.as_ref(), self.clock.wall());
+                let told = state.server.suppressions(request, list, body, &self.outbox, now);
                 told.unwrap_or_else(not_found)
             }
             (method, route) => {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wiremock::Request;
 
 use super::super::fixture::Reply;
-use super::bounces::Bounce;
+use super::bounces::{Bounce, no_bounce};
 use super::query;
 use super::shapes::{self, Shape};
 use super::suppressions::Suppressions;
@@ -85,7 +85,7 @@ impl Server {
                 match self.bounces.get(&number(id)) {
                     Some(bounce) if rest.is_empty() => Reply::json(200, &bounce.shown),
                     Some(_) => Reply::json(200, &json!({ "Body": "" })),
-                    None => refused(407, "The bounce was not found."),
+                    None => no_bounce(),
                 }
             }
             _ => return None,
@@ -135,7 +135,7 @@ impl Server {
         let id = item["TemplateId"].as_u64().map(|id| id.to_string());
         let name = id.or_else(|| item["TemplateAlias"].as_str().map(str::to_owned));
         let found = name.and_then(|name| self.template(&name));
-        // Nobody sends a layout by itself.
+        // A layout is not sent by itself.
         found.filter(|found| found["TemplateType"] != "Layout").ok_or_else(no_template)
     }
 
@@ -143,13 +143,13 @@ impl Server {
         shaped(shapes::TEMPLATE, sent)?;
         let text = |name: &str| sent[name].as_str().filter(|text| !text.is_empty());
         if text("Name").is_none() {
-            return Err(refused(1125, "The 'Name' for the template is required."));
+            return Err(refused(1120, "The 'Name' for the template is required."));
         }
         if text("HtmlBody").or(text("TextBody")).is_none() {
-            return Err(refused(1123, "A template must have an 'HtmlBody' or a 'TextBody'."));
+            return Err(refused(1120, "A template must have an 'HtmlBody' or a 'TextBody'."));
         }
         if text("Alias").is_some_and(|alias| self.template(alias).is_some()) {
-            return Err(refused(1128, "A template with this alias already exists."));
+            return Err(refused(1122, "A template with this alias already exists."));
         }
         self.has_layout(sent)?;
         let id = self.next_id();
@@ -260,7 +260,8 @@ pub(super) fn no_stream(stream: &str) -> Reply {
     refused(1235, &format!("The stream provided: '{stream}' does not exist on this server."))
 }
 
-/// The codes are documented (<https://postmarkapp.com/developer/api/overview#error-codes>), the words composed.
+/// The codes are those of the list (<https://postmarkapp.com/developer/api/overview#error-codes>), read in public copies.
+/// The words are composed. For a list's parameters the code 300 is composed as well.
 pub(super) fn refused(code: u64, message: &str) -> Reply {
     Reply::json(422, &json!({ "ErrorCode": code, "Message": message }))
 }

@@ -16,15 +16,21 @@ use wiremock::Request;
 
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
+use super::super::webhooks::Outbox;
 use super::query;
-use super::server::{STREAMS, Server, refused, shaped};
+use super::server::{SERVER, STREAMS, Server, refused, shaped};
 use super::shapes;
 use super::validation::is_address;
 use crate::clock::Timestamp;
+use crate::testkit::conformance::rfc3339;
 
-/// By stream, and by the address in lower case.
 #[derive(Debug, Default)]
-pub(super) struct Suppressions(BTreeMap<String, BTreeMap<String, Suppression>>);
+pub(super) struct Suppressions {
+    /// By stream, and by the address in lower case.
+    held: BTreeMap<String, BTreeMap<String, Suppression>>,
+    /// How many were added or removed.
+    pub(super) changes: u64,
+}
 
 #[derive(Debug)]
 struct Suppression {
@@ -50,7 +56,7 @@ impl Suppression {
 impl Suppressions {
     /// Whether a stream sends nothing to this address.
     pub(super) fn has(&self, stream: &str, address: &str) -> bool {
-        self.0.get(stream).is_some_and(|of| of.contains_key(&address.to_lowercase()))
+        self.held.get(stream).is_some_and(|of| of.contains_key(&address.to_lowercase()))
     }
 
     /// After a hard bounce. `false` if the address was suppressed before.
@@ -66,23 +72,25 @@ impl Suppressions {
         origin: &'static str,
         at: Timestamp,
     ) -> bool {
-        match self.0.entry(stream.to_owned()).or_default().entry(address.to_lowercase()) {
+        match self.held.entry(stream.to_owned()).or_default().entry(address.to_lowercase()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(free) => {
                 free.insert(Suppression { address: address.to_owned(), reason, origin, at });
+                self.changes += 1;
                 true
             }
         }
     }
 
-    pub(super) fn remove(&mut self, stream: &str, address: &str) {
-        if let Some(of) = self.0.get_mut(stream) {
-            of.remove(&address.to_lowercase());
-        }
+    /// `false` if the address was not suppressed.
+    fn remove(&mut self, stream: &str, address: &str) -> bool {
+        let removed = self.held.get_mut(stream).and_then(|of| of.remove(&address.to_lowercase()));
+        self.changes += u64::from(removed.is_some());
+        removed.is_some()
     }
 
-    /// All of a stream that pass the filters. The words are those of the list of error codes
-    /// (<https://postmarkapp.com/developer/api/overview#error-codes>).
+    /// All of a stream that pass the filters. The words about a filter are those of the list of error codes
+    /// (<https://postmarkapp.com/developer/api/overview#error-codes>). Those about a page are composed.
     fn dump(&self, stream: &str, request: &Request) -> Result<Reply, Reply> {
         let one_of = |name: &str, words: &[&str], code: u64| {
             let given = query(request, name);
@@ -108,15 +116,17 @@ impl Suppressions {
                 && from.is_none_or(|from| one.at >= from)
                 && to.is_none_or(|to| one.at <= to)
         };
-        let all = self.0.get(stream).into_iter().flat_map(BTreeMap::values);
+        let all = self.held.get(stream).into_iter().flat_map(BTreeMap::values);
         let shown: Vec<Value> = all.filter(passes).map(Suppression::shown).collect();
         // Postmark's library for JavaScript asks for a page. The documentation has none: only a page of all is known.
         let number = |name: &str| query(request, name).and_then(|text| text.parse::<usize>().ok());
         if number("count").is_some_and(|count| count < shown.len()) {
-            return Err(refused(1400, "Parameter `count` should be an integer within the allowed range."));
+            let message = "Parameter `count` is less than there are: the fake gives no page of this list.";
+            return Err(refused(1400, message));
         }
         if number("offset").is_some_and(|offset| offset > 0) {
-            return Err(refused(1402, "Parameter `offset` should be 0: no other page is known here."));
+            let message = "Parameter `offset` is not 0: the fake gives no page of this list.";
+            return Err(refused(1402, message));
         }
         Ok(Reply::json(200, &json!({ "Suppressions": shown })))
     }
@@ -129,13 +139,14 @@ impl Server {
         request: &Request,
         (stream, what): (&str, &str),
         body: Option<&Value>,
+        outbox: &Outbox,
         now: Timestamp,
     ) -> Option<Reply> {
         let told = match (request.method.as_str(), what) {
             ("GET", "dump") => has_list(stream).and_then(|()| self.suppressed.dump(stream, request)),
             ("POST", "" | "delete") => has_list(stream).and_then(|()| {
                 let deletes = what == "delete";
-                self.change_suppressions(stream, deletes, body, now)
+                self.change_suppressions(stream, deletes, body, outbox, now)
             }),
             _ => return None,
         };
@@ -147,22 +158,30 @@ impl Server {
         stream: &str,
         deletes: bool,
         body: Option<&Value>,
+        outbox: &Outbox,
         now: Timestamp,
     ) -> Result<Reply, Reply> {
         let no_body = || refused(1409, "A proper request body must be provided.");
         let body = body.ok_or_else(no_body)?;
         shaped(shapes::SUPPRESSIONS, body)?;
         let mut told: Vec<Value> = Vec::new();
-        for one in body["Suppressions"].as_array().ok_or_else(no_body)? {
+        let listed = body["Suppressions"].as_array().ok_or_else(no_body)?;
+        if listed.len() > CHANGES_MAX {
+            let message = "You cannot provide more than the maximum number of suppressions for this request.";
+            return Err(refused(1410, message));
+        }
+        for one in listed {
             let address = one["EmailAddress"].as_str().unwrap_or_default();
             // With a name before it, it is no address.
             let (status, message) = if !is_address(address) || address.contains(['<', ' ']) {
                 ("Failed", Some("An invalid email address was provided."))
             } else if deletes {
-                self.delete_suppression(stream, address);
+                self.delete_suppression(stream, address, outbox, now);
                 ("Deleted", None)
             } else {
-                self.suppressed.add(stream, address, "ManualSuppression", "Customer", now);
+                if self.suppressed.add(stream, address, "ManualSuppression", "Customer", now) {
+                    self.tell(outbox, &by_request(stream, address, Some("ManualSuppression"), now));
+                }
                 ("Suppressed", None)
             };
             told.push(json!({ "EmailAddress": address, "Status": status, "Message": message }));
@@ -171,8 +190,8 @@ impl Server {
     }
 
     /// "Deleting a HardBounce suppression is the equivalent of reactivating the associated Bounce."
-    fn delete_suppression(&mut self, stream: &str, address: &str) {
-        self.suppressed.remove(stream, address);
+    fn delete_suppression(&mut self, stream: &str, address: &str, outbox: &Outbox, now: Timestamp) {
+        self.reactivate(stream, address, outbox, now);
         for bounce in self.bounces.values_mut() {
             let email = bounce.shown["Email"].as_str();
             let is_to = email.is_some_and(|email| email.eq_ignore_ascii_case(address));
@@ -181,6 +200,34 @@ impl Server {
             }
         }
     }
+
+    /// Lets an address take mail of a stream again.
+    pub(super) fn reactivate(&mut self, stream: &str, address: &str, outbox: &Outbox, now: Timestamp) {
+        if self.suppressed.remove(stream, address) {
+            self.tell(outbox, &by_request(stream, address, None, now));
+        }
+    }
+}
+
+/// What a webhook is told of an address that a hard bounce suppressed, from what it is told of the bounce
+/// (<https://postmarkapp.com/developer/webhooks/subscription-change-webhook>).
+pub(super) fn by_bounce(bounce: &Value, at: Timestamp) -> Value {
+    json!({
+        "RecordType": "SubscriptionChange", "MessageID": bounce["MessageID"], "ServerID": SERVER,
+        "MessageStream": bounce["MessageStream"], "ChangedAt": rfc3339(at), "Recipient": bounce["Email"],
+        "Origin": "Recipient", "SuppressSending": true, "SuppressionReason": "HardBounce", "Tag": bounce["Tag"],
+        "Metadata": bounce["Metadata"],
+    })
+}
+
+/// The same after a request: without a reason the address takes mail again. There is no message to tell of. The tag and
+/// the metadata of a manual suppression, and the origin of a reactivation, are not documented.
+fn by_request(stream: &str, address: &str, reason: Option<&str>, at: Timestamp) -> Value {
+    json!({
+        "RecordType": "SubscriptionChange", "MessageID": null, "ServerID": SERVER, "MessageStream": stream,
+        "ChangedAt": rfc3339(at), "Recipient": address, "Origin": "Customer", "SuppressSending": reason.is_some(),
+        "SuppressionReason": reason, "Tag": null, "Metadata": {},
+    })
 }
 
 /// The stream of a route, and what of its suppressions the route names.
@@ -200,6 +247,9 @@ fn has_list(stream: &str) -> Result<(), Reply> {
     }
     Err(refused(1226, "The message stream for the provided 'ID' was not found."))
 }
+
+/// Addresses in a request (<https://postmarkapp.com/developer/api/suppressions-api>).
+const CHANGES_MAX: usize = 50;
 
 /// The filters' values, as the page lists them.
 const REASONS: [&str; 3] = ["HardBounce", "SpamComplaint", "ManualSuppression"];

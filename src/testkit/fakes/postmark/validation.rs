@@ -39,11 +39,12 @@ pub(super) fn check(fixtures: &Fixtures, item: &Value, template: bool) -> Result
         return Err(fixtures.reply("metadata_too_long"));
     }
     let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
-    // Nobody sends by the stream for what comes in.
-    if !STREAMS.iter().any(|(known, kind)| *known == stream && *kind != "Inbound") {
-        return Err(fixtures.reply("stream_missing").fill("'x'", &format!("'{stream}'")));
+    match STREAMS.iter().find(|(known, _)| *known == stream) {
+        None => Err(fixtures.reply("stream_missing").fill("'x'", &format!("'{stream}'"))),
+        // It is for what comes in.
+        Some((_, kind)) if *kind == "Inbound" => Err(fixtures.reply("stream_inbound")),
+        Some(_) => Ok(recipients),
     }
-    Ok(recipients)
 }
 
 /// A refusal as it stands in a batch's list: the code and the message alone, the inactive one in words of its
