@@ -570,7 +570,7 @@ async fn refunds_never_come_to_more_than_was_captured() {
 #[tokio::test]
 async fn an_intent_goes_through_its_life_and_no_other() {
     let fake = StripeFake::start().await;
-    let body = "amount=900&currency=usd&capture_method=manual";
+    let body = "amount=900&currency=usd&capture_method=manual&payment_method_types[]=card";
     let intent = made(&fake, "/v1/payment_intents", body).await;
     let path = format!("/v1/payment_intents/{}", intent["id"].as_str().unwrap());
     let state = json!("payment_intent_unexpected_state");

@@ -64,6 +64,17 @@ impl Account {
         format!("subscriptions/{}", id(&self.make("subscriptions", &form).await))
     }
 
+    /// A customer's own payment method of this card.
+    async fn attached(&self, customer: &str, token: &str) -> String {
+        let method = self.make("payment_methods", &format!("type=card&card[token]={token}")).await;
+        self.make(&format!("payment_methods/{}/attach", id(&method)), &format!("customer={customer}")).await;
+        id(&method)
+    }
+
+    async fn charges(&self) -> usize {
+        self.get("charges?limit=100").await["data"].as_array().unwrap().len()
+    }
+
     async fn status(&self, path: &str) -> String {
         self.get(path).await["status"].as_str().unwrap().to_owned()
     }
@@ -100,15 +111,15 @@ async fn a_trial_ends_in_a_period_that_is_paid() {
     let end = trial["trial_end"].as_u64().unwrap();
     let kinds = ["customer.subscription.trial_will_end", "customer.subscription.updated", "invoice.created"];
     account.wait(4 * DAY - 1);
-    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [0, 0, 0]));
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [0, 0, 1]));
     account.wait(1);
-    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 0]));
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 1]));
     account.wait(3 * DAY - 1);
-    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 0]));
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("trialing", [1, 0, 1]));
     account.wait(1);
     let active = account.get(&path).await;
     let item = &active["items"]["data"][0];
-    assert_eq!((&active["status"], account.told(kinds).await), (&json!("active"), [1, 1, 1]));
+    assert_eq!((&active["status"], account.told(kinds).await), (&json!("active"), [1, 1, 2]));
     assert_eq!(item["current_period_start"], end);
     assert!((28 * DAY..=31 * DAY).contains(&(item["current_period_end"].as_u64().unwrap() - end)));
     let draft = account.latest_invoice(&path).await;
@@ -126,7 +137,32 @@ async fn a_trial_ends_in_a_period_that_is_paid() {
     let charges = account.get("charges").await;
     assert_eq!((&charges["data"][0]["amount"], charges["data"].as_array().unwrap().len()), (&json!(500), 1));
     let kinds = ["invoice.finalized", "invoice.paid", "charge.succeeded", "invoice.payment_failed"];
-    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("active", [1, 1, 1, 0]));
+    assert_eq!((account.status(&path).await.as_str(), account.told(kinds).await), ("active", [2, 2, 1, 0]));
+}
+
+#[tokio::test]
+async fn a_trial_begins_with_a_paid_invoice_for_nothing() {
+    let account = Account::open();
+    let path = account.subscription("", "&trial_period_days=7").await;
+    let (trial, invoice) = (account.get(&path).await, account.latest_invoice(&path).await);
+    assert_eq!(
+        (
+            &trial["status"],
+            &invoice["status"],
+            &invoice["total"],
+            &invoice["amount_due"],
+            &invoice["attempted"]
+        ),
+        (&json!("trialing"), &json!("paid"), &json!(0), &json!(0), &json!(true))
+    );
+    let line = &invoice["lines"]["data"][0];
+    assert_eq!(
+        (&invoice["billing_reason"], &line["amount"], &line["description"], &line["period"]["end"]),
+        (&json!("subscription_create"), &json!(0), &json!("Trial period for P"), &trial["trial_end"])
+    );
+    let kinds = ["invoice.created", "invoice.finalized", "invoice.paid", "invoice.payment_succeeded"];
+    assert_eq!(account.told(kinds).await, [1, 1, 1, 1]);
+    assert_eq!(account.get("payment_intents").await["data"], json!([]));
 }
 
 #[tokio::test]
@@ -139,7 +175,7 @@ async fn a_short_trial_is_told_of_at_once() {
 
 #[tokio::test]
 async fn a_trial_without_a_payment_that_succeeds_ends_past_due_until_one_does() {
-    // Nobody is there to authenticate, and nobody has a card.
+    // A card that needs its holder, who is not there, and no card at all.
     for (card, attempts) in [("pm_card_authenticationRequired", 1), ("", 0)] {
         let account = Account::open();
         let path = account.subscription(card, "&trial_period_days=7").await;
@@ -259,4 +295,116 @@ async fn a_subscription_that_ends_is_not_billed_again() {
     );
     assert_eq!(account.latest_invoice(&trial).await["status"], "draft");
     assert_eq!(account.get("charges").await["data"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_invoice_that_is_paid_finalized_or_voided_within_its_hour_is_left_alone_after_it() {
+    for (actions, status, charges) in
+        [("pay", "paid", 2), ("finalize", "open", 1), ("finalize void", "void", 1)]
+    {
+        let account = Account::open();
+        let path = account.subscription("pm_card_visa", "").await;
+        account.wait(31 * DAY);
+        let draft = account.latest_invoice(&path).await;
+        assert_eq!(draft["status"], "draft");
+        for action in actions.split(' ') {
+            account.make(&format!("invoices/{}/{action}", id(&draft)), "").await;
+        }
+        account.wait(2 * HOUR);
+        let invoice = account.latest_invoice(&path).await;
+        assert_eq!(
+            (&invoice["status"], &invoice["automatically_finalizes_at"]),
+            (&json!(status), &Value::Null)
+        );
+        assert_eq!((account.status(&path).await.as_str(), account.charges().await), ("active", charges));
+    }
+}
+
+#[tokio::test]
+async fn an_invoice_that_was_sent_and_paid_stays_paid_after_its_due_date() {
+    let account = Account::open();
+    let more = "&trial_period_days=7&collection_method=send_invoice&days_until_due=10";
+    let path = account.subscription("", more).await;
+    account.wait(7 * DAY + HOUR);
+    let invoice = account.latest_invoice(&path).await;
+    account.make(&format!("invoices/{}/pay", id(&invoice)), "paid_out_of_band=true").await;
+    account.wait(10 * DAY);
+    assert_eq!(account.latest_invoice(&path).await["status"], "paid");
+    assert_eq!(account.status(&path).await, "active");
+}
+
+#[tokio::test]
+async fn an_older_draft_that_cannot_be_paid_leaves_a_paid_subscription_active() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "").await;
+    account.wait(31 * DAY);
+    let older = account.latest_invoice(&path).await;
+    let yearly = "product_data[name]=P&currency=usd&unit_amount=9000&recurring[interval]=year";
+    let yearly = id(&account.make("prices", yearly).await);
+    let item = id(&account.get(&path).await["items"]["data"][0]);
+    account.make(&path, &format!("items[0][id]={item}&items[0][price]={yearly}")).await;
+    let customer = older["customer"].as_str().unwrap();
+    let method = account.attached(customer, "tok_authenticationRequired").await;
+    let default = format!("invoice_settings[default_payment_method]={method}");
+    account.make(&format!("customers/{customer}"), &default).await;
+    account.wait(HOUR);
+    let older = account.get(&format!("invoices/{}", id(&older))).await;
+    assert_eq!(
+        (&older["status"], account.latest_invoice(&path).await["status"].as_str()),
+        (&json!("open"), Some("paid"))
+    );
+    assert_eq!(account.status(&path).await, "active");
+}
+
+#[tokio::test]
+async fn a_payment_within_a_trial_does_not_end_it() {
+    let account = Account::open();
+    let customer = account.customer("").await;
+    account.make("invoiceitems", &format!("customer={customer}&amount=1000&currency=usd")).await;
+    let price = "product_data[name]=P&currency=usd&unit_amount=500&recurring[interval]=month";
+    let price = id(&account.make("prices", price).await);
+    let form = format!("customer={customer}&items[0][price]={price}&trial_period_days=7");
+    let path = format!("subscriptions/{}", id(&account.make("subscriptions", &form).await));
+    assert_eq!(account.status(&path).await, "incomplete");
+    let invoice = account.latest_invoice(&path).await;
+    account.make(&format!("invoices/{}/pay", id(&invoice)), "payment_method=pm_card_visa").await;
+    assert_eq!(account.status(&path).await, "trialing");
+    account.wait(7 * DAY);
+    assert_eq!(account.status(&path).await, "active");
+}
+
+#[tokio::test]
+async fn an_invoice_is_paid_with_the_payment_method_that_its_subscription_has_now() {
+    let account = Account::open();
+    let path = account.subscription("", "&trial_period_days=7").await;
+    account.wait(7 * DAY);
+    let draft = account.latest_invoice(&path).await;
+    let method = account.attached(draft["customer"].as_str().unwrap(), "tok_visa").await;
+    account.make(&path, &format!("default_payment_method={method}")).await;
+    let paid = account.make(&format!("invoices/{}/pay", id(&draft)), "").await;
+    assert_eq!(
+        (&paid["status"], &account.get("charges").await["data"][0]["payment_method"]),
+        (&json!("paid"), &json!(method))
+    );
+}
+
+#[tokio::test]
+async fn a_subscriptions_draft_and_the_items_of_a_deleted_one_are_not_deleted() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_visa", "").await;
+    account.wait(31 * DAY);
+    let draft = account.latest_invoice(&path).await;
+    let customer = draft["customer"].as_str().unwrap();
+    let own = id(&account.make("invoices", &format!("customer={customer}")).await);
+    let form = format!("customer={customer}&invoice={own}&amount=70&currency=usd");
+    let item = format!("invoiceitems/{}", id(&account.make("invoiceitems", &form).await));
+    account.ask(Method::DELETE, &format!("invoices/{own}"), "").await;
+    for (method, path, form) in [
+        (Method::DELETE, format!("invoices/{}", id(&draft)), ""),
+        (Method::DELETE, item.clone(), ""),
+        (Method::POST, item, "amount=5"),
+    ] {
+        let refused = account.ask(method, &path, form).await;
+        assert_eq!(refused["error"]["code"], "invoice_not_editable", "{path} {form}");
+    }
 }

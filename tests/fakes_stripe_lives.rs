@@ -180,7 +180,8 @@ async fn a_subscription_waits_for_its_payment_if_it_is_told_to() {
     assert_eq!((&active["status"], &active["currency"]), (&json!("active"), &json!("usd")));
     let item = id(&active["items"]["data"][0]);
     let path = format!("subscriptions/{}", id(&active));
-    let form = format!("items[0][id]={item}&items[0][quantity]=4&items[1][price]={price}");
+    let other = account.price("currency=usd&unit_amount=300&recurring[interval]=month").await;
+    let form = format!("items[0][id]={item}&items[0][quantity]=4&items[1][price]={other}");
     let changed = account.make(&path, &form).await;
     assert_eq!(
         (&changed["items"]["data"][0]["quantity"], &changed["items"]["total_count"]),
@@ -308,7 +309,9 @@ async fn an_invoice_item_is_listed_by_its_date() {
 async fn what_is_expanded_is_the_object_of_its_id_in_a_list_and_in_depth() {
     let account = Account::open().await;
     let (customer, method) = account.customer().await;
-    let form = format!("amount=900&currency=usd&customer={customer}&payment_method={method}&confirm=true");
+    let form = format!(
+        "amount=900&currency=usd&customer={customer}&payment_method={method}&confirm=true&payment_method_types[]=card"
+    );
     let intent = account.make("payment_intents", &form).await;
     let path = format!("payment_intents/{}?expand[]=latest_charge.balance_transaction.source", id(&intent));
     let line = account.get(&path).await["latest_charge"]["balance_transaction"].clone();

@@ -70,7 +70,7 @@ impl Shop {
     }
 }
 
-const STOCK: [(&str, &str, &str); 28] = [
+const STOCK: [(&str, &str, &str); 29] = [
     ("endpoint", "/v1/webhook_endpoints", "url=http://192.0.2.1/&enabled_events[]=*"),
     ("customer", "/v1/customers", "payment_method=pm_card_visa"),
     ("poor", "/v1/customers", "name=Poor"),
@@ -81,14 +81,18 @@ const STOCK: [(&str, &str, &str); 28] = [
     ("charge", "/v1/charges", "amount=1000&currency=usd"),
     ("uncaptured", "/v1/charges", "amount=1000&currency=usd&capture=false"),
     ("refund", "/v1/refunds", "charge={charge}&amount=100"),
-    ("open", "/v1/payment_intents", "amount=1000&currency=usd"),
-    ("ready", "/v1/payment_intents", "amount=1000&currency=usd&payment_method={declined}"),
+    ("open", "/v1/payment_intents", "amount=1000&currency=usd&payment_method_types[]=card"),
+    (
+        "ready",
+        "/v1/payment_intents",
+        "amount=1000&currency=usd&payment_method={declined}&payment_method_types[]=card",
+    ),
     (
         "held",
         "/v1/payment_intents",
-        "amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true",
+        "amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true&payment_method_types[]=card",
     ),
-    ("setup", "/v1/setup_intents", "customer={customer}"),
+    ("setup", "/v1/setup_intents", "customer={customer}&payment_method_types[]=card"),
     ("product", "/v1/products", "name=P"),
     ("other_product", "/v1/products", "name=Q"),
     (
@@ -96,6 +100,7 @@ const STOCK: [(&str, &str, &str); 28] = [
         "/v1/prices",
         "product={product}&currency=usd&unit_amount=500&recurring[interval]=month&lookup_key=k",
     ),
+    ("yearly", "/v1/prices", "product={product}&currency=usd&unit_amount=500&recurring[interval]=year"),
     ("euros", "/v1/prices", "product={product}&currency=eur&unit_amount=500&recurring[interval]=month"),
     ("once", "/v1/prices", "product={product}&currency=usd&unit_amount=500"),
     (
@@ -141,6 +146,7 @@ const UNKNOWN: Option<&str> = Some("parameter_unknown");
 const ABSENT: Option<&str> = Some("resource_missing");
 const EXCLUSIVE: Option<&str> = Some("parameters_exclusive");
 const INTEGER: Option<&str> = Some("parameter_invalid_integer");
+const URL: Option<&str> = Some("url_invalid");
 const SMALL: Option<&str> = Some("amount_too_small");
 
 #[tokio::test]
@@ -393,6 +399,38 @@ const CATALOGUE: &[Refused] = &[
         Some("connect"),
     ),
     ("POST /v1/webhook_endpoints/{endpoint}", "disabled=perhaps", 400, None, Some("disabled")),
+    (
+        "POST /v1/webhook_endpoints",
+        "url=http://127.0.0.1/&enabled_events[]=charge.succeeded&enabled_events[]=charge.exploded",
+        400,
+        None,
+        Some("enabled_events[1]"),
+    ),
+    (
+        "POST /v1/webhook_endpoints",
+        "url=http://127.0.0.1/&enabled_events[]=payment_intent.updated",
+        400,
+        None,
+        Some("enabled_events[0]"),
+    ),
+    (
+        "POST /v1/webhook_endpoints/{endpoint}",
+        "enabled_events[]=v1.charge.succeeded",
+        400,
+        None,
+        Some("enabled_events[0]"),
+    ),
+    ("POST /v1/webhook_endpoints", "url=shop&enabled_events[]=*", 400, URL, Some("url")),
+    ("POST /v1/webhook_endpoints", "url=localhost:80/&enabled_events[]=*", 400, URL, Some("url")),
+    ("POST /v1/webhook_endpoints", "url=ftp://shop.test/&enabled_events[]=*", 400, URL, Some("url")),
+    ("POST /v1/webhook_endpoints", "url=http://&enabled_events[]=*", 400, URL, Some("url")),
+    ("POST /v1/webhook_endpoints/{endpoint}", "url=shop", 400, URL, Some("url")),
+    // The fake has no test clocks.
+    ("POST /v1/test_helpers/test_clocks", "frozen_time=1800000000", 404, None, None),
+    ("POST /v1/test_helpers/test_clocks/clock_1/advance", "frozen_time=1800000000", 404, None, None),
+    ("GET /v1/test_helpers/test_clocks", "", 404, None, None),
+    ("DELETE /v1/test_helpers/test_clocks/clock_1", "", 404, None, None),
+    ("POST /v1/customers", "test_clock=clock_1", 400, UNKNOWN, Some("test_clock")),
 ];
 
 #[tokio::test]
@@ -476,6 +514,13 @@ const BILLING: &[Refused] = &[
     ("POST /v1/invoiceitems", "customer={poor}", 400, MISSING, Some("amount")),
     (
         "POST /v1/invoiceitems",
+        "customer={poor}&amount=-100000000",
+        400,
+        Some("amount_too_large"),
+        Some("amount"),
+    ),
+    (
+        "POST /v1/invoiceitems",
         "customer={poor}&unit_amount_decimal=0.5",
         400,
         None,
@@ -549,11 +594,25 @@ const BILLING: &[Refused] = &[
     ),
     (
         "POST /v1/subscriptions/{subscription}",
-        "proration_behavior=always_invoice",
+        "proration_behavior=perhaps",
         400,
         None,
         Some("proration_behavior"),
     ),
+    ("POST /v1/subscriptions/{subscription}", "proration_date=5", 400, UNKNOWN, Some("proration_date")),
+    ("POST /v1/subscriptions/{subscription}", "trial_end=now", 400, None, Some("trial_end")),
+    ("POST /v1/subscriptions/{subscription}", "trial_end=5000000000", 400, None, Some("trial_end")),
+    ("POST /v1/subscriptions/{subscription}", "items[0][price]={yearly}", 400, None, Some("items")),
+    (
+        "POST /v1/subscriptions",
+        "customer={customer}&items[0][price]={price}&items[1][price]={yearly}",
+        400,
+        None,
+        Some("items"),
+    ),
+    ("POST /v1/subscription_items/si_none", "quantity=2", 404, ABSENT, Some("id")),
+    ("POST /v1/subscription_items", "subscription={subscription}&price={price}", 404, None, None),
+    ("GET /v1/subscription_items/si_none", "", 404, ABSENT, Some("id")),
     (
         "POST /v1/subscription_schedules",
         "customer={customer}&from_subscription={subscription}",
@@ -710,7 +769,6 @@ fn the_contract_takes_no_parameter_that_is_neither_shown_nor_acted_on() {
         ("products", "default_price_data"),
         ("refunds", "refund_application_fee reverse_transfer"),
         ("setup_intents", "confirm return_url use_stripe_sdk"),
-        // The one behaviour that is taken is the one that the fake has.
         ("subscriptions", "payment_behavior proration_behavior trial_period_days"),
         ("webhook_endpoints", "disabled"),
     ]

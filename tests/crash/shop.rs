@@ -117,6 +117,7 @@ impl Shop {
                     ("amount", amount.as_str()),
                     ("currency", "usd"),
                     ("payment_method", card),
+                    ("payment_method_types[]", "card"),
                     ("confirm", "true"),
                 ];
                 client.post("/v1/payment_intents").key(key).form(&form)

@@ -15,14 +15,14 @@ const page = async (path, body) => {
 const refused = (call) => call.then(() => assert.fail("not refused"), (error) => error);
 
 // Money.
-const intent = await stripe.paymentIntents.create({ amount: 2000, currency: "eur", payment_method: "pm_card_visa", confirm: true, expand: ["latest_charge"] });
+const intent = await stripe.paymentIntents.create({ amount: 2000, currency: "eur", payment_method: "pm_card_visa", payment_method_types: ["card"], confirm: true, expand: ["latest_charge"] });
 assert.equal(intent.status, "succeeded");
 assert.equal(intent.latest_charge.amount_captured, 2000);
 const over = await refused(stripe.refunds.create({ payment_intent: intent.id, amount: 2001 }));
 assert.ok(over instanceof Stripe.errors.StripeInvalidRequestError && /greater than/.test(over.message));
 await stripe.refunds.create({ payment_intent: intent.id });
 assert.equal((await refused(stripe.refunds.create({ payment_intent: intent.id }))).code, "charge_already_refunded");
-const declined = await refused(stripe.paymentIntents.create({ amount: 50, currency: "usd", payment_method: "pm_card_visa_chargeDeclined", confirm: true }));
+const declined = await refused(stripe.paymentIntents.create({ amount: 50, currency: "usd", payment_method: "pm_card_visa_chargeDeclined", payment_method_types: ["card"], confirm: true }));
 assert.ok(declined instanceof Stripe.errors.StripeCardError);
 assert.deepEqual([declined.code, declined.decline_code, declined.payment_intent.status], ["card_declined", "generic_decline", "requires_payment_method"]);
 assert.equal((await refused(stripe.paymentIntents.capture(intent.id))).code, "payment_intent_unexpected_state");
@@ -114,7 +114,7 @@ const receiver = http.createServer(async (request, answer) => {
 await new Promise((resolve) => receiver.on("listening", resolve));
 const endpoint = await stripe.webhookEndpoints.create({ url: `http://127.0.0.1:${receiver.address().port}/`, enabled_events: ["payment_intent.succeeded"] });
 const waits = next();
-const paid = await stripe.paymentIntents.create({ amount: 77, currency: "usd", payment_method: "pm_card_visa", confirm: true });
+const paid = await stripe.paymentIntents.create({ amount: 77, currency: "usd", payment_method: "pm_card_visa", confirm: true, return_url: "https://example.com" });
 await waits;
 const event = stripe.webhooks.constructEvent(received[0].body, received[0].signature, endpoint.secret);
 assert.deepEqual([event.type, event.data.object.id], ["payment_intent.succeeded", paid.id]);

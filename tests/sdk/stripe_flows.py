@@ -35,7 +35,8 @@ def payments():
     assert intent.status == "requires_payment_method" and intent.currency == "usd"
     assert intent.client_secret.startswith(intent.id + "_secret_") and intent.automatic_payment_methods.enabled is True
     intent = client.payment_intents.update(intent.id, {"amount": 1200, "metadata": {"a": "b"}})
-    intent = client.payment_intents.confirm(intent.id, {"payment_method": "pm_card_visa", "expand": ["latest_charge.balance_transaction"]})
+    intent = client.payment_intents.confirm(intent.id, {
+        "payment_method": "pm_card_visa", "return_url": "https://example.com", "expand": ["latest_charge.balance_transaction"]})
     assert (intent.status, intent.amount_received) == ("succeeded", 1200)
     charge = intent.latest_charge
     assert (charge.amount, charge.paid, charge.captured, charge.status) == (1200, True, True, "succeeded")
@@ -45,7 +46,7 @@ def payments():
     assert error.code == "payment_intent_unexpected_state", error
 
     error = refused(stripe.InvalidRequestError, client.refunds.create, {"charge": charge.id, "amount": 1201})
-    assert "greater than charge amount" in error.user_message and error.param == "amount"
+    assert "greater than unrefunded amount on charge ($12.00)" in error.user_message and error.param == "amount"
     part = client.refunds.create({"payment_intent": intent.id, "amount": 500, "reason": "requested_by_customer"})
     assert (part.amount, part.currency, part.charge, part.status) == (500, "usd", charge.id, "succeeded")
     error = refused(stripe.InvalidRequestError, client.refunds.create, {"charge": charge.id, "amount": 701})
@@ -63,16 +64,20 @@ def payments():
 
 def capture_and_cancel():
     held = client.payment_intents.create({
-        "amount": 900, "currency": "eur", "capture_method": "manual", "payment_method": "pm_card_visa", "confirm": True})
+        "amount": 900, "currency": "eur", "capture_method": "manual", "payment_method": "pm_card_visa", "confirm": True,
+        "payment_method_types": ["card"]})
     assert (held.status, held.amount_capturable) == ("requires_capture", 900)
     error = refused(stripe.InvalidRequestError, client.payment_intents.capture, held.id, {"amount_to_capture": 901})
     assert error.code == "amount_too_large"
     done = client.payment_intents.capture(held.id, {"amount_to_capture": 400})
     assert (done.status, done.amount_received, done.amount_capturable) == ("succeeded", 400, 0)
+    charge = client.charges.retrieve(held.latest_charge)
+    assert (charge.amount_captured, charge.amount_refunded, charge.refunded) == (400, 0, False)
     error = refused(stripe.InvalidRequestError, client.refunds.create, {"payment_intent": held.id, "amount": 401})
-    assert "greater than charge amount" in error.user_message
+    assert "greater than unrefunded amount on charge" in error.user_message
     other = client.payment_intents.create({
-        "amount": 900, "currency": "eur", "capture_method": "manual", "payment_method": "pm_card_visa", "confirm": True})
+        "amount": 900, "currency": "eur", "capture_method": "manual", "payment_method": "pm_card_visa", "confirm": True,
+        "payment_method_types": ["card"]})
     gone = client.payment_intents.cancel(other.id, {"cancellation_reason": "abandoned"})
     assert (gone.status, gone.cancellation_reason) == ("canceled", "abandoned") and gone.canceled_at
     charge = client.charges.create({"amount": 700, "currency": "usd", "source": "tok_visa", "capture": False})
@@ -83,7 +88,8 @@ def capture_and_cancel():
 
 def declines():
     error = refused(stripe.CardError, client.payment_intents.create, {
-        "amount": 1000, "currency": "usd", "payment_method": "pm_card_chargeDeclinedInsufficientFunds", "confirm": True})
+        "amount": 1000, "currency": "usd", "payment_method": "pm_card_chargeDeclinedInsufficientFunds", "confirm": True,
+        "payment_method_types": ["card"]})
     assert (error.code, error.error.decline_code) == ("card_declined", "insufficient_funds")
     intent = client.payment_intents.retrieve(error.error.payment_intent.id)
     assert intent.status == "requires_payment_method" and intent.last_payment_error.code == "card_declined"
@@ -92,6 +98,33 @@ def declines():
     assert refused(stripe.CardError, client.charges.create, {"amount": 50, "currency": "usd", "source": "tok_chargeDeclinedExpiredCard"}).code == "expired_card"
     asks = client.payment_intents.create({"amount": 1000, "currency": "usd", "payment_method": "pm_card_authenticationRequired", "confirm": True, "return_url": "https://example.com"})
     assert (asks.status, asks.next_action.type) == ("requires_action", "redirect_to_url")
+
+
+def methods_are_used_once_without_a_customer():
+    card = {"type": "card", "card": {"token": "tok_visa"}}
+    pay = {"amount": 1000, "currency": "usd", "confirm": True, "return_url": "https://example.com"}
+    once = client.payment_methods.create(card)
+    assert client.payment_intents.create({**pay, "payment_method": once.id}).status == "succeeded"
+    error = refused(stripe.InvalidRequestError, client.payment_intents.create, {**pay, "payment_method": once.id})
+    assert "may not be used again" in error.user_message
+    ada = client.customers.create({})
+    refused(stripe.InvalidRequestError, client.payment_methods.attach, once.id, {"customer": ada.id})
+    kept = client.payment_methods.create(card)
+    client.payment_methods.attach(kept.id, {"customer": ada.id})
+    for _ in range(2):
+        paid = client.payment_intents.create({**pay, "customer": ada.id, "payment_method": kept.id, "off_session": True})
+        assert paid.status == "succeeded"
+    error = refused(stripe.InvalidRequestError, client.payment_intents.create, {**pay, "payment_method": kept.id})
+    assert "belongs to the Customer" in error.user_message
+    del pay["return_url"]
+    error = refused(stripe.InvalidRequestError, client.payment_intents.create, {**pay, "payment_method": "pm_card_visa"})
+    assert "return_url" in error.user_message and error.http_status == 400
+    never = {"enabled": True, "allow_redirects": "never"}
+    done = client.payment_intents.create({**pay, "payment_method": "pm_card_visa", "automatic_payment_methods": never})
+    assert done.status == "succeeded" and done.automatic_payment_methods.allow_redirects == "never"
+    setup = {"customer": ada.id, "payment_method": "pm_card_visa", "confirm": True}
+    assert "return_url" in refused(stripe.InvalidRequestError, client.setup_intents.create, setup).user_message
+    assert client.setup_intents.create({**setup, "payment_method_types": ["card"]}).status == "succeeded"
 
 
 def refusals():
@@ -150,8 +183,21 @@ def billing():
     assert item.current_period_end > item.current_period_start and item.quantity == 2
     assert client.subscriptions.update(sub.id, {"cancel_at_period_end": True}).cancel_at == item.current_period_end
     assert client.subscriptions.cancel(sub.id).status == "canceled"
-    trial = client.subscriptions.create({"customer": customer.id, "items": [{"price": price.id}], "trial_period_days": 7})
+    trial = client.subscriptions.create({"customer": customer.id, "items": [{"price": price.id}], "trial_period_days": 7, "expand": ["latest_invoice"]})
     assert trial.status == "trialing" and trial.trial_end - trial.trial_start == 7 * 86400
+    assert (trial.latest_invoice.status, trial.latest_invoice.total) == ("paid", 0)
+    kept = client.subscriptions.create({"customer": customer.id, "items": [{"price": price.id}]})
+    item = client.subscription_items.update(kept["items"].data[0].id, {"quantity": 2, "proration_behavior": "always_invoice"})
+    billed = client.invoices.retrieve(client.subscriptions.retrieve(kept.id).latest_invoice)
+    assert (item.quantity, billed.billing_reason, billed.total, billed.status) == (2, "subscription_update", 1500, "paid")
+    credited = client.customers.create({})
+    client.invoice_items.create({"customer": credited.id, "amount": -500, "currency": "usd"})
+    credit = client.invoices.create({"customer": credited.id, "pending_invoice_items_behavior": "include"})
+    credit = client.invoices.finalize_invoice(credit.id)
+    assert (credit.total, credit.amount_due, credit.status, credit.ending_balance) == (-500, 0, "paid", -500)
+    assert client.customers.retrieve(credited.id).balance == -500
+    told = client.events.list({"type": "customer.updated", "limit": 1}).data[0].data
+    assert (told.object.id, told.previous_attributes["balance"]) == (credited.id, 0)
 
     client.invoice_items.create({"customer": customer.id, "amount": 700, "currency": "usd", "description": "one"})
     invoice = client.invoices.create({"customer": customer.id, "pending_invoice_items_behavior": "include"})
@@ -198,6 +244,8 @@ def keys_and_faults():
 
 def webhooks():
     receiver = Receiver()
+    unknown = {"url": receiver.url, "enabled_events": ["charge.exploded"]}
+    assert refused(stripe.InvalidRequestError, client.webhook_endpoints.create, unknown).param == "enabled_events[0]"
     endpoint = client.webhook_endpoints.create({"url": receiver.url, "enabled_events": ["charge.succeeded", "refund.created"]})
     charge = client.charges.create({"amount": 50, "currency": "usd", "source": "tok_visa"})
     headers, body = receiver.wait(1)[0]
@@ -224,6 +272,7 @@ def webhooks():
     assert len(page("webhooks")["deliveries"]) == 3
 
 
-FLOWS = [customers_and_payment_methods, payments, capture_and_cancel, declines, refusals, lists, billing, keys_and_faults, webhooks]
+FLOWS = [customers_and_payment_methods, payments, capture_and_cancel, declines,
+         methods_are_used_once_without_a_customer, refusals, lists, billing, keys_and_faults, webhooks]
 for flow in FLOWS:
     flow()

@@ -60,6 +60,7 @@ const held = await stripe.paymentIntents.create({ amount: 100, currency: "usd", 
 check("PaymentIntents", "PaymentIntent", held);
 const intent = await stripe.paymentIntents.create({
     amount: 1000, currency: "usd", customer: customer.id, payment_method: method.id, confirm: true, metadata: { a: "b" },
+    return_url: "https://example.com",
 });
 check("PaymentIntents", "PaymentIntent", intent);
 const charge = await stripe.charges.retrieve(intent.latest_charge);
@@ -67,7 +68,7 @@ check("Charges", "Charge", charge);
 check("Charges", "Charge", await stripe.charges.create({ amount: 50, currency: "usd", source: "tok_visa", capture: false }));
 check("BalanceTransactions", "BalanceTransaction", await stripe.balanceTransactions.retrieve(charge.balance_transaction));
 check("Refunds", "Refund", await stripe.refunds.create({ charge: charge.id, amount: 10 }));
-check("SetupIntents", "SetupIntent", await stripe.setupIntents.create({ customer: customer.id, payment_method: "pm_card_visa", confirm: true }));
+check("SetupIntents", "SetupIntent", await stripe.setupIntents.create({ customer: customer.id, payment_method: "pm_card_visa", confirm: true, return_url: "https://example.com" }));
 const product = await stripe.products.create({ name: "P", images: ["https://example.com/a.png"], package_dimensions: { height: 1, length: 2, weight: 3, width: 4 } });
 check("Products", "Product", product);
 const priced = await stripe.products.create({ name: "Q", default_price_data: { currency: "usd", unit_amount: 100 }, expand: ["default_price"] });
@@ -81,6 +82,8 @@ const subscription = await stripe.subscriptions.create({ customer: customer.id, 
 check("Subscriptions", "Subscription", subscription);
 check("SubscriptionItems", "SubscriptionItem", subscription.items.data[0]);
 check("Plans", "Plan", subscription.items.data[0].plan);
+check("SubscriptionItems", "SubscriptionItem", await stripe.subscriptionItems.update(subscription.items.data[0].id, { quantity: 3 }));
+check("InvoiceItems", "InvoiceItem", (await stripe.invoiceItems.list({ customer: customer.id, limit: 1 })).data[0]);
 const item = await stripe.invoiceItems.create({ customer: customer.id, pricing: { price: price.id }, quantity: 2 });
 check("InvoiceItems", "InvoiceItem", item);
 check("InvoiceItems", "InvoiceItem", await stripe.invoiceItems.create({ customer: customer.id, unit_amount_decimal: "50", quantity: 2 }));

@@ -89,7 +89,13 @@ impl Kind {
     pub fn call(self, client: &Client, number: usize) -> Call {
         let amount = (1000 + number).to_string();
         let charge = |card| {
-            [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card), ("confirm", "true")]
+            [
+                ("amount", amount.as_str()),
+                ("currency", "usd"),
+                ("payment_method", card),
+                ("payment_method_types[]", "card"),
+                ("confirm", "true"),
+            ]
         };
         let call = match self {
             Kind::Intent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),

@@ -176,7 +176,13 @@ impl Kind {
         let named = number - usize::from(matches!(self, Kind::OtherIntent | Kind::LivePayment));
         let amount = (1000 + named).to_string();
         let charge = |card| {
-            [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card), ("confirm", "true")]
+            [
+                ("amount", amount.as_str()),
+                ("currency", "usd"),
+                ("payment_method", card),
+                ("payment_method_types[]", "card"),
+                ("confirm", "true"),
+            ]
         };
         let plain = |method, path: &str| client.request(method, path).json(&json!({ "value": number }));
         let call = match self {

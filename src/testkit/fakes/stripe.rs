@@ -72,9 +72,12 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 ///
 /// - The resources, their parameters and their fields are in `src/testkit/fixtures/stripe_contract.json`. An unknown
 ///   resource, parameter, filter, currency, id, version or expansion is refused as Stripe refuses it. So is a parameter
-///   of Stripe's that the fake does not act on: discounts, taxes, fees of applications, prorations.
+///   of Stripe's that the fake does not act on: discounts, taxes, fees of applications, test clocks.
 /// - What is refused leaves nothing. A payment that is declined is the exception, as at Stripe: its failed charge is
 ///   shown, and its intent says why.
+/// - The account takes cards, and its Dashboard has kinds of payment methods enabled that redirect. So from
+///   version 2023-08-16 on a confirmation needs `return_url`, or an intent with `payment_method_types[]=card` or
+///   `allow_redirects=never`.
 /// - Each `POST` and `DELETE` that executes is one [`Effect`](super::Effect). Payment intents, charges, refunds,
 ///   invoices, subscriptions, payouts and transfers go through their life cycles, and their money adds up.
 /// - What is due by the injected clock takes place before the next request is answered. A payout is paid on its
@@ -82,7 +85,13 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 ///   `available_on`. A subscription with `cancel_at_period_end` is canceled at its `cancel_at`.
 /// - A trial ends and a period is renewed: the subscription is active in its next period, with a draft of an invoice. An hour
 ///   later it is finalized, and paid or sent. A payment that fails makes the subscription past due, and so does a due date
-///   that passes. A subscription whose first invoice is not paid in 23 hours is expired.
+///   that passes. A subscription whose first invoice is not paid in 23 hours is expired. A trial begins with a paid invoice
+///   for 0.
+/// - A change of a subscription's items prorates to the second: a credit and a charge, as invoice items for the next
+///   invoice. `proration_behavior` bills them at once or leaves them out. Another interval, a move from free to paid and
+///   `trial_end=now` begin a new period, and are billed at once. `POST /v1/subscription_items/{id}` does the same.
+/// - A total below zero becomes a credit in the customer's balance. An amount that is too small to charge becomes a debt
+///   there. The next invoice takes it in. A request cannot set a balance.
 /// - Nothing else happens by itself. No payment is tried again. An invoice of no subscription is finalized, sent and paid by
 ///   requests alone.
 /// - Lists are newest first, with `created`, `limit`, `starting_after`, `ending_before` and the resource's own filters.
@@ -98,7 +107,8 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// - Cards are Stripe's own test cards, by number, `tok_…` or `pm_card_…`: `tok_chargeDeclined` is declined with 402. A
 ///   charge without `source` and `customer` is taken, where Stripe would refuse it. The account begins with enough
 ///   money for payouts and transfers.
-/// - `POST /v1/webhook_endpoints` registers a receiver on loopback. It gets the account's events, signed.
+/// - `POST /v1/webhook_endpoints` registers a receiver on loopback. It gets the account's events, signed. The
+///   fake sends only types of events that Stripe has. `*.updated` has `previous_attributes`.
 ///
 /// It never sends `Retry-After` of its own; a fault that asks for that form gets it, as a proxy might add it.
 #[derive(Debug)]

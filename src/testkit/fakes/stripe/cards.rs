@@ -47,6 +47,21 @@ impl Card {
             "three_d_secure_usage": { "supported": true }, "wallet": null,
         })
     }
+
+    /// Why a customer cannot keep it; `None` if one can.
+    pub(super) fn kept_refusal(self) -> Option<Refusal> {
+        kept_refusal(self.behaviour, self.last4)
+    }
+}
+
+/// The card that a customer can keep and that is declined whenever it is charged.
+/// "Attaching this card to a Customer object succeeds, but attempts to charge the customer fail"
+/// (<https://docs.stripe.com/testing#declined-payments>).
+const KEPT_AND_DECLINED: &str = "0341";
+
+/// Why a customer cannot keep a card that ends so; `None` if one can.
+pub(super) fn kept_refusal(behaviour: Charging, last4: &str) -> Option<Refusal> {
+    behaviour.refusal().filter(|_| last4 != KEPT_AND_DECLINED)
 }
 
 impl Charging {
@@ -65,12 +80,13 @@ const GENERIC: Charging = Charging::Declines("card_declined", "generic_decline",
 
 type Known = (&'static str, &'static [&'static str], &'static str, &'static str, Charging);
 
-const CARDS: [Known; 14] = [
+const CARDS: [Known; 15] = [
     ("4242424242424242", &["visa"], "visa", "credit", Charging::Pays),
     ("4000056655665556", &["visa_debit"], "visa", "debit", Charging::Pays),
     ("5555555555554444", &["mastercard"], "mastercard", "credit", Charging::Pays),
     ("378282246310005", &["amex"], "amex", "credit", Charging::Pays),
     ("6011111111111117", &["discover"], "discover", "credit", Charging::Pays),
+    ("4000000000000341", &["chargeCustomerFail"], "visa", "credit", GENERIC),
     ("4000000000000002", &["chargeDeclined", "visa_chargeDeclined"], "visa", "credit", GENERIC),
     (
         "4000000000009995",

@@ -1,4 +1,5 @@
 //! What Stripe's resources are made of: the fixture files `stripe_contract.json` and `stripe_v2_contract.json`, read once.
+//! `stripe_events.txt` has the types of its events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -41,6 +42,8 @@ pub(super) struct Field {
 pub(super) enum Kind {
     Text,
     Int,
+    /// A number that may be negative, as an amount is where it credits.
+    Signed,
     Number,
     Bool,
     /// A number as text, of any precision.
@@ -92,6 +95,18 @@ static RESOURCES: LazyLock<HashMap<String, Resource>> = LazyLock::new(|| {
     file.into_iter()
         .map(|(name, resource)| (name, serde_json::from_value(resource).expect("a resource of the contract")))
         .collect()
+});
+
+/// Whether Stripe has events of this type.
+pub(super) fn is_event(kind: &str) -> bool {
+    EVENTS.binary_search(&kind).is_ok()
+}
+
+static EVENTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let lines = include_str!("../../fixtures/stripe_events.txt").lines();
+    let mut kinds: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
+    kinds.sort_unstable();
+    kinds
 });
 
 /// What a call of v2's takes in its body.
@@ -174,6 +189,8 @@ fn kind_of(written: &Value) -> Kind {
         Value::Object(fields) => Kind::Hash(fields_of(fields)),
         other => match other.as_str().unwrap_or_default().trim_start_matches('!') {
             "int" => Kind::Int,
+            "signed" => Kind::Signed,
+            "event" => Kind::OneOf(EVENTS.iter().copied().chain(["*"]).map(str::to_owned).collect()),
             "number" => Kind::Number,
             "bool" => Kind::Bool,
             "decimal" => Kind::Decimal,

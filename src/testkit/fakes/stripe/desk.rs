@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::cards::Charging;
-use super::contract::Resource;
+use super::contract::{Resource, is_event};
 use super::life::Due;
 use super::objects::Objects;
 use super::refusal::Refusal;
@@ -26,6 +26,8 @@ pub(super) struct Desk<'a> {
     pub(super) key: Option<&'a str>,
     /// What happened, for the webhooks: the kind, and the event.
     pub(super) events: Vec<Value>,
+    /// The text of each changed object, by id, as it was when an event last told of it.
+    pub(super) before: HashMap<String, String>,
 }
 
 /// What a write has come to.
@@ -70,6 +72,10 @@ impl Desk<'_> {
 
     /// Puts a changed object in its place.
     pub(super) fn put(&mut self, name: &str, object: &Value) {
+        let id = object["id"].as_str().unwrap_or_default();
+        if let Some(before) = self.objects.text(self.account, name, id) {
+            self.before.entry(id.to_owned()).or_insert_with(|| before.get().to_owned());
+        }
         self.objects.replace(self.account, name, object);
         self.due.note(self.account, name, object, self.now);
     }
@@ -86,23 +92,38 @@ impl Desk<'_> {
         found.ok_or_else(|| Refusal::no_such(object, id, param))
     }
 
-    /// An event: `{object}.{what}`.
+    /// An event: `{object}.{what}`. Where Stripe has no event of that type, nothing is told.
     pub(super) fn tell(&mut self, what: &str, object: &Value) {
+        let before = self.before.remove(object["id"].as_str().unwrap_or_default());
         let kind = object["object"].as_str().unwrap_or_default();
-        // Neither does Stripe tell of these.
-        if matches!(kind, "event" | "webhook_endpoint" | "balance_transaction") {
-            return;
-        }
         let kind = if kind == "subscription" { "customer.subscription" } else { kind };
         let kind = format!("{kind}.{what}");
+        if !is_event(&kind) {
+            return;
+        }
         let mut event = self.draft("events", &Map::new());
         event["type"] = Value::from(kind);
         event["api_version"] = Value::from(self.version);
         event["data"] = json!({ "object": object });
+        // "Only included in events of type `*.updated`" (<https://docs.stripe.com/api/events/object>).
+        if what == "updated" {
+            let before = before.and_then(|before| serde_json::from_str::<Value>(&before).ok());
+            event["data"]["previous_attributes"] =
+                before.map_or_else(|| json!({}), |before| previous(&before, object));
+        }
         event["request"] = json!({ "id": self.request_id, "idempotency_key": self.key });
         self.add_quietly("events", &event);
         self.events.push(event);
     }
+}
+
+/// The attributes that changed, with the values that they had. Of a hash they are within it, and an array is shown
+/// whole (<https://docs.stripe.com/api/events/object#event_object-data-previous_attributes>).
+fn previous(before: &Value, now: &Value) -> Value {
+    let (Some(was), Some(is)) = (before.as_object(), now.as_object()) else { return before.clone() };
+    let names = was.keys().chain(is.keys().filter(|name| !was.contains_key(*name)));
+    let changed = names.map(String::as_str).filter(|name| before[*name] != now[*name]);
+    Value::Object(changed.map(|name| (name.to_owned(), previous(&before[name], &now[name]))).collect())
 }
 
 /// Sets what the parameters say, as far as an object shows it.

@@ -20,12 +20,13 @@ impl<'a> Shown<'a> {
     pub(super) fn of(method: &str, rest: &'a str) -> Option<Shown<'a>> {
         let parts: Vec<&str> = rest.split('/').collect();
         let (resource, is_page) = match (method, &parts[..]) {
-            (_, ["charges", _, "refund" | "refunds"]) => ("refunds", method == "GET"),
+            // The older route, `/refund`, shows the charge.
+            (_, ["charges", _, "refunds"]) => ("refunds", method == "GET"),
             ("GET", ["customers", _, "payment_methods"]) => ("payment_methods", true),
-            // Of these two no id is known that may be expanded.
+            // Of these no id is known that may be expanded.
             ("GET", [_, _, "lines" | "reversals"]) => ("", true),
             ("POST", ["transfers", _, "reversals"]) => ("", false),
-            ("GET", ["balance" | "account"]) => ("", false),
+            ("GET", ["balance" | "account"]) | (_, ["subscription_items", _]) => ("", false),
             ("DELETE", [name, _]) if *name != "subscriptions" => ("", false),
             (_, [name]) if Resource::named(name).is_some() => (*name, method == "GET"),
             (_, [name, ..]) if Resource::named(name).is_some() => (*name, false),

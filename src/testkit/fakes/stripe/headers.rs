@@ -70,6 +70,11 @@ pub(super) fn is_version(text: &str) -> bool {
         })
 }
 
+/// Whether a version of the API is of this date or later. A version begins with its date.
+pub(super) fn is_since(version: &str, date: &str) -> bool {
+    version.get(..date.len()).is_some_and(|dated| dated >= date)
+}
+
 /// Of the first version of the API.
 const FIRST_YEAR: u32 = 2011;
 
@@ -78,7 +83,20 @@ pub(super) const VERSION: &str = "2026-07-29.dahlia";
 
 #[cfg(test)]
 mod tests {
-    use super::is_version;
+    use super::{is_since, is_version};
+
+    #[test]
+    fn versions_are_compared_by_their_date() {
+        for (version, is) in [
+            ("2023-08-16", true),
+            ("2026-07-29.dahlia", true),
+            ("2024-06-20; a_beta=v3", true),
+            ("2022-11-15", false),
+            ("2023-08-15; a_beta=v3", false),
+        ] {
+            assert_eq!(is_since(version, "2023-08-16"), is, "{version}");
+        }
+    }
 
     #[test]
     fn a_version_is_a_date_with_the_name_of_a_release_and_betas() {

@@ -294,6 +294,7 @@ fn desk_of<T>(
         request_id,
         key,
         events: Vec::new(),
+        before: HashMap::new(),
     };
     let made = act(&mut desk);
     (made, desk.events)

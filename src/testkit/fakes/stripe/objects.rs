@@ -73,7 +73,10 @@ impl Object {
             let (name, held) = held(&field.name, value);
             (!matches!(field.kind, Kind::Range) && !held.is_null()).then(|| term(name, held))
         };
-        let terms = filters.iter().filter_map(term).chain([Term::new("id", &id)]).collect();
+        let items = (resource == "subscriptions").then(|| &value["items"]["data"]);
+        let items = items.and_then(Value::as_array).into_iter().flatten();
+        let items = items.filter_map(|item| item["id"].as_str()).map(|id| Term::new("item", id));
+        let terms = filters.iter().filter_map(term).chain([Term::new("id", &id)]).chain(items).collect();
         Object { id, created: created(value), so_far, terms, text: text_of(value) }
     }
 }
@@ -164,6 +167,15 @@ impl Objects {
         let table = self.tables.of(account, resource);
         let found = table.into_iter().flat_map(|table| table.under(term(field, &held), 0, u64::MAX));
         found.map(|(_, object)| parsed(&object.text)).filter(|value| value[field] == held).collect()
+    }
+
+    /// The subscription that has this item.
+    pub(super) fn subscription_of(&self, account: &str, item: &str) -> Option<Value> {
+        let table = self.tables.of(account, "subscriptions")?;
+        let found = table.under(Term::new("item", item), 0, u64::MAX);
+        found.map(|(_, object)| parsed(&object.text)).find(|value: &Value| {
+            value["items"]["data"].as_array().into_iter().flatten().any(|held| held["id"] == item)
+        })
     }
 
     pub(super) fn list(&self, account: &str, list: &List<'_>) -> Result<Reply, Refusal> {
@@ -286,6 +298,7 @@ mod tests {
             request_id: None,
             key: None,
             events: Vec::new(),
+            before: HashMap::new(),
         };
         let mut refund = desk.draft("refunds", &Map::new());
         refund["charge"] = Value::from(charge);

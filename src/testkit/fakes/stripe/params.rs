@@ -130,7 +130,7 @@ fn scalar(kind: &Kind, text: &str, name: &str) -> Result<Value, Refusal> {
     };
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
     match kind {
-        Kind::Int | Kind::Range => integer(),
+        Kind::Int | Kind::Signed | Kind::Range => integer(),
         Kind::Number | Kind::Decimal => match number() {
             Some(number) if matches!(kind, Kind::Number) => {
                 Ok(text.parse::<i64>().map_or_else(|_| Value::from(number), Value::from))

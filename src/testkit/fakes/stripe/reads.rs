@@ -50,6 +50,14 @@ pub(super) fn get(
             let whole: Value = serde_json::from_str(held(parts[0], id)?.get()).unwrap_or_default();
             Ok(Reply::json(200, &whole[part]))
         }
+        ["subscription_items", id] => {
+            params.decode(&[])?;
+            let subscription = objects.subscription_of(account, id);
+            let items = subscription.as_ref().and_then(|found| found["items"]["data"].as_array());
+            let item = items.into_iter().flatten().find(|item| item["id"] == id);
+            let item = item.ok_or_else(|| Refusal::not_found("subscription_item", id))?;
+            Ok(Reply::json(200, item))
+        }
         // There is none: what a client may not read after its write, a fake need not show.
         [_, "search"] => Err(unknown()),
         ["customers", id] if objects.is_gone(account, id) => {

@@ -79,6 +79,16 @@ impl Refusal {
         refusal.with("decline_code", decline_code)
     }
 
+    /// One that has neither a code nor a parameter.
+    pub(super) fn plain(message: impl Into<String>) -> Refusal {
+        Refusal::new(400, message)
+    }
+
+    /// Found in execution.
+    pub(super) fn in_execution(self) -> Refusal {
+        Refusal { executed: true, ..self }
+    }
+
     fn new(status: u16, message: impl Into<String>) -> Refusal {
         let mut error = Map::new();
         error.insert("message".to_owned(), Value::from(message.into()));

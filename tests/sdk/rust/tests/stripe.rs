@@ -32,8 +32,12 @@ fn keyed(key: &str) -> RequestStrategy {
     RequestStrategy::Idempotent(IdempotencyKey::new(key).expect("a key"))
 }
 
+/// Where the customer comes back. A confirmation names it unless it takes cards alone.
+const BACK: &str = "https://example.com/back";
+
 fn paid(amount: i64) -> CreatePaymentIntent {
-    CreatePaymentIntent::new(amount, Currency::USD).confirm(true).payment_method("pm_card_visa")
+    let intent = CreatePaymentIntent::new(amount, Currency::USD).payment_method("pm_card_visa");
+    intent.confirm(true).return_url(BACK)
 }
 
 /// What Stripe said, in async-stripe's types.
@@ -75,6 +79,7 @@ async fn a_payment_is_confirmed_read_and_paid_back() {
     let intent = intent.send(&stripe).await.expect("an intent");
     assert_eq!(intent.status, PaymentIntentStatus::RequiresPaymentMethod);
     let confirm = ConfirmPaymentIntent::new(intent.id.clone()).payment_method("pm_card_visa");
+    let confirm = confirm.return_url(BACK);
     let expanded = confirm.expand(["latest_charge".to_owned()]).send(&stripe).await.expect("confirmed");
     assert_eq!((expanded.status, expanded.amount_received), (PaymentIntentStatus::Succeeded, 1200));
     let charge = expanded.latest_charge.expect("a charge").into_object().expect("expanded");
@@ -143,7 +148,7 @@ async fn a_declined_card_is_told_by_type() {
     let fake = StripeFake::start().await;
     let stripe = client(&fake, RequestStrategy::Once);
     let poor = CreatePaymentIntent::new(1000, Currency::USD).confirm(true);
-    let poor = poor.payment_method("pm_card_chargeDeclinedInsufficientFunds");
+    let poor = poor.payment_method("pm_card_chargeDeclinedInsufficientFunds").return_url(BACK);
     let (error, status) = told(poor.send(&stripe).await);
     assert_eq!(
         (error.type_, error.code, status),
@@ -154,7 +159,8 @@ async fn a_declined_card_is_told_by_type() {
     assert_eq!(intent.status, PaymentIntentStatus::RequiresPaymentMethod);
     let kept = intent.last_payment_error.expect("kept with the intent");
     assert_eq!(kept.code, Some(ApiErrorsCode::CardDeclined));
-    let done = ConfirmPaymentIntent::new(intent.id).payment_method("pm_card_visa").send(&stripe).await;
+    let done = ConfirmPaymentIntent::new(intent.id).payment_method("pm_card_visa").return_url(BACK);
+    let done = done.send(&stripe).await;
     assert_eq!(done.expect("another card").status, PaymentIntentStatus::Succeeded);
     judge(&fake.ledger(), fake.plan());
 }

@@ -16,9 +16,11 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
         "products" => product(desk, &mut object, sent)?,
         "prices" => price(desk, &mut object, sent)?,
         "plans" => {
+            check_interval(sent, "")?;
             (object["amount"], object["amount_decimal"]) = unit_of(sent, "amount", "amount_decimal")?;
         }
         "coupons" => check_coupon(sent)?,
+        "webhook_endpoints" => check_url(desk, sent)?,
         "promotion_codes" if text(sent, "code").is_none() => {
             object["code"] = Value::from(desk.objects.next_id("CODE").replace('_', ""));
         }
@@ -58,6 +60,9 @@ fn tax_behavior(sent: &Map<String, Value>) -> Value {
 fn product(desk: &mut Desk<'_>, product: &mut Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
     product["updated"] = Value::from(desk.now);
     if let Some(data) = sent.get("default_price_data").and_then(Value::as_object) {
+        if let Some(recurring) = data.get("recurring").and_then(Value::as_object) {
+            check_interval(recurring, "default_price_data[recurring]")?;
+        }
         let mut data = data.clone();
         data.insert("product".to_owned(), product["id"].clone());
         let price = create(desk, "prices", &data).map_err(|refusal| refusal.within("default_price_data"))?;
@@ -89,6 +94,7 @@ fn price(desk: &mut Desk<'_>, price: &mut Value, sent: &Map<String, Value>) -> R
         let mut whole = json!({
             "interval_count": 1, "meter": null, "trial_period_days": null, "usage_type": "licensed",
         });
+        check_interval(recurring, "recurring")?;
         for (name, value) in recurring {
             whole[name] = value.clone();
         }
@@ -105,6 +111,26 @@ fn price(desk: &mut Desk<'_>, price: &mut Value, sent: &Map<String, Value>) -> R
         }
         (Some(_), Some(_)) => return Err(Refusal::exclusive(&["product", "product_data"])),
         (None, None) => return Err(Refusal::missing("product")),
+    }
+    Ok(())
+}
+
+/// "Maximum of three years interval allowed (3 years, 36 months, or 156 weeks)"
+/// (<https://docs.stripe.com/api/prices/create>). The most in days is composed, and so are the sentences.
+fn check_interval(recurring: &Map<String, Value>, outer: &str) -> Result<(), Refusal> {
+    let Some(count) = amount(recurring, "interval_count") else { return Ok(()) };
+    let param = super::subscriptions::within(outer, "interval_count");
+    if count < 1 {
+        return Err(Refusal::param(&param, "Invalid positive integer").code("parameter_invalid_integer"));
+    }
+    let most = match text(recurring, "interval") {
+        Some("day") => 1095,
+        Some("week") => 156,
+        Some("month") => 36,
+        _ => 3,
+    };
+    if count > most {
+        return Err(Refusal::param(&param, "The maximum interval is three years."));
     }
     Ok(())
 }
@@ -167,10 +193,35 @@ fn check_coupon(sent: &Map<String, Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(super) fn update_endpoint(endpoint: &mut Value, sent: &Map<String, Value>) {
+pub(super) fn update_endpoint(
+    desk: &Desk<'_>,
+    endpoint: &mut Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    check_url(desk, sent)?;
     if sent.contains_key("disabled") {
         endpoint["status"] = Value::from(if flag(sent, "disabled") { "disabled" } else { "enabled" });
     }
+    Ok(())
+}
+
+/// Refuses an address that is no receiver's. In live mode it must be HTTPS, and the refusal has no code
+/// (`stripe/stripe-connect-custom-rocketdeliveries#10`, `saleor/saleor#9567`). Otherwise the code is `url_invalid`
+/// (<https://docs.stripe.com/error-codes#url-invalid>). The sentence for another scheme is composed.
+fn check_url(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<(), Refusal> {
+    let Some(receiver) = text(sent, "url") else { return Ok(()) };
+    if desk.account.ends_with("/live") && !receiver.starts_with("https://") {
+        let message = format!("Invalid URL: {receiver}. URLs in livemode must begin with \"https://\"");
+        return Err(Refusal::param("url", message));
+    }
+    let parsed = url::Url::parse(receiver);
+    let message = match parsed.as_ref().map(url::Url::scheme) {
+        Ok("http" | "https") => return Ok(()),
+        _ if !receiver.contains("://") => "Invalid URL: An explicit scheme (such as https) must be provided.",
+        Ok(_) => "Invalid URL: The URL must begin with http or https.",
+        Err(_) => "Not a valid URL",
+    };
+    Err(Refusal::param("url", message).code("url_invalid"))
 }
 
 /// What still needs it.
@@ -183,6 +234,11 @@ pub(super) fn check_removal(desk: &Desk<'_>, name: &str, object: &Value) -> Resu
         }
         "invoices" if object["status"] != "draft" => {
             let message = "You can only delete draft invoices.";
+            Err(Refusal::state("invoice_not_editable", message))
+        }
+        // "if an invoice is for a subscription, it must be voided" (<https://docs.stripe.com/api/invoices/delete>).
+        "invoices" if object["parent"]["type"] == "subscription_details" => {
+            let message = "An invoice of a subscription cannot be deleted. It can be voided.";
             Err(Refusal::state("invoice_not_editable", message))
         }
         "invoiceitems"

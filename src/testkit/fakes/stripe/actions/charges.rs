@@ -1,4 +1,4 @@
-//! Charges and refunds: the money that must add up.
+//! Charges, and the account's balance: the money that must add up. Refunds have `refunds.rs`.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::super::cards::{Card, Charging};
 use super::super::contract::Resource;
 use super::super::desk::{Desk, Made, merge};
 use super::super::refusal::Refusal;
-use super::{amount, checks, flag, money, text};
+use super::{amount, checks, refunds, text};
 
 /// A charge of its own. Without `source` and `customer` it is paid by a card of the fake's own. Stripe would refuse
 /// it, and a test that is about keys need not care.
@@ -107,7 +107,8 @@ pub(super) fn book(
     line["currency"] = currency.clone();
     line["source"] = source.clone();
     line["available_on"] = Value::from(desk.now + 2 * 24 * 3600);
-    if fee > 0 {
+    // A fee that is given back is below zero.
+    if fee != 0 {
         let detail = json!({
             "amount": fee, "application": null, "currency": currency, "description": "Stripe processing fees",
             "type": "stripe_fee",
@@ -129,8 +130,18 @@ pub(super) fn capture(desk: &mut Desk<'_>, mut charge: Value, sent: &Map<String,
         let message = format!("Charge {id} has already been captured.");
         return Err(Refusal::state("charge_already_captured", message));
     }
-    if charge["paid"] != true || charge["refunded"] == true {
+    // A hold that was refunded is released (<https://docs.stripe.com/api/refunds/create>).
+    if charge["refunded"] == true {
+        return Err(refunds::already(&id));
+    }
+    if charge["paid"] != true {
         return Err(Refusal::state("charge_not_capturable", format!("Charge {id} cannot be captured.")));
+    }
+    let intent = desk.get("payment_intents", &charge["payment_intent"]);
+    if intent.as_ref().is_some_and(|intent| intent["status"] == "canceled") {
+        // The authorization is gone (<https://docs.stripe.com/error-codes#charge-expired-for-capture>).
+        let message = format!("Charge {id} cannot be captured because its authorization was released.");
+        return Err(Refusal::state("charge_expired_for_capture", message));
     }
     let authorised = charge["amount"].as_i64().unwrap_or(0);
     let taken = amount(sent, "amount").unwrap_or(authorised);
@@ -145,7 +156,7 @@ pub(super) fn capture(desk: &mut Desk<'_>, mut charge: Value, sent: &Map<String,
         merge(resource, &mut charge, &words.map(|(name, value)| (name.clone(), value.clone())).collect());
     }
     settle(desk, &mut charge, taken);
-    if let Some(mut intent) = desk.get("payment_intents", &charge["payment_intent"]) {
+    if let Some(mut intent) = intent {
         intent["status"] = Value::from("succeeded");
         intent["amount_received"] = Value::from(taken);
         intent["amount_capturable"] = Value::from(0);
@@ -155,99 +166,16 @@ pub(super) fn capture(desk: &mut Desk<'_>, mut charge: Value, sent: &Map<String,
     Ok(charge)
 }
 
-/// Captures a charge that is held.
+/// Captures a charge that is held, or a part of it. The rest is released.
 pub(super) fn settle(desk: &mut Desk<'_>, charge: &mut Value, taken: i64) {
-    take(desk, charge, taken);
+    let whole = charge["amount"].as_i64().unwrap_or(0);
+    if taken < whole && refunds::releases_are_refunds(desk) {
+        take(desk, charge, whole);
+        charge["amount_captured"] = Value::from(taken);
+        refunds::release(desk, charge, whole - taken, fee(taken) - fee(whole));
+    } else {
+        take(desk, charge, taken);
+    }
     desk.put("charges", charge);
     desk.tell("captured", charge);
-}
-
-/// Gives up what was authorised.
-pub(super) fn release(desk: &mut Desk<'_>, charge: &mut Value) {
-    charge["amount_refunded"] = charge["amount"].clone();
-    charge["refunded"] = Value::from(true);
-    desk.put("charges", charge);
-    desk.tell("refunded", charge);
-}
-
-pub(super) fn refund(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
-    let mut charge = charge_of(desk, sent)?;
-    let id = charge["id"].as_str().unwrap_or_default().to_owned();
-    let currency = charge["currency"].as_str().unwrap_or_default().to_owned();
-    if charge["paid"] != true {
-        let message = format!("Charge {id} has not been paid and cannot be refunded.");
-        return Err(Refusal::state("charge_not_refundable", message));
-    }
-    let captured = charge["captured"] == true;
-    let whole = if captured { &charge["amount_captured"] } else { &charge["amount"] };
-    let refunded = charge["amount_refunded"].as_i64().unwrap_or(0);
-    let left = whole.as_i64().unwrap_or(0) - refunded;
-    if left <= 0 {
-        let message = format!("Charge {id} has already been refunded.");
-        return Err(Refusal::state("charge_already_refunded", message));
-    }
-    let asked = amount(sent, "amount").unwrap_or(left);
-    if asked > left {
-        return Err(Refusal::amount(format!(
-            "Refund amount ({}) is greater than {} ({})",
-            money(asked, &currency),
-            if refunded > 0 { "unrefunded amount on charge" } else { "charge amount" },
-            money(left, &currency)
-        )));
-    }
-    if !captured && asked != left {
-        return Err(Refusal::amount("An uncaptured charge can only be refunded in full."));
-    }
-    if flag(sent, "reverse_transfer") || flag(sent, "refund_application_fee") {
-        let message = "This charge has neither a transfer nor an application fee.";
-        return Err(Refusal::state("charge_without_transfer", message));
-    }
-    let mut refund = desk.draft("refunds", sent);
-    refund["amount"] = Value::from(asked);
-    refund["currency"] = Value::from(currency);
-    refund["charge"] = charge["id"].clone();
-    refund["payment_intent"] = charge["payment_intent"].clone();
-    refund["destination_details"] = json!({ "type": "card", "card": { "reference_status": "pending",
-        "reference_type": "acquirer_reference_number", "type": if captured { "refund" } else { "reversal" } } });
-    charge["amount_refunded"] = Value::from(refunded + asked);
-    charge["refunded"] = Value::from(asked == left);
-    if captured {
-        let (currency, source) = (refund["currency"].clone(), refund["id"].clone());
-        refund["balance_transaction"] = book(desk, "refund", -asked, 0, &currency, &source);
-    }
-    let refund = desk.add("refunds", refund);
-    desk.put("charges", &charge);
-    desk.tell("refunded", &charge);
-    Ok(refund)
-}
-
-/// The charge that a refund is of.
-fn charge_of(desk: &Desk<'_>, sent: &Map<String, Value>) -> Made {
-    match (text(sent, "charge"), text(sent, "payment_intent")) {
-        (Some(charge), None) => desk.named("charges", charge, "charge"),
-        (None, Some(id)) => {
-            let intent = desk.named("payment_intents", id, "payment_intent")?;
-            let message = format!("This PaymentIntent ({id}) does not have a successful charge to refund.");
-            let none = || Refusal::state("charge_not_refundable", message.clone());
-            desk.get("charges", &intent["latest_charge"]).ok_or_else(none)
-        }
-        (None, None) => {
-            let message =
-                "One of the following params should be provided for this request: payment_intent or charge.";
-            Err(Refusal::param("charge", message).code("parameter_missing"))
-        }
-        (Some(_), Some(_)) => {
-            let message = "You may only specify one of these parameters: charge, payment_intent.";
-            Err(Refusal::param("charge", message).code("parameters_exclusive"))
-        }
-    }
-}
-
-pub(super) fn cannot_cancel(refund: &Value) -> Refusal {
-    let (id, status) =
-        (refund["id"].as_str().unwrap_or_default(), refund["status"].as_str().unwrap_or_default());
-    Refusal::state(
-        "refund_not_cancelable",
-        format!("Refund {id} has a status of {status} and cannot be canceled."),
-    )
 }

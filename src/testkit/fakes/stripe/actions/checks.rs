@@ -17,10 +17,12 @@ pub(super) fn decoded(
     let sent = params.decode(fields)?;
     check_all(desk, fields, &sent, "")?;
     let amount = sent.get("amount").and_then(Value::as_i64);
-    if amount.is_some_and(|amount| amount < 1) {
+    // An invoice item may credit, and cost nothing (<https://docs.stripe.com/api/invoiceitems/create>).
+    let is_signed = fields.iter().any(|field| field.name == "amount" && matches!(field.kind, Kind::Signed));
+    if !is_signed && amount.is_some_and(|amount| amount < 1) {
         return Err(Refusal::param("amount", "Invalid positive integer").code("parameter_invalid_integer"));
     }
-    if amount.is_some_and(|amount| amount > AMOUNT_MAX) {
+    if amount.is_some_and(|amount| amount.unsigned_abs() > AMOUNT_MAX) {
         return Err(Refusal::param("amount", "Amount must be no more than 99999999").code("amount_too_large"));
     }
     Ok(sent)
@@ -68,20 +70,36 @@ fn known_currency(value: &Value, param: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a payment that is smaller than Stripe takes in its currency. For the others none is documented.
+/// Refuses a payment that is smaller than Stripe takes in its currency.
 pub(super) fn at_least_minimum(amount: i64, currency: &str) -> Result<(), Refusal> {
-    let minimum = MINIMA.iter().find(|(_, known)| known.split(' ').any(|known| known == currency));
-    match minimum {
-        Some((minimum, _)) if amount < *minimum => {
-            let message = format!("Amount must be at least {}", money(*minimum, currency));
-            Err(Refusal::param("amount", message).code("amount_too_small"))
+    let minimum = minimum(currency);
+    if amount >= minimum {
+        return Ok(());
+    }
+    let message = format!("Amount must be at least {}", money(minimum, currency));
+    Err(Refusal::param("amount", message).code("amount_too_small"))
+}
+
+/// Refuses a number below zero.
+pub(super) fn not_negative(sent: &Map<String, Value>, names: &[&str]) -> Result<(), Refusal> {
+    let is_negative = |name: &&str| sent.get(*name).and_then(Value::as_i64).is_some_and(|number| number < 0);
+    match names.iter().copied().find(is_negative) {
+        Some(name) => {
+            let refusal = Refusal::param(name, "Invalid non-negative integer");
+            Err(refusal.code("parameter_invalid_integer"))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
+/// The smallest payment in a currency; 0 where none is documented.
+pub(super) fn minimum(currency: &str) -> i64 {
+    let known = MINIMA.iter().find(|(_, known)| known.split(' ').any(|known| known == currency));
+    known.map_or(0, |(minimum, _)| *minimum)
+}
+
 /// Documented at <https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts>.
-const AMOUNT_MAX: i64 = 99_999_999;
+pub(super) const AMOUNT_MAX: u64 = 99_999_999;
 
 /// The smallest payment, and the currencies that have it. Documented at the same place.
 const MINIMA: [(i64, &str); 9] = [

@@ -10,9 +10,9 @@
 use serde_json::{Map, Value};
 
 use super::super::desk::Desk;
-use super::billing::{DAY, close, finalize, pay};
-use super::items::take_pending;
-use super::subscriptions::{draft_for, set_items};
+use super::billing::{DAY, check_amount_due, finalize, pay, void};
+use super::items::{is_pending_of, take_pending};
+use super::subscriptions::{collect, draft_for, set_items};
 use crate::testkit::fakes::calendar::months_later;
 
 /// When a subscription is to be looked at again.
@@ -36,6 +36,7 @@ pub(in super::super) fn come(desk: &mut Desk<'_>, mut subscription: Value) {
     let is_due = |time: Option<u64>| time.is_some_and(|time| time <= now);
     let at = |name: &str| subscription[name].as_u64();
     if is_due(at("cancel_at")) {
+        bill_what_waits(desk, &mut subscription);
         subscription["ended_at"] = subscription["cancel_at"].clone();
         return set_status(desk, subscription, "canceled", "deleted");
     }
@@ -44,7 +45,7 @@ pub(in super::super) fn come(desk: &mut Desk<'_>, mut subscription: Value) {
             if let Some(mut invoice) = desk.get("invoices", &subscription["latest_invoice"])
                 && invoice["status"] == "open"
             {
-                close(desk, &mut invoice, "void", "voided");
+                void(desk, &mut invoice);
             }
             subscription["ended_at"] = Value::from(now);
             set_status(desk, subscription, "incomplete_expired", "updated");
@@ -68,6 +69,22 @@ pub(super) fn tell_of_short_trial(desk: &mut Desk<'_>, subscription: &Value) {
     if subscription["trial_end"].as_u64().is_some_and(|end| end <= desk.now + TOLD_BEFORE) {
         desk.tell("trial_will_end", subscription);
     }
+}
+
+/// With the end of a period "any pending prorations are also left in place and collected"
+/// (<https://docs.stripe.com/api/subscriptions/cancel>).
+fn bill_what_waits(desk: &mut Desk<'_>, subscription: &mut Value) {
+    let customer = subscription["customer"].as_str().unwrap_or_default();
+    let items = desk.objects.with(desk.account, "invoiceitems", "customer", customer);
+    if !items.iter().any(|item| is_pending_of(item, subscription)) {
+        return;
+    }
+    let mut invoice = draft_for(desk, subscription, &[], "subscription_cycle");
+    take_pending(desk, &mut invoice);
+    desk.put("invoices", &invoice);
+    subscription["latest_invoice"] = invoice["id"].clone();
+    // A payment that fails leaves the invoice open.
+    collect(desk, subscription, invoice, None).ok();
 }
 
 /// The next period of each item whose period is over, and the draft of its invoice.
@@ -102,14 +119,22 @@ fn renew(desk: &mut Desk<'_>, mut subscription: Value) {
 pub(in super::super) fn invoice_come(desk: &mut Desk<'_>, mut invoice: Value) {
     let id = &invoice["parent"]["subscription_details"]["subscription"];
     let Some(subscription) = desk.get("subscriptions", id) else { return };
-    if invoice["status"] == "open" {
-        if subscription["latest_invoice"] == invoice["id"] && subscription["status"] == "active" {
-            set_status(desk, subscription, "past_due", "updated");
+    let now = desk.now;
+    let is_due = |name: &str| invoice[name].as_u64().is_some_and(|at| at <= now);
+    match invoice["status"].as_str().unwrap_or_default() {
+        "draft" if is_due("automatically_finalizes_at") => {}
+        "open" if is_due("due_date") => {
+            if subscription["latest_invoice"] == invoice["id"] && subscription["status"] == "active" {
+                set_status(desk, subscription, "past_due", "updated");
+            }
+            return;
         }
-        return;
+        // It was finalized, paid or voided meanwhile.
+        _ => return,
     }
-    invoice["automatically_finalizes_at"] = Value::Null;
-    if subscription["status"] == "canceled" {
+    // What is too large to be charged stays a draft.
+    if subscription["status"] == "canceled" || check_amount_due(&invoice).is_err() {
+        invoice["automatically_finalizes_at"] = Value::Null;
         invoice["auto_advance"] = Value::from(false);
         desk.put("invoices", &invoice);
         return;
@@ -118,10 +143,8 @@ pub(in super::super) fn invoice_come(desk: &mut Desk<'_>, mut invoice: Value) {
     if invoice["collection_method"] == "send_invoice" {
         desk.tell("sent", &invoice);
     } else if invoice["status"] == "open" {
-        let mut how = Map::new();
-        how.insert("payment_method".to_owned(), subscription["default_payment_method"].clone());
         let attempts = invoice["attempt_count"].clone();
-        if pay(desk, invoice.clone(), &how).is_err() {
+        if pay(desk, invoice.clone(), &Map::new()).is_err() {
             // Without a payment method nothing was tried, and it failed all the same.
             if let Some(mut invoice) = desk.get("invoices", &invoice["id"])
                 && invoice["attempt_count"] == attempts
@@ -130,7 +153,10 @@ pub(in super::super) fn invoice_come(desk: &mut Desk<'_>, mut invoice: Value) {
                 desk.put("invoices", &invoice);
                 desk.tell("payment_failed", &invoice);
             }
-            set_status(desk, subscription, "past_due", "updated");
+            // An older draft that is not paid is not the subscription's latest invoice.
+            if subscription["latest_invoice"] == invoice["id"] {
+                set_status(desk, subscription, "past_due", "updated");
+            }
         }
     }
 }
@@ -152,11 +178,11 @@ fn set_status(desk: &mut Desk<'_>, mut subscription: Value, status: &str, what: 
     desk.tell(what, &subscription);
 }
 
-fn items_of(subscription: &Value) -> &[Value] {
+pub(super) fn items_of(subscription: &Value) -> &[Value] {
     subscription["items"]["data"].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn end_of(item: &Value) -> Option<u64> {
+pub(super) fn end_of(item: &Value) -> Option<u64> {
     item["current_period_end"].as_u64()
 }
 

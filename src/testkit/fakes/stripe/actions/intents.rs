@@ -1,5 +1,5 @@
-//! Payment intents and setup intents: their life from the first parameter to the money
-//! (<https://docs.stripe.com/payments/paymentintents/lifecycle>).
+//! Payment intents: their life from the first parameter to the money
+//! (<https://docs.stripe.com/payments/paymentintents/lifecycle>). Setup intents have `setups.rs`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,33 +7,29 @@ use super::super::cards::Charging;
 use super::super::contract::Resource;
 use super::super::desk::{Desk, Made, merge};
 use super::super::refusal::Refusal;
-use super::{amount, charges, checks, flag, methods, text};
+use super::{amount, charges, checks, flag, methods, redirects, refunds, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let currency = text(sent, "currency").unwrap_or_default().to_lowercase();
     checks::at_least_minimum(amount(sent, "amount").unwrap_or(0), &currency)?;
-    make(desk, sent, currency)
+    let mut sent = sent.clone();
+    redirects::prepare(desk, "PaymentIntent", &mut sent)?;
+    make(desk, &sent, currency)
 }
 
 /// An intent of any amount: that of an invoice is not the caller's choice.
 pub(super) fn make(desk: &mut Desk<'_>, sent: &Map<String, Value>, currency: String) -> Made {
     let mut sent = sent.clone();
     take_method(desk, &mut sent)?;
-    if flag(&sent, "confirm") && text(&sent, "payment_method").is_none() {
-        return Err(Refusal::state("payment_intent_unexpected_state", NO_METHOD));
-    }
     let mut intent = desk.draft("payment_intents", &sent);
     intent["currency"] = Value::from(currency);
     intent["client_secret"] = secret(&intent);
-    if let Some(methods) = intent["automatic_payment_methods"].as_object_mut() {
-        methods.entry("allow_redirects").or_insert_with(|| Value::from("always"));
-    }
     after_update(&mut intent);
     let intent = desk.add("payment_intents", intent);
     if flag(&sent, "confirm") { confirm(desk, intent, &sent) } else { Ok(intent) }
 }
 
-fn secret(intent: &Value) -> Value {
+pub(super) fn secret(intent: &Value) -> Value {
     Value::from(format!("{}_secret_fake", intent["id"].as_str().unwrap_or_default()))
 }
 
@@ -41,6 +37,7 @@ fn secret(intent: &Value) -> Value {
 pub(super) fn take_method(desk: &mut Desk<'_>, sent: &mut Map<String, Value>) -> Result<(), Refusal> {
     if let Some(name) = text(sent, "payment_method") {
         let method = methods::take(desk, name, "payment_method")?;
+        methods::check_unused(desk, &method)?;
         sent.insert("payment_method".to_owned(), method["id"].clone());
     }
     Ok(())
@@ -62,7 +59,13 @@ pub(super) fn prepare_update(
     let only_words =
         sent.keys().all(|name| matches!(name.as_str(), "metadata" | "description" | "receipt_email"));
     if free.contains(&status) || only_words {
-        return take_method(desk, sent);
+        take_method(desk, sent)?;
+        if intent["object"] == "setup_intent" {
+            let after = |name: &str| sent.get(name).unwrap_or(&intent[name]);
+            methods::check_owner(desk, after("payment_method"), after("customer"), "SetupIntent")
+                .map_err(|refusal| refusal.with("setup_intent", intent.clone()))?;
+        }
+        return Ok(());
     }
     let kind = if intent["object"] == "payment_intent" { "PaymentIntent" } else { "SetupIntent" };
     let message = format!(
@@ -81,42 +84,32 @@ pub(super) fn after_update(intent: &mut Value) {
     }
 }
 
-fn unexpected(intent: &Value, message: impl Into<String>) -> Refusal {
+pub(super) fn unexpected(intent: &Value, message: impl Into<String>) -> Refusal {
     let object = intent["object"].as_str().unwrap_or_default();
     Refusal::state(&format!("{object}_unexpected_state"), message).with(object, intent.clone())
 }
 
 pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
-    let status = intent["status"].as_str().unwrap_or_default();
-    match status {
-        "requires_payment_method" | "requires_confirmation" | "requires_action" => {}
-        "succeeded" | "requires_capture" => {
-            let message = "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed.";
-            return Err(unexpected(&intent, message));
-        }
-        status => {
-            let message =
-                format!("You cannot confirm this PaymentIntent because it has a status of {status}.");
-            return Err(unexpected(&intent, message));
-        }
-    }
+    check_confirmable(&intent)?;
     let mut sent = sent.clone();
     take_method(desk, &mut sent)?;
     if let Some(resource) = Resource::named("payment_intents") {
         let shown = sent.iter().filter(|(name, _)| !matches!(name.as_str(), "amount" | "currency"));
         merge(resource, &mut intent, &shown.map(|(name, value)| (name.clone(), value.clone())).collect());
     }
-    let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
+    let Some(method) = method_of(desk, &intent) else {
         return Err(unexpected(&intent, NO_METHOD));
     };
+    methods::check_unused(desk, &method)?;
+    methods::check_owner(desk, &method["id"], &intent["customer"], "PaymentIntent")
+        .map_err(|refusal| refusal.with("payment_intent", intent.clone()))?;
+    redirects::check(&intent, &sent)?;
+    intent["payment_method"] = method["id"].clone();
     let behaviour = methods::behaviour(desk, &method);
     match behaviour {
         Charging::Declines(..) => Err(decline(desk, intent, &method, behaviour)),
         Charging::Authenticates if flag(&sent, "off_session") || flag(&sent, "error_on_requires_action") => {
-            let message = "This payment required an authentication action to complete, but `error_on_requires_action` \
-                           was set, or the customer is not there.";
-            let code = "authentication_required";
-            Err(decline(desk, intent, &method, Charging::Declines(code, code, message)))
+            Err(decline(desk, intent, &method, behaviour))
         }
         Charging::Authenticates => {
             intent["status"] = Value::from("requires_action");
@@ -129,7 +122,30 @@ pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String,
     }
 }
 
-fn next_action(sent: &Map<String, Value>) -> Value {
+fn check_confirmable(intent: &Value) -> Result<(), Refusal> {
+    match intent["status"].as_str().unwrap_or_default() {
+        "requires_payment_method" | "requires_confirmation" | "requires_action" => Ok(()),
+        "succeeded" | "requires_capture" => {
+            let message = "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed.";
+            Err(unexpected(intent, message))
+        }
+        status => {
+            let message =
+                format!("You cannot confirm this PaymentIntent because it has a status of {status}.");
+            Err(unexpected(intent, message))
+        }
+    }
+}
+
+/// The intent's payment method, or else the default of its customer (recorded: see `methods.rs`).
+fn method_of(desk: &Desk<'_>, intent: &Value) -> Option<Value> {
+    desk.get("payment_methods", &intent["payment_method"]).or_else(|| {
+        let customer = desk.get("customers", &intent["customer"])?;
+        desk.get("payment_methods", &customer["invoice_settings"]["default_payment_method"])
+    })
+}
+
+pub(super) fn next_action(sent: &Map<String, Value>) -> Value {
     match text(sent, "return_url").filter(|_| !flag(sent, "use_stripe_sdk")) {
         Some(url) => json!({ "type": "redirect_to_url",
             "redirect_to_url": { "return_url": url, "url": "https://hooks.stripe.com/3d_secure_2/hosted" } }),
@@ -162,14 +178,25 @@ fn charge_of(desk: &mut Desk<'_>, intent: &Value, method: &Value) -> Value {
     charge
 }
 
+/// An intent that could not be paid. Who would have to authenticate and is not there was charged nothing: there is no
+/// charge then (recorded: see `methods.rs`).
 fn decline(desk: &mut Desk<'_>, mut intent: Value, method: &Value, behaviour: Charging) -> Refusal {
-    let charge = charge_of(desk, &intent, method);
-    let charge = charges::fail(desk, charge, behaviour);
-    let refusal = behaviour.refusal().unwrap_or_else(|| charges::cannot_cancel(&charge));
-    let refusal = refusal.with("charge", charge["id"].clone()).with("payment_method", method.clone());
+    let refusal = match behaviour.refusal() {
+        Some(refusal) => {
+            let charge = charge_of(desk, &intent, method);
+            let charge = charges::fail(desk, charge, behaviour);
+            methods::used(desk, method, methods::Use::Spent);
+            intent["latest_charge"] = charge["id"].clone();
+            refusal.with("charge", charge["id"].clone())
+        }
+        None => {
+            intent["latest_charge"] = Value::Null;
+            Refusal::card(UNAUTHENTICATED, UNAUTHENTICATED, NOT_AUTHENTICATED)
+        }
+    };
+    let refusal = refusal.with("payment_method", method.clone());
     intent["status"] = Value::from("requires_payment_method");
     intent["payment_method"] = Value::Null;
-    intent["latest_charge"] = charge["id"].clone();
     intent["last_payment_error"] = refusal.error();
     desk.put("payment_intents", &intent);
     desk.tell("payment_failed", &intent);
@@ -194,6 +221,7 @@ fn paid(desk: &mut Desk<'_>, mut intent: Value, method: &Value) -> Value {
     if !intent["setup_future_usage"].is_null() {
         methods::keep(desk, method, &intent["customer"]);
     }
+    methods::used(desk, method, methods::Use::Spent);
     desk.put("payment_intents", &intent);
     desk.tell(what, &intent);
     intent
@@ -240,16 +268,18 @@ pub(super) fn cancel(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, 
         return Err(unexpected(&intent, message));
     }
     if status == "requires_capture"
+        && refunds::releases_are_refunds(desk)
         && let Some(mut charge) = desk.get("charges", &intent["latest_charge"])
     {
-        charges::release(desk, &mut charge);
+        let whole = charge["amount"].as_i64().unwrap_or(0);
+        refunds::release(desk, &mut charge, whole, 0);
     }
     intent["amount_capturable"] = Value::from(0);
     Ok(close(desk, "payment_intents", intent, sent))
 }
 
 /// Cancels an intent of either kind.
-fn close(desk: &mut Desk<'_>, name: &str, mut intent: Value, sent: &Map<String, Value>) -> Value {
+pub(super) fn close(desk: &mut Desk<'_>, name: &str, mut intent: Value, sent: &Map<String, Value>) -> Value {
     intent["status"] = Value::from("canceled");
     intent["cancellation_reason"] = sent.get("cancellation_reason").cloned().unwrap_or_default();
     intent["next_action"] = Value::Null;
@@ -261,69 +291,10 @@ fn close(desk: &mut Desk<'_>, name: &str, mut intent: Value, sent: &Map<String, 
     intent
 }
 
-pub(super) fn create_setup(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
-    let mut sent = sent.clone();
-    take_method(desk, &mut sent)?;
-    if flag(&sent, "confirm") && text(&sent, "payment_method").is_none() {
-        return Err(Refusal::state("setup_intent_unexpected_state", NO_SETUP_METHOD));
-    }
-    let mut intent = desk.draft("setup_intents", &sent);
-    intent["client_secret"] = secret(&intent);
-    after_update(&mut intent);
-    let intent = desk.add("setup_intents", intent);
-    if flag(&sent, "confirm") { confirm_setup(desk, intent, &sent) } else { Ok(intent) }
-}
+const UNAUTHENTICATED: &str = "authentication_required";
 
-pub(super) fn confirm_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
-    let mut sent = sent.clone();
-    take_method(desk, &mut sent)?;
-    if let Some(method) = sent.get("payment_method") {
-        intent["payment_method"] = method.clone();
-    }
-    if !matches!(
-        intent["status"].as_str(),
-        Some("requires_payment_method" | "requires_confirmation" | "requires_action")
-    ) {
-        return Err(unexpected(&intent, "You cannot confirm this SetupIntent because it is finished."));
-    }
-    let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
-        return Err(unexpected(&intent, NO_SETUP_METHOD));
-    };
-    match methods::behaviour(desk, &method) {
-        Charging::Authenticates => {
-            intent["status"] = Value::from("requires_action");
-            intent["next_action"] = next_action(&sent);
-            desk.put("setup_intents", &intent);
-            desk.tell("requires_action", &intent);
-        }
-        declined @ Charging::Declines(..) => {
-            let refusal = declined.refusal().unwrap_or_else(|| charges::cannot_cancel(&intent));
-            intent["status"] = Value::from("requires_payment_method");
-            intent["payment_method"] = Value::Null;
-            intent["last_setup_error"] = refusal.error();
-            desk.put("setup_intents", &intent);
-            desk.tell("setup_failed", &intent);
-            return Err(refusal.with("setup_intent", intent).leaving());
-        }
-        Charging::Pays => {
-            methods::keep(desk, &method, &intent["customer"]);
-            intent["status"] = Value::from("succeeded");
-            desk.put("setup_intents", &intent);
-            desk.tell("succeeded", &intent);
-        }
-    }
-    Ok(intent)
-}
-
-pub(super) fn cancel_setup(desk: &mut Desk<'_>, intent: Value, sent: &Map<String, Value>) -> Made {
-    if matches!(intent["status"].as_str(), Some("succeeded" | "canceled")) {
-        return Err(unexpected(&intent, "You cannot cancel this SetupIntent because it is finished."));
-    }
-    Ok(close(desk, "setup_intents", intent, sent))
-}
+const NOT_AUTHENTICATED: &str = "Your card was declined. This transaction requires authentication.";
 
 const NO_METHOD: &str = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either \
     update the PaymentIntent with a payment method and then confirm it again, or confirm it again directly with a \
-    payment method.";
-
-const NO_SETUP_METHOD: &str = "You cannot confirm this SetupIntent because it's missing a payment method.";
+    payment method or ConfirmationToken.";

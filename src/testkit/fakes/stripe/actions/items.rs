@@ -6,7 +6,8 @@ use super::super::desk::{Desk, Made};
 use super::super::objects::inner_list;
 use super::super::refusal::Refusal;
 use super::billing::customers_currency;
-use super::{amount, text};
+use super::checks::AMOUNT_MAX;
+use super::{amount, balances, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let invoice = text(sent, "invoice").map(|id| desk.named("invoices", id, "invoice")).transpose()?;
@@ -25,6 +26,10 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     (item["quantity"], item["quantity_decimal"]) = (Value::from(1), Value::from("1"));
     if !cost(desk, &mut item, sent)? {
         return Err(Refusal::missing("amount"));
+    }
+    // "Defaults to false for prorations or negative invoice items" (<https://docs.stripe.com/api/invoiceitems/create>).
+    if !sent.contains_key("discountable") && item["amount"].as_i64().is_some_and(|amount| amount < 0) {
+        item["discountable"] = Value::from(false);
     }
     item["date"] = Value::from(desk.now);
     if sent.get("period").is_none_or(Value::is_null) {
@@ -62,6 +67,9 @@ pub(super) fn change(
         let message = "This invoice item belongs to an invoice that is no longer a draft.";
         return Err(Refusal::state("invoice_not_editable", message));
     }
+    if item["proration"] == true {
+        check_proration(sent)?;
+    }
     let price = sent.get("pricing").and_then(|pricing| desk.get("prices", &pricing["price"]));
     if price.is_some_and(|price| price["currency"] != item["currency"]) {
         return Err(Refusal::param("pricing[price]", "The price is in another currency than the item."));
@@ -73,7 +81,23 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Sets an item's amount, quantity and price. Tells whether anything was sent that has to do with them.
+/// What a proration is of cannot be changed (recorded by `seahaven_stripe_world`, `resources/invoiceitems.py`). Nor does
+/// it become `discountable`, which "cannot be set to true for prorations"
+/// (<https://docs.stripe.com/api/invoiceitems/update>).
+fn check_proration(sent: &Map<String, Value>) -> Result<(), Refusal> {
+    let frozen = ["pricing", "quantity", "unit_amount_decimal"];
+    if let Some(name) = frozen.into_iter().find(|name| sent.contains_key(*name)) {
+        let message = "The pricing and the quantity of a proration cannot be changed.";
+        return Err(Refusal::param(name, message));
+    }
+    if sent.get("discountable") == Some(&Value::Bool(true)) {
+        return Err(Refusal::param("discountable", "A proration is not discountable."));
+    }
+    Ok(())
+}
+
+/// Sets an item's amount, quantity and price. A proration keeps the last two. Tells whether anything was sent that has
+/// to do with them.
 fn cost(desk: &Desk<'_>, item: &mut Value, sent: &Map<String, Value>) -> Result<bool, Refusal> {
     let price = sent.get("pricing").and_then(|pricing| desk.get("prices", &pricing["price"]));
     let quantity = amount(sent, "quantity");
@@ -84,8 +108,10 @@ fn cost(desk: &Desk<'_>, item: &mut Value, sent: &Map<String, Value>) -> Result<
     let pricing = match (amount(sent, "amount"), text(sent, "unit_amount_decimal"), price) {
         (Some(whole), None, None) if quantity.is_none() => {
             item["amount"] = Value::from(whole);
-            (item["quantity"], item["quantity_decimal"]) = (Value::from(1), Value::from("1"));
-            item["pricing"] = Value::Null;
+            if item["proration"] != true {
+                (item["quantity"], item["quantity_decimal"]) = (Value::from(1), Value::from("1"));
+                item["pricing"] = Value::Null;
+            }
             return Ok(true);
         }
         (Some(_), None, None) => return Err(Refusal::exclusive(&["amount", "quantity"])),
@@ -107,8 +133,12 @@ fn cost(desk: &Desk<'_>, item: &mut Value, sent: &Map<String, Value>) -> Result<
     let unit = unit.ok_or_else(|| {
         Refusal::param("unit_amount_decimal", "The fake bills whole units of a currency, and no part of one.")
     })?;
-    let whole =
-        unit.checked_mul(quantity).ok_or_else(|| Refusal::param("quantity", "The amount is too large."))?;
+    let whole = unit.checked_mul(quantity).filter(|whole| whole.unsigned_abs() <= AMOUNT_MAX);
+    let whole = whole.ok_or_else(|| {
+        let names = ["quantity", "unit_amount_decimal", "pricing"];
+        let name = names.into_iter().find(|name| sent.contains_key(*name)).unwrap_or("quantity");
+        Refusal::param(name, "The amount is too large.").code("amount_too_large")
+    })?;
     (item["amount"], item["pricing"]) = (Value::from(whole), pricing);
     (item["quantity"], item["quantity_decimal"]) = (Value::from(quantity), Value::from(quantity.to_string()));
     Ok(true)
@@ -123,8 +153,9 @@ pub(super) fn after_change(desk: &mut Desk<'_>, item: &Value) {
     }
 }
 
+/// Whether an invoice is there, and a draft.
 pub(super) fn is_draft(desk: &Desk<'_>, invoice: &Value) -> bool {
-    desk.get("invoices", invoice).is_none_or(|invoice| invoice["status"] == "draft")
+    desk.get("invoices", invoice).is_some_and(|invoice| invoice["status"] == "draft")
 }
 
 pub(super) fn lines(invoice: &Value, data: &[Value]) -> Value {
@@ -139,18 +170,26 @@ pub(super) fn add_up(desk: &Desk<'_>, invoice: &mut Value) {
     let id = invoice["id"].as_str().unwrap_or_default();
     let items = desk.objects.with(desk.account, "invoiceitems", "invoice", id);
     let lines = invoice["lines"]["data"].as_array().into_iter().flatten();
-    let of_subscription = |line: &&Value| line["parent"]["type"] == "subscription_item_details";
+    // A proration is of a subscription too, but it is an item.
+    let of_subscription = |line: &&Value| {
+        let details = &line["parent"]["subscription_item_details"];
+        details.is_object() && details["invoice_item"].is_null()
+    };
     let own = items.iter().rev().map(|item| line(item, id));
     let data: Vec<Value> = own.chain(lines.filter(of_subscription).cloned()).collect();
     set_lines(invoice, &data);
 }
 
 /// Takes the customer's items that wait for an invoice, as far as "the currency parameter dictates"
-/// (<https://docs.stripe.com/invoicing/multi-currency-customers>), and adds up.
+/// (<https://docs.stripe.com/invoicing/multi-currency-customers>), and adds up. An invoice of one subscription leaves
+/// the prorations of another.
 pub(super) fn take_pending(desk: &mut Desk<'_>, invoice: &mut Value) {
     let customer = invoice["customer"].as_str().unwrap_or_default();
+    let of = &invoice["parent"]["subscription_details"]["subscription"];
     for mut item in desk.objects.with(desk.account, "invoiceitems", "customer", customer) {
-        if item["invoice"].is_null() && item["currency"] == invoice["currency"] {
+        let belongs = &item["parent"]["subscription_details"]["subscription"];
+        let is_other = of.is_string() && belongs.is_string() && of != belongs;
+        if item["invoice"].is_null() && item["currency"] == invoice["currency"] && !is_other {
             item["invoice"] = invoice["id"].clone();
             desk.put("invoiceitems", &item);
         }
@@ -158,26 +197,43 @@ pub(super) fn take_pending(desk: &mut Desk<'_>, invoice: &mut Value) {
     add_up(desk, invoice);
 }
 
+/// Whether an item comes from a change of this subscription, and waits for its next invoice.
+pub(super) fn is_pending_of(item: &Value, subscription: &Value) -> bool {
+    item["invoice"].is_null() && item["parent"]["subscription_details"]["subscription"] == subscription["id"]
+}
+
 pub(super) fn set_lines(invoice: &mut Value, data: &[Value]) {
-    let sum: i64 = data.iter().filter_map(|line| line["amount"].as_i64()).sum();
+    let amounts = data.iter().filter_map(|line| line["amount"].as_i64());
+    let sum = amounts.fold(0, i64::saturating_add);
     invoice["lines"] = lines(invoice, data);
     for name in ["subtotal", "total"] {
         invoice[name] = Value::from(sum);
     }
-    for name in ["amount_due", "amount_remaining"] {
-        invoice[name] = Value::from(sum.max(0));
-    }
+    balances::set_amount_due(invoice);
 }
 
 pub(super) fn line(item: &Value, invoice: &str) -> Value {
-    let details = json!({ "invoice_item": item["id"], "proration": false, "proration_details": null, "subscription": null });
     json!({
         "id": item["id"].as_str().unwrap_or_default().replacen("ii_", "il_", 1), "object": "line_item",
         "amount": item["amount"], "currency": item["currency"], "description": item["description"],
         "discount_amounts": [], "discountable": item["discountable"], "discounts": [], "invoice": invoice,
         "livemode": item["livemode"], "metadata": item["metadata"],
-        "parent": { "invoice_item_details": details, "subscription_item_details": null, "type": "invoice_item_details" },
+        "parent": parent_of(item),
         "period": item["period"], "pretax_credit_amounts": [], "pricing": item["pricing"], "quantity": item["quantity"],
-        "quantity_decimal": item["quantity_decimal"], "subscription": null, "subtotal": item["amount"], "taxes": [],
+        "quantity_decimal": item["quantity_decimal"],
+        "subscription": item["parent"]["subscription_details"]["subscription"], "subtotal": item["amount"], "taxes": [],
     })
+}
+
+/// What generated a line: an item of the account's own, or a change of a subscription.
+fn parent_of(item: &Value) -> Value {
+    let of = &item["parent"]["subscription_details"];
+    if of.is_object() {
+        return json!({ "invoice_item_details": null, "type": "subscription_item_details",
+            "subscription_item_details": { "invoice_item": item["id"], "proration": item["proration"],
+                "proration_details": { "credited_items": null }, "subscription": of["subscription"],
+                "subscription_item": of["subscription_item"] } });
+    }
+    let details = json!({ "invoice_item": item["id"], "proration": false, "proration_details": null, "subscription": null });
+    json!({ "invoice_item_details": details, "subscription_item_details": null, "type": "invoice_item_details" })
 }

@@ -1,14 +1,17 @@
-//! Subscriptions: their items, their periods and the invoice of the first one.
+//! Subscriptions: how one begins, with its items, its first period and the invoice of that, and how one is canceled.
 
 use serde_json::{Map, Value, json};
 
 use super::super::contract::Resource;
-use super::super::desk::{Desk, Made, merge, merge_metadata};
+use super::super::desk::{Desk, Made, merge};
 use super::super::objects::inner_list;
 use super::super::refusal::Refusal;
-use super::billing::{DAY, check_due, customers_currency, draft_invoice, finalize, pay};
+use super::billing::{DAY, check_amount_due, check_due, customers_currency, draft_invoice, finalize, pay};
+use super::changes::cancel_at_end;
+use super::checks::{AMOUNT_MAX, not_negative};
 use super::cycles::{period_end, tell_of_short_trial};
-use super::items::{line, set_lines};
+use super::items::{is_pending_of, line, set_lines, take_pending};
+use super::prorations::{pricing, product_name};
 use super::{amount, methods, text};
 
 pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
@@ -21,9 +24,11 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     let id = subscription["id"].clone();
     let mut made = Vec::new();
     for (at, item) in items.iter().enumerate() {
-        made.push(subscription_item(desk, &id, item, at, trial_end)?);
+        made.push(subscription_item(desk, &id, item, &format!("items[{at}]"), trial_end)?);
     }
     subscription["currency"] = one_currency(&made, text(sent, "currency"))?;
+    one_interval(&made)?;
+    one_item_each(&made, &[])?;
     set_items(&mut subscription, &made);
     for name in ["billing_cycle_anchor", "start_date"] {
         subscription[name] = Value::from(desk.now);
@@ -35,26 +40,39 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
         subscription["trial_end"] = Value::from(end);
         subscription["billing_cycle_anchor"] = Value::from(end);
         subscription["status"] = Value::from("trialing");
-        let subscription = desk.add("subscriptions", subscription);
-        tell_of_short_trial(desk, &subscription);
-        return Ok(subscription);
     }
+    // A trial begins with one too: "An immediate invoice is still created, but for $0"
+    // (<https://docs.stripe.com/billing/subscriptions/trials/free-trials>). That a first invoice takes what waits for one is
+    // not documented: an item is "added to the next upcoming scheduled invoice".
     let mut invoice = draft_for(desk, &subscription, &made, "subscription_create");
-    desk.tell("created", &invoice);
-    finalize(desk, &mut invoice);
+    take_pending(desk, &mut invoice);
+    desk.put("invoices", &invoice);
     subscription["latest_invoice"] = invoice["id"].clone();
-    if subscription["collection_method"] != "send_invoice" {
-        let behaviour = text(sent, "payment_behavior");
-        let paid = invoice["status"] == "paid"
-            || (behaviour != Some("default_incomplete") && pays(desk, &subscription, invoice, behaviour)?);
-        if !paid {
-            subscription["status"] = Value::from("incomplete");
-        }
+    if !collect(desk, &subscription, invoice, text(sent, "payment_behavior"))? {
+        subscription["status"] = Value::from("incomplete");
     }
-    Ok(desk.add("subscriptions", subscription))
+    let subscription = desk.add("subscriptions", subscription);
+    tell_of_short_trial(desk, &subscription);
+    Ok(subscription)
 }
 
-/// A subscription is incomplete until its first invoice is paid, and past due until its latest one is
+/// Finalizes an invoice at once, and takes its payment. Tells whether no payment is missing: one that is sent has time.
+pub(super) fn collect(
+    desk: &mut Desk<'_>,
+    subscription: &Value,
+    mut invoice: Value,
+    behaviour: Option<&str>,
+) -> Result<bool, Refusal> {
+    check_amount_due(&invoice)?;
+    desk.tell("created", &invoice);
+    finalize(desk, &mut invoice);
+    if invoice["status"] == "paid" || subscription["collection_method"] == "send_invoice" {
+        return Ok(true);
+    }
+    Ok(behaviour != Some("default_incomplete") && pays(desk, subscription, invoice, behaviour)?)
+}
+
+/// A subscription is incomplete until its first invoice is paid, and past due until its latest one is. A trial goes on
 /// (<https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses>).
 pub(super) fn after_payment(desk: &mut Desk<'_>, invoice: &Value) {
     let id = &invoice["parent"]["subscription_details"]["subscription"];
@@ -62,13 +80,14 @@ pub(super) fn after_payment(desk: &mut Desk<'_>, invoice: &Value) {
         && subscription["latest_invoice"] == invoice["id"]
         && (subscription["status"] == "incomplete" || subscription["status"] == "past_due")
     {
-        subscription["status"] = Value::from("active");
+        let in_trial = subscription["trial_end"].as_u64().is_some_and(|end| end > desk.now);
+        subscription["status"] = Value::from(if in_trial { "trialing" } else { "active" });
         desk.put("subscriptions", &subscription);
         desk.tell("updated", &subscription);
     }
 }
 
-/// Whether the first invoice is paid. With `error_if_incomplete` a payment that fails is the end of it: nothing was made.
+/// Whether the invoice is paid. With `error_if_incomplete` a payment that fails is the end of it: nothing was made.
 fn pays(
     desk: &mut Desk<'_>,
     subscription: &Value,
@@ -85,6 +104,7 @@ fn pays(
 }
 
 fn trial_end(sent: &Map<String, Value>, now: u64) -> Result<Option<u64>, Refusal> {
+    not_negative(sent, &["trial_period_days"])?;
     let seconds = |name: &str| amount(sent, name).map(|number| u64::try_from(number).unwrap_or(0));
     match (seconds("trial_end"), seconds("trial_period_days")) {
         (Some(_), Some(_)) => Err(Refusal::exclusive(&["trial_end", "trial_period_days"])),
@@ -100,7 +120,7 @@ fn trial_end(sent: &Map<String, Value>, now: u64) -> Result<Option<u64>, Refusal
 }
 
 /// The one currency of all items, which is the one that is asked for.
-fn one_currency(items: &[Value], asked: Option<&str>) -> Result<Value, Refusal> {
+pub(super) fn one_currency(items: &[Value], asked: Option<&str>) -> Result<Value, Refusal> {
     let asked = asked.map(|asked| Value::from(asked.to_lowercase()));
     let first = items.first().map(|item| item["price"]["currency"].clone());
     let currency = asked.or(first).unwrap_or_default();
@@ -113,6 +133,54 @@ fn one_currency(items: &[Value], asked: Option<&str>) -> Result<Value, Refusal> 
     }
 }
 
+/// The billing mode is classic, and mixed intervals are of the flexible one
+/// (<https://docs.stripe.com/billing/subscriptions/mixed-interval>).
+pub(super) fn one_interval(items: &[Value]) -> Result<(), Refusal> {
+    if items.iter().all(|item| interval_of(item) == items.first().and_then(interval_of)) {
+        return Ok(());
+    }
+    let message = "Currency and interval fields must match across all plans/prices on this subscription. \
+        Found mismatch in interval field.";
+    Err(Refusal::param("items", message))
+}
+
+/// Refuses two items of one price. The first sentence was seen (`stripe-archive/submigrate#1`); the other is composed
+/// after Stripe's. `known` are the items that the subscription had before.
+pub(super) fn one_item_each(items: &[Value], known: &[Value]) -> Result<(), Refusal> {
+    for (at, item) in items.iter().enumerate() {
+        let price = &item["price"]["id"];
+        let Some(other) = items[..at].iter().find(|other| other["price"]["id"] == *price) else { continue };
+        let (price, id) = (price.as_str().unwrap_or_default(), other["id"].as_str().unwrap_or_default());
+        let message = if known.iter().any(|known| known["id"] == id) {
+            format!(
+                "A new item with Price `{price}` can't be added to this Subscription because an existing Subscription \
+                 Item `{id}` is already using that Price."
+            )
+        } else {
+            format!("Cannot add multiple subscription items with the same plan: {price}")
+        };
+        return Err(Refusal::param("items", message));
+    }
+    Ok(())
+}
+
+/// Refuses an item whose period costs more than Stripe charges at once.
+pub(super) fn check_amount(item: &Value, outer: &str) -> Result<(), Refusal> {
+    let unit = item["price"]["unit_amount"].as_i64().unwrap_or(0);
+    let whole = unit.checked_mul(item["quantity"].as_i64().unwrap_or(1));
+    if whole.is_some_and(|whole| whole.unsigned_abs() <= AMOUNT_MAX) {
+        return Ok(());
+    }
+    let refusal = Refusal::param(&within(outer, "quantity"), "The amount is too large.");
+    Err(refusal.code("amount_too_large"))
+}
+
+/// The unit of an item's period, and how many of it.
+pub(super) fn interval_of(item: &Value) -> Option<(String, u64)> {
+    let recurring = &item["price"]["recurring"];
+    Some((recurring["interval"].as_str()?.to_owned(), recurring["interval_count"].as_u64().unwrap_or(1)))
+}
+
 pub(super) fn set_items(subscription: &mut Value, items: &[Value]) {
     let path =
         format!("/v1/subscription_items?subscription={}", subscription["id"].as_str().unwrap_or_default());
@@ -121,21 +189,22 @@ pub(super) fn set_items(subscription: &mut Value, items: &[Value]) {
     subscription["items"] = list;
 }
 
-fn subscription_item(
+/// A new item. `outer` is the parameter that it is in; empty for the form itself.
+pub(super) fn subscription_item(
     desk: &mut Desk<'_>,
     subscription: &Value,
     sent: &Value,
-    at: usize,
+    outer: &str,
     until: Option<u64>,
 ) -> Made {
-    let param = format!("items[{at}][price]");
+    let param = within(outer, "price");
     let Some(price) = sent["price"].as_str() else { return Err(Refusal::missing(&param)) };
     let price = desk.named("prices", price, &param)?;
     if price["unit_amount"].is_null() {
         let message = "The fake bills whole units of a currency, and no part of one.";
         return Err(Refusal::param(&param, message));
     }
-    check_quantity(sent, at)?;
+    check_quantity(sent, outer)?;
     let recurring = &price["recurring"];
     let count = recurring["interval_count"].as_u64().unwrap_or(1);
     if !recurring["interval"].is_string() {
@@ -152,28 +221,36 @@ fn subscription_item(
         "trial_period_days": null, "usage_type": recurring["usage_type"],
     });
     let metadata = Some(&sent["metadata"]).filter(|metadata| metadata.is_object()).cloned();
-    Ok(json!({
+    let made = json!({
         "id": desk.objects.next_id("si"), "object": "subscription_item", "billing_thresholds": null, "created": desk.now,
         "current_period_end": until.unwrap_or(end), "current_period_start": desk.now, "current_trial": null,
         "discounts": [], "metadata": metadata.unwrap_or_else(|| json!({})), "plan": plan, "price": price,
         "quantity": sent["quantity"].as_i64().unwrap_or(1), "subscription": subscription, "tax_rates": [],
-    }))
+    });
+    check_amount(&made, outer)?;
+    Ok(made)
 }
 
-fn check_quantity(item: &Value, at: usize) -> Result<(), Refusal> {
+pub(super) fn check_quantity(item: &Value, outer: &str) -> Result<(), Refusal> {
     match item["quantity"].as_i64() {
         Some(quantity) if quantity < 0 => {
-            let refusal = Refusal::param(&format!("items[{at}][quantity]"), "Invalid non-negative integer");
+            let refusal = Refusal::param(&within(outer, "quantity"), "Invalid non-negative integer");
             Err(refusal.code("parameter_invalid_integer"))
         }
         _ => Ok(()),
     }
 }
 
-/// The draft of an invoice for these items' periods. Nothing is told of it yet.
+/// The name of a parameter in another one.
+pub(super) fn within(outer: &str, name: &str) -> String {
+    if outer.is_empty() { name.to_owned() } else { format!("{outer}[{name}]") }
+}
+
+/// The draft of an invoice for these items' periods. A trial costs nothing. Nothing is told of it yet. It has no payment
+/// method of its own: the subscription's counts when it is paid.
 pub(super) fn draft_for(desk: &mut Desk<'_>, subscription: &Value, items: &[Value], reason: &str) -> Value {
     let mut sent = Map::new();
-    for name in ["customer", "collection_method", "currency", "days_until_due", "default_payment_method"] {
+    for name in ["customer", "collection_method", "currency", "days_until_due"] {
         sent.insert(name.to_owned(), subscription[name].clone());
     }
     let mut invoice = draft_invoice(desk, &sent);
@@ -182,12 +259,19 @@ pub(super) fn draft_for(desk: &mut Desk<'_>, subscription: &Value, items: &[Valu
     invoice["parent"] =
         json!({ "quote_details": null, "subscription_details": details, "type": "subscription_details" });
     let id = invoice["id"].as_str().unwrap_or_default().to_owned();
+    let is_trial = subscription["status"] == "trialing";
     let mut data = Vec::new();
     for item in items {
         let quantity = item["quantity"].as_i64().unwrap_or(1);
         let mut line = line(item, &id);
         line["id"] = Value::from(desk.objects.next_id("il"));
-        line["amount"] = Value::from(item["price"]["unit_amount"].as_i64().unwrap_or(0) * quantity);
+        let whole = item["price"]["unit_amount"].as_i64().unwrap_or(0).saturating_mul(quantity);
+        line["amount"] = Value::from(if is_trial { 0 } else { whole });
+        if is_trial {
+            line["description"] =
+                Value::from(format!("Trial period for {}", product_name(desk, &item["price"])));
+        }
+        line["pricing"] = pricing(&item["price"]);
         line["subtotal"] = line["amount"].clone();
         line["currency"] = item["price"]["currency"].clone();
         line["discountable"] = Value::from(true);
@@ -205,81 +289,6 @@ pub(super) fn draft_for(desk: &mut Desk<'_>, subscription: &Value, items: &[Valu
     invoice
 }
 
-/// Changes the items that are named, and adds those that are not. Nothing is prorated.
-pub(super) fn update(
-    desk: &mut Desk<'_>,
-    subscription: &mut Value,
-    sent: &mut Map<String, Value>,
-) -> Result<(), Refusal> {
-    let words = ["cancellation_details", "metadata"];
-    if subscription["status"] == "canceled" && sent.keys().any(|name| !words.contains(&name.as_str())) {
-        let message = "A canceled subscription can only update its cancellation_details and metadata.";
-        return Err(Refusal::state("subscription_canceled", message));
-    }
-    check_due(sent, subscription, &["days_until_due"])?;
-    methods::check_own(desk, sent, "default_payment_method", &subscription["customer"])?;
-    if let Some(changes) = sent.remove("items") {
-        let mut items = subscription["items"]["data"].as_array().cloned().unwrap_or_default();
-        for (at, change) in changes.as_array().into_iter().flatten().enumerate() {
-            change_items(desk, &subscription["id"], &mut items, at, change)?;
-        }
-        if items.is_empty() {
-            let message = "A subscription has at least one item. To end it, cancel it.";
-            return Err(Refusal::param("items", message));
-        }
-        one_currency(&items, subscription["currency"].as_str())?;
-        set_items(subscription, &items);
-    }
-    if text(sent, "collection_method") == Some("charge_automatically") {
-        subscription["days_until_due"] = Value::Null;
-    }
-    cancel_at_end(desk, subscription, sent);
-    Ok(())
-}
-
-fn change_items(
-    desk: &mut Desk<'_>,
-    subscription: &Value,
-    items: &mut Vec<Value>,
-    at: usize,
-    change: &Value,
-) -> Result<(), Refusal> {
-    let Some(id) = change["id"].as_str() else {
-        items.push(subscription_item(desk, subscription, change, at, None)?);
-        return Ok(());
-    };
-    let Some(place) = items.iter().position(|item| item["id"] == id) else {
-        return Err(Refusal::no_such("subscription_item", id, &format!("items[{at}][id]")));
-    };
-    if change["deleted"] == true {
-        items.remove(place);
-        return Ok(());
-    }
-    check_quantity(change, at)?;
-    let item = &mut items[place];
-    if change["price"].is_string() {
-        let priced = subscription_item(desk, subscription, change, at, None)?;
-        (item["price"], item["plan"]) = (priced["price"].clone(), priced["plan"].clone());
-    }
-    if change["quantity"].is_i64() {
-        item["quantity"] = change["quantity"].clone();
-    }
-    if !change["metadata"].is_null() {
-        merge_metadata(&mut item["metadata"], &change["metadata"]);
-    }
-    Ok(())
-}
-
-/// To end with the period, or no longer.
-fn cancel_at_end(desk: &Desk<'_>, subscription: &mut Value, sent: &Map<String, Value>) {
-    let Some(at_end) = sent.get("cancel_at_period_end").and_then(Value::as_bool) else { return };
-    let items = subscription["items"]["data"].as_array().into_iter().flatten();
-    let end = items.filter_map(|item| item["current_period_end"].as_u64()).max();
-    let (at, when) = if at_end { (end, Some(desk.now)) } else { (None, None) };
-    subscription["cancel_at"] = at.map_or(Value::Null, Value::from);
-    subscription["canceled_at"] = when.map_or(Value::Null, Value::from);
-}
-
 pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value, sent: &Map<String, Value>) -> Made {
     let id = subscription["id"].as_str().unwrap_or_default();
     if matches!(subscription["status"].as_str(), Some("canceled" | "incomplete_expired")) {
@@ -288,12 +297,25 @@ pub(super) fn cancel(desk: &mut Desk<'_>, mut subscription: Value, sent: &Map<St
     if let Some(resource) = Resource::named("subscriptions") {
         merge(resource, &mut subscription, sent);
     }
+    remove_prorations(desk, &subscription);
     subscription["status"] = Value::from("canceled");
     subscription["canceled_at"] = Value::from(desk.now);
     subscription["ended_at"] = Value::from(desk.now);
     desk.put("subscriptions", &subscription);
     desk.tell("deleted", &subscription);
     Ok(subscription)
+}
+
+/// "If the subscription is set to cancel immediately, pending prorations are removed if invoice_now and prorate are both
+/// set to false" (<https://docs.stripe.com/api/subscriptions/cancel>). That is what they are by default.
+fn remove_prorations(desk: &mut Desk<'_>, subscription: &Value) {
+    let customer = subscription["customer"].as_str().unwrap_or_default();
+    for item in desk.objects.with(desk.account, "invoiceitems", "customer", customer) {
+        if is_pending_of(&item, subscription) {
+            desk.objects.remove(desk.account, "invoiceitems", item["id"].as_str().unwrap_or_default());
+            desk.tell("deleted", &item);
+        }
+    }
 }
 
 /// "Also immediately cancels any active subscriptions on the customer"
