@@ -2,62 +2,24 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[path = "hosts/bigcommerce_store.rs"]
+mod bigcommerce_store;
+
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
 
-/// A store, reached without a socket. It holds the products 1 and 2.
-struct Store {
-    _fake: BigCommerceFake,
-    network: InProcess,
+use bigcommerce_store::Store;
+
+/// A store that holds the products 1 and 2.
+fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
+    Store::of(settings(BigCommerceFake::builder().product(1).product(2)))
 }
 
 impl Store {
-    fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
-        let fake = settings(BigCommerceFake::builder().product(1).product(2)).in_process();
-        let network = fake.transport();
-        Store { _fake: fake, network }
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let mut request = Request::new(method, format!("http://store.test/stores/s{path}").parse().unwrap());
-        request.headers.insert("x-auth-token", HeaderValue::from_static("t"));
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
-    }
-
-    async fn made(&self, path: &str, body: Value) -> Value {
-        let (status, made) = self.ask(Method::POST, path, body).await;
-        assert!((200..300).contains(&status), "{path}: {made}");
-        if path.starts_with("/v3/") { made["data"].clone() } else { made }
-    }
-
-    async fn read(&self, path: &str) -> Value {
-        let (status, found) = self.ask(Method::GET, path, Value::Null).await;
-        assert_eq!(status, 200, "{path}: {found}");
-        if path.starts_with("/v3/") { found["data"].clone() } else { found }
-    }
-
-    async fn set(&self, path: &str, body: Value) -> Value {
-        let (status, changed) = self.ask(Method::PUT, path, body.clone()).await;
-        assert_eq!(status, 200, "{path} {body}: {changed}");
-        if path.starts_with("/v3/") { changed["data"].clone() } else { changed }
-    }
-
-    async fn refused(&self, method: Method, path: &str, body: Value) -> String {
-        let (status, refused) = self.ask(method, path, body.clone()).await;
-        assert!((400..500).contains(&status), "{path} {body}: {refused}");
-        let said = [&refused[0]["message"], &refused["data"][0]["title"], &refused["title"]];
-        said.iter().find_map(|said| said.as_str()).unwrap().to_owned()
-    }
-
     /// An order of these products, and the ids of its lines.
     async fn ordered(&self, products: Value, more: Value) -> (String, Vec<Value>) {
         let made = self.made("/v2/orders", order(&products, &more)).await;
@@ -96,7 +58,7 @@ const OPTIONS: &str = "The options of one or more products are invalid.";
 
 #[tokio::test]
 async fn an_edit_that_is_sent_again_changes_no_discount() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let lines = json!([line("Mug", 3, 10.0, 8.0), line("Cup", 1, 5.0, 4.0)]);
     let (path, ids) = store.ordered(lines, json!({ "discount_amount": 7 })).await;
     for _ in 0..3 {
@@ -128,7 +90,7 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
         ),
         (json!({ "weight": 1 }), json!({ "order_quantity_minimum": 20 }), 990),
     ] {
-        let store = Store::open(|builder| builder);
+        let store = open(|builder| builder);
         store.set(product, before).await;
         let (path, ids) = store.ordered(both(), json!({})).await;
         store.set(product, after.clone()).await;
@@ -136,14 +98,14 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
         assert_eq!((store.stock(1).await, store.stock(2).await), (json!(level), json!(997)), "{after}");
     }
     // What was not taken is not given back.
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     store.set(product, json!({ "inventory_tracking": "none" })).await;
     let (path, ids) = store.ordered(both(), json!({})).await;
     store.set(product, json!({ "inventory_tracking": "product" })).await;
     store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 4 }] })).await;
     assert_eq!(store.stock(1).await, 1000);
     // A base variant that is no more is none of another line's edit.
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     store.set(product, json!({ "inventory_tracking": "variant" })).await;
     let (path, ids) = store.ordered(both(), json!({})).await;
     store.red().await;
@@ -153,7 +115,7 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
 
 #[tokio::test]
 async fn an_edit_keeps_the_wrapping_of_the_order_and_wants_the_costs_of_more() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let wrapped = json!({ "wrapping_cost_ex_tax": 5, "wrapping_cost_inc_tax": 5 });
     let (path, ids) = store.ordered(json!([line("Mug", 1, 10.0, 10.0)]), wrapped).await;
     let two = store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 2 }] })).await;
@@ -170,7 +132,7 @@ async fn an_edit_keeps_the_wrapping_of_the_order_and_wants_the_costs_of_more() {
 
 #[tokio::test]
 async fn an_edit_to_less_than_was_refunded_is_refused_and_changes_nothing() {
-    let store = Store::open(|builder| builder.refunded_amount_stays_zero());
+    let store = open(|builder| builder.refunded_amount_stays_zero());
     let (path, ids) = store.ordered(json!([line("Mug", 5, 7.0, 7.0)]), json!({})).await;
     let refund = json!({ "items": [{ "item_type": "ORDER", "item_id": 1, "amount": 30 }] });
     let refunds = format!("{}/payment_actions/refunds", path.replace("v2", "v3"));
@@ -191,7 +153,7 @@ async fn an_edit_to_less_than_was_refunded_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn more_than_can_be_counted_is_refused() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let many = json!([line("Mug", u64::MAX, 1.0, 1.0), line("Cup", u64::MAX, 1.0, 1.0)]);
     let said = store.refused(Method::POST, "/v2/orders", order(&many, &json!({}))).await;
     assert_eq!(said, "The field 'products.0.quantity' is invalid.");
@@ -212,7 +174,7 @@ async fn more_than_can_be_counted_is_refused() {
 #[tokio::test]
 async fn an_order_of_a_product_with_variants_names_one_of_them_however_stock_is_tracked() {
     for tracking in ["none", "product", "variant"] {
-        let store = Store::open(|builder| builder);
+        let store = open(|builder| builder);
         let (path, ids) = store.ordered(json!([{ "product_id": 1, "quantity": 2 }]), json!({})).await;
         store.set("/v3/catalog/products/1", json!({ "inventory_tracking": tracking })).await;
         let red = store.red().await;
@@ -235,7 +197,7 @@ async fn an_order_of_a_product_with_variants_names_one_of_them_however_stock_is_
 
 #[tokio::test]
 async fn a_cart_has_the_price_and_the_sku_of_the_variant_that_it_is_of() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let red = store.red().await;
     let row = json!({ "product_id": 1, "quantity": 2, "variant_id": red });
     let cart = store.made("/v3/carts", json!({ "line_items": [row] })).await;
@@ -249,7 +211,7 @@ async fn a_cart_has_the_price_and_the_sku_of_the_variant_that_it_is_of() {
 
 #[tokio::test]
 async fn a_base_variant_has_the_rules_of_its_product() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let base = store.read("/v3/catalog/products/1").await["base_variant_id"].clone();
     let path = format!("{VARIANTS}/{base}");
     for (change, refused) in [
@@ -267,7 +229,7 @@ async fn a_base_variant_has_the_rules_of_its_product() {
 #[tokio::test]
 async fn an_included_part_shows_no_sooner_than_by_itself() {
     let clock = TestClock::new();
-    let store = Store::open(|builder| builder.test_clock(&clock).apply_after(Duration::from_secs(30)));
+    let store = open(|builder| builder.test_clock(&clock).apply_after(Duration::from_secs(30)));
     let image = json!({ "image_url": "http://x.com/a.png" });
     store.made("/v3/catalog/products/1/images", image).await;
     for shown in [0, 1] {

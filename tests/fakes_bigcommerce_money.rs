@@ -2,58 +2,17 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
-use http::{HeaderValue, Method};
+#[path = "hosts/bigcommerce_store.rs"]
+mod bigcommerce_store;
+
+use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
 
-/// A store, reached without a socket.
-struct Store {
-    fake: BigCommerceFake,
-    network: InProcess,
-}
+use bigcommerce_store::Store;
 
-impl Store {
-    fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
-        let fake = settings(BigCommerceFake::builder()).in_process();
-        let network = fake.transport();
-        Store { fake, network }
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let mut request = Request::new(method, format!("http://store.test/stores/s{path}").parse().unwrap());
-        request.headers.insert("x-auth-token", HeaderValue::from_static("t"));
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
-    }
-
-    async fn made(&self, path: &str, body: Value) -> Value {
-        let (status, made) = self.ask(Method::POST, path, body).await;
-        assert!((200..300).contains(&status), "{path}: {made}");
-        if path.starts_with("/v3/") { made["data"].clone() } else { made }
-    }
-
-    async fn read(&self, path: &str) -> Value {
-        let (status, found) = self.ask(Method::GET, path, Value::Null).await;
-        assert_eq!(status, 200, "{path}: {found}");
-        if path.starts_with("/v3/") { found["data"].clone() } else { found }
-    }
-
-    async fn set(&self, path: &str, body: Value) -> Value {
-        let (status, changed) = self.ask(Method::PUT, path, body.clone()).await;
-        assert_eq!(status, 200, "{path} {body}: {changed}");
-        if path.starts_with("/v3/") { changed["data"].clone() } else { changed }
-    }
-
-    async fn refused(&self, method: Method, path: &str, body: Value) -> String {
-        let (status, refused) = self.ask(method, path, body.clone()).await;
-        assert!((400..500).contains(&status), "{path} {body}: {refused}");
-        let said = [&refused[0]["message"], &refused["data"][0]["title"], &refused["title"]];
-        said.iter().find_map(|said| said.as_str()).unwrap().to_owned()
-    }
+fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
+    Store::of(settings(BigCommerceFake::builder()))
 }
 
 /// An order of three mugs at 10 with tax and 8 without, and one cup at 5 and 4.
@@ -78,7 +37,7 @@ const SUBTOTALS: [&str; 3] = ["subtotal_ex_tax", "subtotal_inc_tax", "subtotal_t
 
 #[tokio::test]
 async fn an_order_comes_to_its_products_and_costs_less_its_discount() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     for (more, totals) in [
         (json!({}), ["28.0000", "35.0000", "7.0000"]),
         (
@@ -113,7 +72,7 @@ async fn an_order_comes_to_its_products_and_costs_less_its_discount() {
 /// The order 218 of BigCommerce's specification, but that its coupon is a discount: coupons cannot be written.
 #[tokio::test]
 async fn the_amounts_of_a_published_order_are_computed() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let products =
         json!([{ "name": "Towel", "quantity": 1, "price_ex_tax": 62.6793, "price_inc_tax": 67.84 }]);
     let made = order(&json!({
@@ -126,7 +85,7 @@ async fn the_amounts_of_a_published_order_are_computed() {
 
 #[tokio::test]
 async fn an_amount_below_zero_or_without_the_one_that_belongs_to_it_is_refused() {
-    let store = Store::open(|builder| builder.order(700));
+    let store = open(|builder| builder.order(700));
     for (more, said) in [
         (json!({ "discount_amount": -1 }), "The field 'discount_amount' is invalid."),
         (json!({ "base_handling_cost": -1 }), "The field 'base_handling_cost' is invalid."),
@@ -145,7 +104,7 @@ async fn an_amount_below_zero_or_without_the_one_that_belongs_to_it_is_refused()
 
 #[tokio::test]
 async fn wrapping_of_a_product_is_a_cost_of_its_order_and_is_refunded_by_itself() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let mut products = order(&json!({}))["products"].clone();
     products[0]["wrapping_id"] = json!(1);
     let bare = order(&json!({ "products": products }));
@@ -164,7 +123,7 @@ async fn wrapping_of_a_product_is_a_cost_of_its_order_and_is_refunded_by_itself(
 
 #[tokio::test]
 async fn a_discount_is_shared_by_price_and_is_cleared_where_a_product_changes() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let made = store.made("/v2/orders", order(&json!({ "discount_amount": 7 }))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     let products = store.read(&format!("{path}/products")).await;
@@ -181,7 +140,7 @@ async fn a_discount_is_shared_by_price_and_is_cleared_where_a_product_changes() 
 
 #[tokio::test]
 async fn a_put_of_costs_computes_the_order_anew_and_one_of_notes_does_not() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let made = store.made("/v2/orders", order(&json!({ "total_ex_tax": 50, "total_inc_tax": 60 }))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     for (change, totals) in [
@@ -200,7 +159,7 @@ async fn a_put_of_costs_computes_the_order_anew_and_one_of_notes_does_not() {
 
 #[tokio::test]
 async fn a_put_of_products_adds_changes_and_removes_them() {
-    let store = Store::open(|builder| builder.product(1));
+    let store = open(|builder| builder.product(1));
     let made = store.made("/v2/orders", order(&json!({}))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     let products = store.read(&format!("{path}/products")).await;
@@ -233,7 +192,7 @@ async fn a_put_of_products_adds_changes_and_removes_them() {
 
 #[tokio::test]
 async fn an_edited_order_takes_the_stock_that_it_takes_more_and_gives_the_rest_back() {
-    let store = Store::open(|builder| builder.product(1));
+    let store = open(|builder| builder.product(1));
     let stock = async || store.read("/v3/catalog/products/1").await["inventory_level"].clone();
     let made = order(&json!({ "products": [{ "product_id": 1, "quantity": 10 }] }));
     let made = store.made("/v2/orders", made).await;
@@ -252,7 +211,7 @@ async fn an_edited_order_takes_the_stock_that_it_takes_more_and_gives_the_rest_b
 /// As in BigCommerce's guide "Order Refunds": a product at 10.00, tax of 0.83, and shipping of 10.00.
 #[tokio::test]
 async fn a_refund_is_quoted_and_gives_the_tax_back() {
-    let store = Store::open(|builder| builder.customer(7));
+    let store = open(|builder| builder.customer(7));
     let products = json!([{ "name": "Mug", "quantity": 1, "price_ex_tax": 10, "price_inc_tax": 10.83 }]);
     let made = order(&json!({
         "customer_id": 7, "products": products, "shipping_cost_ex_tax": 10, "shipping_cost_inc_tax": 10,
@@ -303,7 +262,7 @@ async fn a_refund_is_quoted_and_gives_the_tax_back() {
 
 #[tokio::test]
 async fn a_discounted_product_is_refunded_at_what_was_paid_and_its_parts_add_up() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let products = json!([{ "name": "Mug", "quantity": 3, "price_ex_tax": 3, "price_inc_tax": 4 }]);
     let made = store.made("/v2/orders", order(&json!({ "products": products, "discount_amount": 2 }))).await;
     assert_eq!(of(&made, &TOTALS), json!(["7.5000", "10.0000", "2.5000"]));
@@ -320,7 +279,7 @@ async fn a_discounted_product_is_refunded_at_what_was_paid_and_its_parts_add_up(
 
 #[tokio::test]
 async fn a_quote_is_of_no_more_than_is_left_and_a_refund_of_more_is_refused() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     // The total is less than the products.
     let made = store.made("/v2/orders", order(&json!({ "total_ex_tax": 20, "total_inc_tax": 20 }))).await;
     let line = store.read(&format!("/v2/orders/{}/products", made["id"])).await[0].clone();
@@ -388,7 +347,7 @@ const DECIMALS: &str = "An amount has two decimals at most.";
 
 #[tokio::test]
 async fn a_refund_of_nothing_or_of_parts_of_a_cent_is_refused() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let (path, lines) = store.refundable(&json!([line(2, 10.0, 12.0)]), &json!({})).await;
     let of_order = |amount: f64| json!({ "item_type": "ORDER", "item_id": 1, "amount": amount });
     let mut adjusted = of_product(&lines[0], 1);
@@ -409,7 +368,7 @@ async fn a_refund_of_nothing_or_of_parts_of_a_cent_is_refused() {
 
 #[tokio::test]
 async fn tax_is_given_back_once() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let shipped = json!({ "shipping_cost_ex_tax": 10, "shipping_cost_inc_tax": 10 });
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 12.0)]), &shipped).await;
     let product = of_product(&lines[0], 1);
@@ -423,7 +382,7 @@ async fn tax_is_given_back_once() {
 
 #[tokio::test]
 async fn the_parts_of_a_refund_add_up() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let shipped = json!({ "shipping_cost_ex_tax": 5, "shipping_cost_inc_tax": 5.5 });
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 10.0)]), &shipped).await;
     let mut sum = 0.0;
@@ -450,7 +409,7 @@ async fn the_parts_of_a_refund_add_up() {
 
 #[tokio::test]
 async fn a_line_shows_what_was_refunded_of_it() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let (path, lines) = store.refundable(&json!([line(3, 10.0, 10.0)]), &json!({})).await;
     let mut merchants = refund(&of_product(&lines[0], 3));
     merchants["merchant_calculated_override"] = json!({ "total_amount": 5, "total_tax": 0 });
@@ -461,7 +420,7 @@ async fn a_line_shows_what_was_refunded_of_it() {
 
 #[tokio::test]
 async fn adjustments_are_of_products_and_no_amount_is_below_zero() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let shipped = json!({ "shipping_cost_ex_tax": 5, "shipping_cost_inc_tax": 5 });
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 12.0)]), &shipped).await;
     let adjustments = |by: i64| json!([{ "amount": by }]);

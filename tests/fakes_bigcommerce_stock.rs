@@ -2,54 +2,22 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
-use http::{HeaderValue, Method};
-use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
-use steadfast::transport::{Limits, Request, Transport as _};
+#[path = "hosts/bigcommerce_store.rs"]
+mod bigcommerce_store;
 
-/// A store, reached without a socket.
-struct Store {
-    fake: BigCommerceFake,
-    network: InProcess,
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
+
+use bigcommerce_store::Store;
+
+/// A store that holds the product 1, the customer 7 and a cart of one of that product.
+fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
+    Store::of(settings(BigCommerceFake::builder().product(1).customer(7).cart("cart-1")))
 }
 
 impl Store {
-    /// It holds the product 1, the customer 7 and a cart of one of that product.
-    fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
-        let builder = BigCommerceFake::builder().product(1).customer(7).cart("cart-1");
-        let fake = settings(builder).in_process();
-        let network = fake.transport();
-        Store { fake, network }
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        self.ask_as("x-auth-token", "t", method, &format!("/stores/s{path}"), body).await
-    }
-
-    async fn ask_as(
-        &self,
-        header: &'static str,
-        secret: &str,
-        method: Method,
-        path: &str,
-        body: Value,
-    ) -> (u16, Value) {
-        let mut request = Request::new(method, format!("http://store.test{path}").parse().unwrap());
-        request.headers.insert(header, HeaderValue::from_str(secret).unwrap());
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
-    }
-
-    async fn made(&self, path: &str, body: Value) -> Value {
-        let (status, made) = self.ask(Method::POST, path, body).await;
-        assert!((200..300).contains(&status), "{path}: {made}");
-        if path.starts_with("/v3/") { made["data"].clone() } else { made }
-    }
-
-    async fn set(&self, path: &str, body: Value) -> u16 {
+    async fn put(&self, path: &str, body: Value) -> u16 {
         self.ask(Method::PUT, path, body).await.0
     }
 
@@ -76,7 +44,7 @@ const SHORT: &str =
 
 #[tokio::test]
 async fn an_order_takes_its_stock_and_is_refused_where_there_is_too_little() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     store.made("/v2/orders", order(400, &json!({}))).await;
     assert_eq!(store.stock().await, 600);
     let refused = store.ask(Method::POST, "/v2/orders", order(601, &json!({}))).await;
@@ -88,16 +56,16 @@ async fn an_order_takes_its_stock_and_is_refused_where_there_is_too_little() {
     store.made("/v2/orders", order(600, &json!({}))).await;
     assert_eq!(store.stock().await, 0);
     // What is not tracked has no stock to be taken.
-    assert_eq!(store.set("/v3/catalog/products/1", json!({ "inventory_tracking": "none" })).await, 200);
+    assert_eq!(store.put("/v3/catalog/products/1", json!({ "inventory_tracking": "none" })).await, 200);
     store.made("/v2/orders", order(5, &json!({}))).await;
     assert_eq!(store.stock().await, 0);
 }
 
 #[tokio::test]
 async fn a_product_has_a_least_and_a_most_that_is_ordered_at_once() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let bounds = json!({ "order_quantity_minimum": 2, "order_quantity_maximum": 5 });
-    assert_eq!(store.set("/v3/catalog/products/1", bounds).await, 200);
+    assert_eq!(store.put("/v3/catalog/products/1", bounds).await, 200);
     for (quantity, status) in [(1, 400), (2, 201), (5, 201), (6, 400)] {
         let answered = store.ask(Method::POST, "/v2/orders", order(quantity, &json!({}))).await;
         assert_eq!(answered.0, status, "{quantity}");
@@ -106,8 +74,8 @@ async fn a_product_has_a_least_and_a_most_that_is_ordered_at_once() {
 
 #[tokio::test]
 async fn an_order_of_a_variant_takes_the_stock_of_that_variant() {
-    let store = Store::open(|builder| builder);
-    assert_eq!(store.set("/v3/catalog/products/1", json!({ "inventory_tracking": "variant" })).await, 200);
+    let store = open(|builder| builder);
+    assert_eq!(store.put("/v3/catalog/products/1", json!({ "inventory_tracking": "variant" })).await, 200);
     let variants = "/v3/catalog/products/1/variants";
     let values = json!([{ "id": 9, "option_id": 3, "label": "Red", "option_display_name": "Color" }]);
     let red = json!({ "sku": "RED", "inventory_level": 10, "option_values": values });
@@ -144,7 +112,7 @@ async fn an_order_of_a_variant_takes_the_stock_of_that_variant() {
 
 #[tokio::test]
 async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let id = store.made("/v3/checkouts/cart-1/orders", json!({})).await["id"].clone();
     assert_eq!(store.stock().await, 1000);
     let token =
@@ -166,7 +134,7 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
         )
     );
     let more = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 5 }] });
-    assert_eq!(store.set("/v3/inventory/adjustments/absolute", more).await, 200);
+    assert_eq!(store.put("/v3/inventory/adjustments/absolute", more).await, 200);
     let paid = pay().await;
     assert_eq!((paid.0, store.stock().await), (201, json!(4)), "{}", paid.1);
     // By its status, too.
@@ -174,7 +142,7 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
     assert_eq!(store.stock().await, 4);
     let path = format!("/v2/orders/{}", made["id"]);
     for _ in 0..2 {
-        assert_eq!(store.set(&path, json!({ "status_id": 11 })).await, 200);
+        assert_eq!(store.put(&path, json!({ "status_id": 11 })).await, 200);
         assert_eq!(store.stock().await, 1, "once");
     }
 }
@@ -182,15 +150,14 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
 #[tokio::test]
 async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
     for gives_back in [false, true] {
-        let store =
-            Store::open(|builder| if gives_back { builder.returned_orders_restock() } else { builder });
+        let store = open(|builder| if gives_back { builder.returned_orders_restock() } else { builder });
         let after = |quantity: i64| if gives_back { json!(1000) } else { json!(1000 - quantity) };
         let made = store.made("/v2/orders", order(3, &json!({}))).await;
         let path = format!("/v2/orders/{}", made["id"]);
-        assert_eq!(store.set(&path, json!({ "status_id": 5 })).await, 200);
+        assert_eq!(store.put(&path, json!({ "status_id": 5 })).await, 200);
         assert_eq!(store.stock().await, after(3), "cancelled");
         // It takes it again, and no more than once.
-        assert_eq!(store.set(&path, json!({ "status_id": 1 })).await, 200);
+        assert_eq!(store.put(&path, json!({ "status_id": 1 })).await, 200);
         assert_eq!(store.stock().await, 997);
         let product =
             store.ask(Method::GET, &format!("{path}/products"), Value::Null).await.1[0]["id"].clone();
@@ -205,7 +172,7 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
 
 #[tokio::test]
 async fn an_order_takes_its_stock_when_it_is_shipped_where_the_store_is_set_to_that() {
-    let store = Store::open(FakeBuilder::<BigCommerceFake>::stock_at_shipment);
+    let store = open(FakeBuilder::<BigCommerceFake>::stock_at_shipment);
     let made = store.made("/v2/orders", order(3, &json!({}))).await;
     let path = format!("/v2/orders/{}", made["id"]);
     let product = store.ask(Method::GET, &format!("{path}/products"), Value::Null).await.1[0].clone();
@@ -216,18 +183,18 @@ async fn an_order_takes_its_stock_when_it_is_shipped_where_the_store_is_set_to_t
     store.made(&format!("{path}/shipments"), ship(1)).await;
     assert_eq!(store.stock().await, 1000, "shipped in part");
     let none = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 0 }] });
-    assert_eq!(store.set("/v3/inventory/adjustments/absolute", none).await, 200);
+    assert_eq!(store.put("/v3/inventory/adjustments/absolute", none).await, 200);
     let refused = store.ask(Method::POST, &format!("{path}/shipments"), ship(2)).await;
     assert_eq!(refused, (400, json!([{ "status": 400, "message": SHORT }])));
     let some = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 4 }] });
-    assert_eq!(store.set("/v3/inventory/adjustments/absolute", some).await, 200);
+    assert_eq!(store.put("/v3/inventory/adjustments/absolute", some).await, 200);
     store.made(&format!("{path}/shipments"), ship(2)).await;
     assert_eq!(store.stock().await, 1);
 }
 
 #[tokio::test]
 async fn an_order_is_of_a_customer_of_the_store_or_of_a_guest() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let second = json!({ "first_name": "A", "last_name": "B", "email": "a@example.com" });
     let second = store.made("/v2/customers", second).await["id"].clone();
     for (customer, status) in [(json!(7), 201), (second, 201), (json!(0), 201), (json!(8), 400)] {
@@ -240,14 +207,14 @@ async fn an_order_is_of_a_customer_of_the_store_or_of_a_guest() {
     }
     let made = store.made("/v2/orders", order(1, &json!({}))).await;
     let path = format!("/v2/orders/{}", made["id"]);
-    assert_eq!(store.set(&path, json!({ "customer_id": 8 })).await, 400);
-    assert_eq!(store.set(&path, json!({ "customer_id": 7 })).await, 200);
+    assert_eq!(store.put(&path, json!({ "customer_id": 8 })).await, 400);
+    assert_eq!(store.put(&path, json!({ "customer_id": 7 })).await, 200);
 }
 
 #[tokio::test]
 async fn products_and_carts_are_held_to_the_stores_ids_where_that_is_asked_for() {
     for refuses in [false, true] {
-        let store = Store::open(|builder| if refuses { builder.refuse_unknown_ids() } else { builder });
+        let store = open(|builder| if refuses { builder.refuse_unknown_ids() } else { builder });
         let line = |product: u64| json!([{ "product_id": product, "quantity": 1 }]);
         for (path, body, is_known) in [
             ("/v2/orders", order(0, &json!({ "products": line(2) })), false),
@@ -271,7 +238,7 @@ async fn products_and_carts_are_held_to_the_stores_ids_where_that_is_asked_for()
 
 #[tokio::test]
 async fn customers_are_removed_by_a_filter_alone() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let listed = async || {
         store.ask(Method::GET, "/v3/customers", Value::Null).await.1["data"].as_array().unwrap().len()
     };
@@ -310,7 +277,7 @@ async fn webhooks_tell_what_an_order_took_and_gave_back() {
 /// "In the case where a product is simple, the product is its own variant - called a base variant" (BigCommerce, "Catalog").
 #[tokio::test]
 async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
-    let store = Store::open(|builder| builder);
+    let store = open(|builder| builder);
     let (one, variants) = ("/v3/catalog/products/1", "/v3/catalog/products/1/variants");
     let read = async |path: &str| store.ask(Method::GET, path, Value::Null).await.1["data"].clone();
     let base = read(one).await["base_variant_id"].clone();
@@ -334,7 +301,7 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
     let by_variant = json!({ "products": [{ "product_id": 1, "variant_id": base, "quantity": 2 }] });
     let adjust = json!({ "items": [{ "location_id": 1, "variant_id": base, "quantity": -3 }] });
     for (tracking, level) in [("product", 995), ("variant", 990)] {
-        assert_eq!(store.set(one, json!({ "inventory_tracking": tracking })).await, 200);
+        assert_eq!(store.put(one, json!({ "inventory_tracking": tracking })).await, 200);
         store.made("/v2/orders", order(0, &by_variant)).await;
         let adjusted = store.ask(Method::POST, "/v3/inventory/adjustments/relative", adjust.clone()).await;
         assert_eq!(adjusted.0, 200, "{tracking}: {}", adjusted.1);
@@ -348,8 +315,8 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
     assert_eq!(store.ask(Method::GET, &path, Value::Null).await.1[0]["variant_id"], base);
 
     // Each follows the other.
-    assert_eq!(store.set(one, json!({ "price": 12, "sku": "NEW" })).await, 200);
-    assert_eq!(store.set(&format!("{variants}/{base}"), json!({ "inventory_level": 7 })).await, 200);
+    assert_eq!(store.put(one, json!({ "price": 12, "sku": "NEW" })).await, 200);
+    assert_eq!(store.put(&format!("{variants}/{base}"), json!({ "inventory_level": 7 })).await, 200);
     let variant = read(variants).await[0].clone();
     assert_eq!((&variant["sku"], &variant["calculated_price"]), (&json!("NEW"), &json!(12)));
     assert_eq!((store.stock().await, &variant["inventory_level"]), (json!(7), &json!(7)));
@@ -365,7 +332,7 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
         (&Value::Null, &json!(15))
     );
     let by_red = json!({ "products": [{ "product_id": 1, "variant_id": red, "quantity": 1 }] });
-    assert_eq!(store.set(one, json!({ "inventory_tracking": "none" })).await, 200);
+    assert_eq!(store.put(one, json!({ "inventory_tracking": "none" })).await, 200);
     let made = store.made("/v2/orders", order(0, &by_red)).await;
     assert_eq!(made["total_inc_tax"], "15.0000", "the variant has a price of its own");
     assert_eq!(store.ask(Method::DELETE, &format!("{variants}/{red}"), Value::Null).await.0, 204);

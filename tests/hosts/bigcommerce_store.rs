@@ -1,0 +1,67 @@
+//! A store of the BigCommerce fake that is reached without a socket.
+#![allow(dead_code, reason = "every test takes what it needs")]
+
+use http::{HeaderValue, Method};
+use serde_json::Value;
+use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
+use steadfast::transport::{Limits, Request, Transport as _};
+
+pub struct Store {
+    pub fake: BigCommerceFake,
+    pub network: InProcess,
+}
+
+impl Store {
+    pub fn of(builder: FakeBuilder<BigCommerceFake>) -> Store {
+        let fake = builder.in_process();
+        let network = fake.transport();
+        Store { fake, network }
+    }
+
+    /// Sends a body, unless it is null. The status and the body of the answer.
+    pub async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        self.ask_as("x-auth-token", "t", method, &format!("/stores/s{path}"), body).await
+    }
+
+    pub async fn ask_as(
+        &self,
+        header: &'static str,
+        secret: &str,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
+        let mut request = Request::new(method, format!("http://store.test{path}").parse().unwrap());
+        request.headers.insert(header, HeaderValue::from_str(secret).unwrap());
+        if !body.is_null() {
+            request.body = body.to_string().into();
+        }
+        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
+        (answer.status.as_u16(), answer.json().unwrap_or_default())
+    }
+
+    pub async fn made(&self, path: &str, body: Value) -> Value {
+        let (status, made) = self.ask(Method::POST, path, body).await;
+        assert!((200..300).contains(&status), "{path}: {made}");
+        if path.starts_with("/v3/") { made["data"].clone() } else { made }
+    }
+
+    pub async fn read(&self, path: &str) -> Value {
+        let (status, found) = self.ask(Method::GET, path, Value::Null).await;
+        assert_eq!(status, 200, "{path}: {found}");
+        if path.starts_with("/v3/") { found["data"].clone() } else { found }
+    }
+
+    pub async fn set(&self, path: &str, body: Value) -> Value {
+        let (status, changed) = self.ask(Method::PUT, path, body.clone()).await;
+        assert_eq!(status, 200, "{path} {body}: {changed}");
+        if path.starts_with("/v3/") { changed["data"].clone() } else { changed }
+    }
+
+    pub async fn refused(&self, method: Method, path: &str, body: Value) -> String {
+        let (status, refused) = self.ask(method, path, body.clone()).await;
+        assert!((400..500).contains(&status), "{path} {body}: {refused}");
+        let said = [&refused[0]["message"], &refused["data"][0]["title"], &refused["title"]];
+        said.iter().find_map(|said| said.as_str()).unwrap().to_owned()
+    }
+}
