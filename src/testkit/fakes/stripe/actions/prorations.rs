@@ -65,7 +65,7 @@ fn add_item(desk: &mut Desk<'_>, subscription: &Value, item: &Value, part: Part)
         "subscription": subscription["id"], "subscription_item": item["id"] } });
     made["period"] = json!({ "start": now, "end": end });
     made["pricing"] = pricing(price);
-    // Recorded by `seahaven_stripe_world` (`resources/invoiceitems.py`).
+    // Recorded: see `methods.rs`.
     made["pricing"]["unit_amount_decimal"] = Value::Null;
     made["proration"] = Value::from(true);
     made["quantity"] = Value::from(quantity);
