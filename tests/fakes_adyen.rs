@@ -238,8 +238,9 @@ async fn what_it_does_not_know_it_refuses_as_adyen_does() {
         (("/v71/payments/FK00000000000000/refunds".to_owned(), change(1)), 422, "167"),
         (("/v71/cancels".to_owned(), whole()), 422, "702"),
         (("/v71/payments/details".to_owned(), json!({ "details": { "redirectResult": "x" } })), 422, "702"),
-        (("/v71/sessions".to_owned(), json!({})), 404, "000"),
+        (("/v71/orders".to_owned(), json!({})), 404, "000"),
         (("/v52/payments".to_owned(), payment(1)), 404, "000"),
+        (("/v710/payments".to_owned(), payment(1)), 404, "000"),
         (("/payments".to_owned(), payment(1)), 404, "000"),
     ];
     for ((path, body), status, code) in cases {

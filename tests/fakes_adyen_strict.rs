@@ -361,6 +361,27 @@ async fn a_companys_webhook_is_for_the_merchant_accounts_of_its_filter() {
 }
 
 #[tokio::test]
+async fn two_webhooks_at_one_url_are_told_of_an_event_once_each() {
+    let fake = AdyenFake::start().await;
+    let (receiver, url) = Receiver::listen().await;
+    let own = hook("url", json!(url));
+    ok(&fake, "POST", "/v3/merchants/ShopECOM/webhooks", &own).await;
+    let all = with(own, "/filterMerchantAccountType", json!("allAccounts"));
+    ok(&fake, "POST", "/v3/companies/Shop/webhooks", &all).await;
+    ok(&fake, "POST", "/_fake/webhooks", &json!({ "hold": true })).await;
+    let paid = ok(&fake, "POST", "/v71/payments", &payment()).await;
+    let id = json!(format!("{}-AUTHORISATION", paid["pspReference"].as_str().unwrap()));
+    let once = json!([200]);
+    for sent in [2, 0] {
+        let page = ok(&fake, "POST", "/_fake/webhooks", &json!({})).await;
+        let deliveries = page["deliveries"].as_array().unwrap();
+        let answered: Vec<(&Value, &Value)> =
+            deliveries.iter().map(|one| (&one["id"], &one["answers"])).collect();
+        assert_eq!((answered, receiver.bodies().len()), (vec![(&id, &once); 2], sent));
+    }
+}
+
+#[tokio::test]
 async fn a_change_that_the_card_scheme_does_not_carry_out_is_taken_and_told_of_twice() {
     let clock = TestClock::new();
     for (holder, events) in [

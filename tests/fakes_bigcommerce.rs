@@ -19,7 +19,7 @@ use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
 
 use crate::answers::{header, json_of};
-use crate::bigcommerce::call;
+use crate::bigcommerce::{call, paid};
 
 /// What is sure of BigCommerce.
 fn fixture(name: &str) -> Value {
@@ -66,7 +66,8 @@ fn customer(email: &str) -> Value {
 
 /// Three of the first product of an order.
 fn refund(reason: &str) -> Value {
-    json!({ "items": [{ "item_type": "PRODUCT", "item_id": 1, "quantity": 3, "reason": reason }] })
+    let item = json!({ "item_type": "PRODUCT", "item_id": 1, "quantity": 3, "reason": reason });
+    json!({ "items": [item], "payments": paid(30.0) })
 }
 
 fn is_bare(answer: &Response) -> bool {
@@ -477,7 +478,7 @@ async fn a_refund_is_of_an_order_that_the_store_holds_and_of_what_it_is_of() {
     let adjusted =
         json!([{ "item_type": "PRODUCT", "item_id": 1, "quantity": 1, "adjustments": [{ "amount": -10 }] }]);
     let twice = json!({ "item_type": "PRODUCT", "item_id": 1, "quantity": 501 });
-    for refund in [
+    for mut refund in [
         json!({}),
         json!({ "items": [] }),
         json!({ "items": {}, "payments": [] }),
@@ -498,6 +499,10 @@ async fn a_refund_is_of_an_order_that_the_store_holds_and_of_what_it_is_of() {
         json!({ "items": [twice, twice] }),
         json!({ "items": [{ "item_type": "ORDER", "amount": 5 }, { "item_type": "ORDER", "amount": -1 }] }),
     ] {
+        // Else it would be refused for that.
+        if refund["payments"].is_null() {
+            refund["payments"] = paid(1.0);
+        }
         let refused = post(&fake, &path("700"), &refund).await;
         assert_eq!(refused.status(), 422, "{refund}");
         assert_eq!(json_of(refused).await["data"][0]["status"], 422, "{refund}");
@@ -511,8 +516,12 @@ async fn refunds_add_up_to_the_order_at_most() {
     let made = json_of(post(&fake, "/v2/orders", &order(&json!({}))).await).await;
     let products = json_of(get(&fake, &format!("/v2/orders/{}/products", made["id"])).await).await;
     let path = format!("/v3/orders/{}/payment_actions/refunds", made["id"]);
-    let one = json!({ "items": [{ "item_type": "PRODUCT", "item_id": products[0]["id"], "quantity": 1 }] });
-    let amount = |amount: f64| json!({ "items": [{ "item_type": "ORDER", "item_id": 1, "amount": amount }] });
+    let one = json!({ "item_type": "PRODUCT", "item_id": products[0]["id"], "quantity": 1 });
+    let one = json!({ "items": [one], "payments": paid(10.0) });
+    let amount = |amount: f64| {
+        let item = json!({ "item_type": "ORDER", "item_id": 1, "amount": amount });
+        json!({ "items": [item], "payments": paid(amount) })
+    };
     for (refund, total, status) in [
         (&one, 10.0, 201),
         (&amount(10.01), 0.0, 422),

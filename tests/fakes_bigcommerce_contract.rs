@@ -16,7 +16,7 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::BigCommerceFake;
 
-use crate::bigcommerce::{ask, body_of};
+use crate::bigcommerce::{ask, body_of, paid};
 
 async fn fake() -> BigCommerceFake {
     BigCommerceFake::builder().order(700).product(9).cart("c").start().await
@@ -103,6 +103,10 @@ fn refused_bodies_of_orders() -> Vec<Refused> {
     let custom = || json!({ "name": "Mug", "quantity": 1, "price_inc_tax": 10, "price_ex_tax": 8 });
     let refunds = "/v3/orders/700/payment_actions/refunds";
     let refund = || json!({ "item_type": "ORDER", "item_id": 700, "amount": 1 });
+    let of = |item: Value| json!({ "items": [item], "payments": paid(1.0) });
+    let jo = json!({ "name": "Jo", "email": "jo@x.com" });
+    let gift =
+        json!({ "name": "Gift", "theme": "Boy", "amount": 5, "quantity": 2, "sender": jo, "recipient": jo });
     vec![
         (Method::POST, "/v2/orders", order(&json!([{}])), 400),
         (Method::POST, "/v2/orders", order(&json!([{ "product_id": 9 }])), 400),
@@ -122,10 +126,13 @@ fn refused_bodies_of_orders() -> Vec<Refused> {
         (Method::POST, "/v3/carts", json!({ "line_items": line() }), 422),
         (Method::POST, "/v3/carts/c/items", json!({ "line_items": [] }), 422),
         (Method::PUT, "/v3/carts/c", json!({ "a": 2 }), 422),
+        (Method::POST, "/v3/carts", json!({ "gift_certificates": [gift] }), 422),
         (Method::POST, refunds, json!({}), 422),
-        (Method::POST, refunds, json!({ "items": [without(refund(), "item_id")] }), 422),
-        (Method::POST, refunds, json!({ "items": [with(refund(), "amount", json!("1"))] }), 422),
-        (Method::POST, refunds, json!({ "items": [refund()], "reason": "of 2021" }), 422),
+        (Method::POST, refunds, json!({ "items": [refund()] }), 422),
+        (Method::POST, refunds, json!({ "items": [refund()], "payments": [] }), 422),
+        (Method::POST, refunds, of(without(refund(), "item_id")), 422),
+        (Method::POST, refunds, of(with(refund(), "amount", json!("1"))), 422),
+        (Method::POST, refunds, with(of(refund()), "reason", json!("of 2021")), 422),
         (
             Method::POST,
             refunds,
@@ -274,11 +281,15 @@ const MORE: [Made; 5] = [
         }])
     }),
     ("v3/channels", "/v3/channels", || json!({ "name": "a", "type": "pos", "platform": "square" })),
-    ("v3/carts", "/v3/carts", || json!({ "line_items": [{ "product_id": 9, "quantity": 1 }] })),
+    ("v3/carts", "/v3/carts", || {
+        // Its product has a variant by now.
+        let selected = json!([{ "option_id": 1, "option_value": 1 }]);
+        json!({ "line_items": [{ "product_id": 9, "quantity": 1, "option_selections": selected }] })
+    }),
     (
         "v3/orders/{}/payment_actions/refunds",
         "/v3/orders/700/payment_actions/refunds",
-        || json!({ "items": [{ "item_type": "ORDER", "item_id": 700, "amount": 1 }] }),
+        || json!({ "items": [{ "item_type": "ORDER", "item_id": 700, "amount": 1 }], "payments": paid(1.0) }),
     ),
 ];
 

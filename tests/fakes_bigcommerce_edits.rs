@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
 
-use bigcommerce_store::Store;
+use bigcommerce_store::{Store, paid};
 
 /// A store that holds the products 1 and 2.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
@@ -90,7 +90,7 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
         ),
         (json!({ "weight": 1 }), json!({ "order_quantity_minimum": 20 }), 990),
     ] {
-        let store = open(|builder| builder);
+        let store = open(FakeBuilder::<BigCommerceFake>::edited_orders_restock);
         store.set(product, before).await;
         let (path, ids) = store.ordered(both(), json!({})).await;
         store.set(product, after.clone()).await;
@@ -98,19 +98,92 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
         assert_eq!((store.stock(1).await, store.stock(2).await), (json!(level), json!(997)), "{after}");
     }
     // What was not taken is not given back.
-    let store = open(|builder| builder);
+    let store = open(FakeBuilder::<BigCommerceFake>::edited_orders_restock);
     store.set(product, json!({ "inventory_tracking": "none" })).await;
     let (path, ids) = store.ordered(both(), json!({})).await;
     store.set(product, json!({ "inventory_tracking": "product" })).await;
     store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 4 }] })).await;
     assert_eq!(store.stock(1).await, 1000);
     // A base variant that is no more is none of another line's edit.
-    let store = open(|builder| builder);
+    let store = open(FakeBuilder::<BigCommerceFake>::edited_orders_restock);
     store.set(product, json!({ "inventory_tracking": "variant" })).await;
     let (path, ids) = store.ordered(both(), json!({})).await;
     store.red().await;
     store.set(&path, json!({ "products": [{ "id": ids[1], "quantity": 2 }] })).await;
     assert_eq!(store.stock(2).await, 998);
+}
+
+#[tokio::test]
+async fn an_edit_moves_no_stock_that_is_taken_unless_the_store_is_set_to_that() {
+    for adjusts in [false, true] {
+        let store = open(|builder| {
+            let builder = builder.returned_orders_restock();
+            if adjusts { builder.edited_orders_restock() } else { builder }
+        });
+        let (path, ids) = store.ordered(json!([{ "product_id": 1, "quantity": 10 }]), json!({})).await;
+        for (quantity, level) in [(4, 996), (30, 970)] {
+            store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": quantity }] })).await;
+            assert_eq!(store.stock(1).await, if adjusts { level } else { 990 }, "{quantity}");
+        }
+        // What was taken is given back, and no more.
+        store.set(&path, json!({ "status_id": 5 })).await;
+        assert_eq!(store.stock(1).await, 1000);
+    }
+    // What is not taken yet is taken as the order is by then.
+    let store = open(|builder| builder);
+    let unpaid = json!({ "status_id": 0 });
+    let (path, ids) = store.ordered(json!([{ "product_id": 1, "quantity": 10 }]), unpaid).await;
+    store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 4 }] })).await;
+    assert_eq!(store.stock(1).await, 1000);
+    store.set(&path, json!({ "status_id": 11 })).await;
+    assert_eq!(store.stock(1).await, 996);
+}
+
+#[tokio::test]
+async fn what_was_shipped_or_refunded_stays_of_its_product_and_shows_whether_all_of_it_is_refunded() {
+    let store = open(|builder| builder);
+    let both = json!([{ "product_id": 1, "quantity": 3 }, { "product_id": 2, "quantity": 3 }]);
+    let (path, ids) = store.ordered(both, json!({})).await;
+    let address = store.read(&format!("{path}/products")).await[0]["order_address_id"].clone();
+    let shipped = json!([{ "order_product_id": ids[0], "quantity": 1 }]);
+    let shipment = json!({ "order_address_id": address, "items": shipped });
+    store.made(&format!("{path}/shipments"), shipment).await;
+    let refunded = json!([{ "item_type": "PRODUCT", "item_id": ids[1], "quantity": 2 }]);
+    let refund = json!({ "items": refunded, "payments": paid(20.0) });
+    store.made(&format!("{}/payment_actions/refunds", path.replace("v2", "v3")), refund).await;
+    for (line, other) in [(&ids[0], 2), (&ids[1], 1)] {
+        let change = json!({ "products": [{ "id": line, "product_id": other, "quantity": 3 }] });
+        let said = store.refused(Method::PUT, &path, change).await;
+        assert_eq!(said, "The field 'products.0.product_id' is invalid.");
+    }
+    let stock = json!([store.stock(1).await, store.stock(2).await]);
+    assert_eq!(stock, json!([997, 997]));
+    for (quantity, is_refunded) in [(2, true), (3, false)] {
+        store.set(&path, json!({ "products": [{ "id": ids[1], "quantity": quantity }] })).await;
+        let line = store.read(&format!("{path}/products")).await[1].clone();
+        assert_eq!(json!([line["quantity_refunded"], line["is_refunded"]]), json!([2, is_refunded]));
+    }
+}
+
+#[tokio::test]
+async fn no_price_of_a_line_is_less_with_tax_than_without_it() {
+    let store = open(|builder| builder);
+    let (path, ids) = store.ordered(json!([line("Mug", 1, 10.0, 8.0)]), json!({})).await;
+    for (name, amount, field) in [
+        ("price_inc_tax", 7, "price_inc_tax"),
+        ("price_ex_tax", 11, "price_inc_tax"),
+        ("wrapping_cost_ex_tax", 1, "wrapping_cost_inc_tax"),
+    ] {
+        let change = json!({ "products": [{ "id": ids[0], name: amount }] });
+        let said = store.refused(Method::PUT, &path, change).await;
+        assert_eq!(said, format!("The field 'products.0.{field}' is invalid."));
+    }
+    let less = order(&json!([line("Mug", 1, 8.0, 10.0)]), &json!({}));
+    let said = store.refused(Method::POST, "/v2/orders", less).await;
+    assert_eq!(said, "The field 'products.0.price_inc_tax' is invalid.");
+    // "The fields that you omit will not be changed."
+    let changed = store.set(&path, json!({ "products": [{ "id": ids[0], "price_inc_tax": 12 }] })).await;
+    assert_eq!(json!([changed["total_ex_tax"], changed["total_tax"]]), json!(["8.0000", "4.0000"]));
 }
 
 #[tokio::test]
@@ -134,7 +207,8 @@ async fn an_edit_keeps_the_wrapping_of_the_order_and_wants_the_costs_of_more() {
 async fn an_edit_to_less_than_was_refunded_is_refused_and_changes_nothing() {
     let store = open(|builder| builder.refunded_amount_stays_zero());
     let (path, ids) = store.ordered(json!([line("Mug", 5, 7.0, 7.0)]), json!({})).await;
-    let refund = json!({ "items": [{ "item_type": "ORDER", "item_id": 1, "amount": 30 }] });
+    let item = json!({ "item_type": "ORDER", "item_id": 1, "amount": 30 });
+    let refund = json!({ "items": [item], "payments": paid(30.0) });
     let refunds = format!("{}/payment_actions/refunds", path.replace("v2", "v3"));
     store.made(&refunds, refund).await;
     let said = "The fake does not implement a total below what was refunded.";
@@ -207,6 +281,35 @@ async fn a_cart_has_the_price_and_the_sku_of_the_variant_that_it_is_of() {
     let other = json!({ "line_items": [{ "product_id": 1, "quantity": 2, "variant_id": 999 }] });
     let said = store.refused(Method::POST, "/v3/carts", other).await;
     assert_eq!(said, "The field 'variant_id' is invalid.");
+}
+
+#[tokio::test]
+async fn a_cart_is_of_the_variant_that_its_option_selections_are_of_and_can_be_ordered() {
+    let store = open(|builder| builder);
+    let red = store.red().await;
+    let cart = |option: u64, value: &Value| {
+        // The second is of a modifier.
+        let selections = json!([
+            { "option_id": option, "option_value": value }, { "option_id": 77, "option_value": "For Jo" },
+        ]);
+        json!({ "line_items": [{ "product_id": 1, "quantity": 2, "option_selections": selections }] })
+    };
+    for value in [json!(9), json!("9")] {
+        let cart = store.made("/v3/carts", cart(3, &value)).await;
+        assert_eq!(cart["line_items"]["physical_items"][0]["variant_id"], red);
+        let orders = format!("/v3/checkouts/{}/orders", cart["id"].as_str().unwrap());
+        let placed = store.made(&orders, json!({})).await;
+        let placed = store.read(&format!("/v2/orders/{}", placed["id"])).await;
+        assert_eq!(placed["total_inc_tax"], "30.0000");
+    }
+    for refused in [cart(3, &json!(10)), cart(4, &json!(9))] {
+        assert_eq!(store.refused(Method::POST, "/v3/carts", refused).await, OPTIONS);
+    }
+    // A product without options may have modifiers, too.
+    let mut simple = cart(3, &json!(9));
+    simple["line_items"][0]["product_id"] = json!(2);
+    let cart = store.made("/v3/carts", simple).await;
+    assert_eq!(cart["line_items"]["physical_items"][0]["sku"], "SKU-2");
 }
 
 #[tokio::test]

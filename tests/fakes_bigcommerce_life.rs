@@ -21,7 +21,7 @@ use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::BigCommerceFake;
 
 use crate::answers::order_webhooks;
-use crate::bigcommerce::{ask, body_of, made};
+use crate::bigcommerce::{ask, body_of, made, paid};
 use crate::receiver::{Receiver, Webhook};
 
 /// An order of three mugs at 10, and one cup at 5.
@@ -86,12 +86,13 @@ async fn a_refund_changes_the_status_the_amount_and_the_products_of_its_order() 
         let (order, products) = (format!("/v2/orders/{id}"), format!("/v2/orders/{id}/products"));
         let mug = body_of(&fake, &products).await[0]["id"].clone();
         let refunds = format!("/v3/orders/{id}/payment_actions/refunds");
-        for (item, status, amount) in [
-            (json!({ "item_type": "PRODUCT", "item_id": mug, "quantity": 1 }), 14, "10.0000"),
-            (json!({ "item_type": "ORDER", "item_id": id, "amount": 5 }), 14, "15.0000"),
-            (json!({ "item_type": "PRODUCT", "item_id": mug, "quantity": 2 }), 4, "35.0000"),
+        for (item, given, status, amount) in [
+            (json!({ "item_type": "PRODUCT", "item_id": mug, "quantity": 1 }), 10.0, 14, "10.0000"),
+            (json!({ "item_type": "ORDER", "item_id": id, "amount": 5 }), 5.0, 14, "15.0000"),
+            (json!({ "item_type": "PRODUCT", "item_id": mug, "quantity": 2 }), 20.0, 4, "35.0000"),
         ] {
-            let refund = made(&fake, &refunds, &json!({ "items": [item] })).await;
+            let sent = json!({ "items": [item], "payments": paid(given) });
+            let refund = made(&fake, &refunds, &sent).await;
             assert_eq!(refund["order_id"], id);
             let payment = if status == 4 { "refunded" } else { "partially refunded" };
             let name = if status == 4 { "Refunded" } else { "Partially Refunded" };
@@ -102,7 +103,8 @@ async fn a_refund_changes_the_status_the_amount_and_the_products_of_its_order() 
         let mug = body_of(&fake, &products).await[0].clone();
         let refunded = json!(of(&mug, &["quantity_refunded", "is_refunded", "refund_amount"]));
         assert_eq!(refunded, json!([3, true, "30.0000"]));
-        let over = json!({ "items": [{ "item_type": "ORDER", "item_id": id, "amount": 0.01 }] });
+        let over = json!({ "item_type": "ORDER", "item_id": id, "amount": 0.01 });
+        let over = json!({ "items": [over], "payments": paid(0.01) });
         assert_eq!(ask(&fake, Method::POST, &refunds, &over).await.0, 422);
     }
 }
@@ -316,10 +318,12 @@ async fn each_change_is_told_in_the_scopes_that_document_it() {
     let (fake, receiver) = told(&clock, &all).await;
     let customer = json!([{ "email": "a@x.com", "first_name": "a", "last_name": "b" }]);
     let shipment = json!({ "order_address_id": 1, "items": [{ "order_product_id": 1, "quantity": 1 }] });
-    let refund = json!({ "items": [{ "item_type": "ORDER", "item_id": 700, "amount": 1 }] });
+    let refund = json!({ "item_type": "ORDER", "item_id": 700, "amount": 1 });
+    let refund = json!({ "items": [refund], "payments": paid(1.0) });
     let variant = json!({ "sku": "v", "option_values": [{ "id": 1, "option_id": 1 }] });
     let stock = json!({ "items": [{ "location_id": 1, "product_id": 9, "quantity": 1 }] });
-    let line = json!({ "line_items": [{ "product_id": 9, "quantity": 1 }] });
+    let selected = json!([{ "option_id": 1, "option_value": 1 }]);
+    let line = json!({ "line_items": [{ "product_id": 9, "quantity": 1, "option_selections": selected }] });
     for (method, path, body, scopes) in [
         (Method::POST, "/v2/orders", order(), vec!["order/created"]),
         (Method::PUT, "/v2/orders/700", json!({ "staff_notes": "a" }), vec!["order/updated"]),

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
 
-use bigcommerce_store::Store;
+use bigcommerce_store::{Store, paid};
 
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
     Store::of(settings(BigCommerceFake::builder()))
@@ -95,6 +95,15 @@ async fn an_amount_below_zero_or_without_the_one_that_belongs_to_it_is_refused()
             json!({ "shipping_cost_ex_tax": 5 }),
             "The required field 'shipping_cost_inc_tax' was not supplied.",
         ),
+        (json!({ "total_ex_tax": 6, "total_inc_tax": 5 }), "The field 'total_inc_tax' is invalid."),
+        (
+            json!({ "handling_cost_ex_tax": 2, "handling_cost_inc_tax": 1 }),
+            "The field 'handling_cost_inc_tax' is invalid.",
+        ),
+        (
+            json!({ "base_wrapping_cost": 2, "wrapping_cost_inc_tax": 1 }),
+            "The field 'wrapping_cost_inc_tax' is invalid.",
+        ),
     ] {
         assert_eq!(store.refused(Method::POST, "/v2/orders", order(&more)).await, said);
         assert_eq!(store.refused(Method::PUT, "/v2/orders/700", more).await, said);
@@ -116,7 +125,8 @@ async fn wrapping_of_a_product_is_a_cost_of_its_order_and_is_refunded_by_itself(
     assert_eq!(of(&made, &TOTALS), json!(["34.0000", "44.0000", "10.0000"]));
     assert_eq!(made["wrapping_cost_inc_tax"], "9.0000");
     let mug = store.read(&format!("/v2/orders/{}/products", made["id"])).await[0]["id"].clone();
-    let refund = json!({ "items": [{ "item_type": "GIFT_WRAPPING", "item_id": mug, "quantity": 2 }] });
+    let wrapping = json!({ "item_type": "GIFT_WRAPPING", "item_id": mug, "quantity": 2 });
+    let refund = json!({ "items": [wrapping], "payments": paid(6.0) });
     let refund = store.made(&format!("/v3/orders/{}/payment_actions/refunds", made["id"]), refund).await;
     assert_eq!(of(&refund, &["total_amount", "total_tax"]), json!([6.0, 2.0]));
 }
@@ -192,7 +202,7 @@ async fn a_put_of_products_adds_changes_and_removes_them() {
 
 #[tokio::test]
 async fn an_edited_order_takes_the_stock_that_it_takes_more_and_gives_the_rest_back() {
-    let store = open(|builder| builder.product(1));
+    let store = open(|builder| builder.product(1).edited_orders_restock());
     let stock = async || store.read("/v3/catalog/products/1").await["inventory_level"].clone();
     let made = order(&json!({ "products": [{ "product_id": 1, "quantity": 10 }] }));
     let made = store.made("/v2/orders", made).await;
@@ -255,8 +265,9 @@ async fn a_refund_is_quoted_and_gives_the_tax_back() {
     assert_eq!(requested, json!([10.0, 10.0]));
     assert_eq!(store.read(&format!("/v2/orders/{}", made["id"])).await["status"], "Refunded");
     let said = "The refund amount is greater than the remaining order balance.";
-    let one = json!({ "items": [{ "item_type": "ORDER", "item_id": made["id"], "amount": 1 }] });
+    let mut one = json!({ "items": [{ "item_type": "ORDER", "item_id": made["id"], "amount": 1 }] });
     assert_eq!(store.refused(Method::POST, &path("refund_quotes"), one.clone()).await, said);
+    one["payments"] = paid(1.0);
     assert_eq!(store.refused(Method::POST, &path("refunds"), one).await, said);
 }
 
@@ -268,10 +279,10 @@ async fn a_discounted_product_is_refunded_at_what_was_paid_and_its_parts_add_up(
     assert_eq!(of(&made, &TOTALS), json!(["7.5000", "10.0000", "2.5000"]));
     let line = store.read(&format!("/v2/orders/{}/products", made["id"])).await[0]["id"].clone();
     let path = format!("/v3/orders/{}/payment_actions/refunds", made["id"]);
-    let one = json!({ "items": [{ "item_type": "PRODUCT", "item_id": line, "quantity": 1 }] });
-    for refunded in [json!([3.33, 0.83]), json!([3.34, 0.84]), json!([3.33, 0.83])] {
-        let refund = store.made(&path, one.clone()).await;
-        assert_eq!(of(&refund, &["total_amount", "total_tax"]), refunded);
+    let one = json!({ "item_type": "PRODUCT", "item_id": line, "quantity": 1 });
+    for [total, tax] in [[3.33, 0.83], [3.34, 0.84], [3.33, 0.83]] {
+        let refund = store.made(&path, json!({ "items": [one], "payments": paid(total) })).await;
+        assert_eq!(of(&refund, &["total_amount", "total_tax"]), json!([total, tax]));
     }
     let order = store.read(&format!("/v2/orders/{}", made["id"])).await;
     assert_eq!(of(&order, &["status", "refunded_amount"]), json!(["Refunded", "10.0000"]));
@@ -288,7 +299,9 @@ async fn a_quote_is_of_no_more_than_is_left_and_a_refund_of_more_is_refused() {
     let quote = store.made(&path("refund_quotes"), json!({ "items": items })).await;
     assert_eq!(of(&quote, &["total_refund_amount", "adjustment"]), json!([20.0, -10.0]));
     for (more, said) in [
-        (json!({}), "The refund amount is greater than the remaining order balance."),
+        (json!({}), "The required field 'payments' was not supplied."),
+        (json!({ "payments": [] }), "The required field 'payments' was not supplied."),
+        (json!({ "payments": paid(19.0) }), "The refund amount is greater than the remaining order balance."),
         (
             json!({ "payments": [{ "provider_id": "custom", "amount": 30 }] }),
             "The refund amount is greater than the remaining order balance.",
@@ -298,8 +311,18 @@ async fn a_quote_is_of_no_more_than_is_left_and_a_refund_of_more_is_refused() {
             "Unable to provide store credit for a guest customer.",
         ),
         (
-            json!({ "merchant_calculated_override": { "total_amount": 21, "total_tax": 0 } }),
+            json!({
+                "payments": paid(21.0), "merchant_calculated_override": { "total_amount": 21, "total_tax": 0 },
+            }),
             "The refund amount is greater than the remaining order balance.",
+        ),
+        (
+            json!({ "payments": paid(5.0), "merchant_calculated_override": { "total_amount": 5, "total_tax": 6 } }),
+            "The tax of an override is not from zero to its amount.",
+        ),
+        (
+            json!({ "payments": paid(5.0), "merchant_calculated_override": { "total_amount": 5, "total_tax": -1 } }),
+            "The tax of an override is not from zero to its amount.",
         ),
     ] {
         let mut refund = json!({ "items": items });
@@ -334,8 +357,9 @@ fn line(quantity: u64, ex: f64, inc: f64) -> Value {
     json!({ "name": "Mug", "quantity": quantity, "price_ex_tax": ex, "price_inc_tax": inc })
 }
 
-fn refund(item: &Value) -> Value {
-    json!({ "items": [item] })
+/// Of one item that comes to so much.
+fn refund(item: &Value, amount: f64) -> Value {
+    json!({ "items": [item], "payments": paid(amount) })
 }
 
 fn of_product(line: &Value, quantity: u64) -> Value {
@@ -353,16 +377,15 @@ async fn a_refund_of_nothing_or_of_parts_of_a_cent_is_refused() {
     let mut adjusted = of_product(&lines[0], 1);
     adjusted["adjustments"] = json!([{ "amount": -0.001 }]);
     for item in [of_order(0.004), of_order(1.004), adjusted] {
-        assert_eq!(store.refused(Method::POST, &path, refund(&item)).await, DECIMALS, "{item}");
+        assert_eq!(store.refused(Method::POST, &path, refund(&item, 1.0)).await, DECIMALS, "{item}");
     }
     for [total, tax] in [[5.001, 0.0], [5.0, 0.001]] {
-        let mut merchants = refund(&of_order(5.0));
+        let mut merchants = refund(&of_order(5.0), total);
         merchants["merchant_calculated_override"] = json!({ "total_amount": total, "total_tax": tax });
         assert_eq!(store.refused(Method::POST, &path, merchants).await, DECIMALS);
     }
-    store.made(&path, refund(&of_product(&lines[0], 2))).await;
-    let mut nothing = refund(&of_order(1.0));
-    nothing["payments"] = json!([{ "provider_id": "custom", "amount": 0 }]);
+    store.made(&path, refund(&of_product(&lines[0], 2), 24.0)).await;
+    let nothing = refund(&of_order(1.0), 0.0);
     assert_eq!(store.refused(Method::POST, &path, nothing).await, LEFT);
 }
 
@@ -373,11 +396,28 @@ async fn tax_is_given_back_once() {
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 12.0)]), &shipped).await;
     let product = of_product(&lines[0], 1);
     let tax = json!({ "item_type": "TAX", "item_id": 1, "amount": 2 });
-    let both = json!({ "items": [product, tax] });
+    let both = json!({ "items": [product, tax], "payments": paid(14.0) });
     assert_eq!(store.refused(Method::POST, &path, both).await, LEFT, "in one refund");
-    let made = store.made(&path, refund(&product)).await;
+    let made = store.made(&path, refund(&product, 12.0)).await;
     assert_eq!(of(&made, &["total_amount", "total_tax"]), json!([12.0, 2.0]));
-    assert_eq!(store.refused(Method::POST, &path, refund(&tax)).await, LEFT);
+    assert_eq!(store.refused(Method::POST, &path, refund(&tax, 2.0)).await, LEFT);
+}
+
+/// "When using the override, BC internal tax based refund calculation is skipped and therefore order/taxes records are not
+/// updated." Its amount is "non-negative".
+#[tokio::test]
+async fn the_tax_of_a_merchants_own_calculation_is_none_of_the_orders() {
+    let store = open(|builder| builder);
+    let (path, lines) = store.refundable(&json!([line(3, 10.0, 12.0)]), &json!({})).await;
+    let product = of_product(&lines[0], 1);
+    for [total, tax] in [[0.0, 0.0], [12.0, 6.0]] {
+        let mut merchants = refund(&product, total);
+        merchants["merchant_calculated_override"] = json!({ "total_amount": total, "total_tax": tax });
+        let made = store.made(&path, merchants).await;
+        assert_eq!(of(&made, &["total_amount", "total_tax"]), json!([total, tax]));
+    }
+    let made = store.made(&path, refund(&product, 12.0)).await;
+    assert_eq!(of(&made, &["total_amount", "total_tax"]), json!([12.0, 2.0]));
 }
 
 #[tokio::test]
@@ -385,25 +425,25 @@ async fn the_parts_of_a_refund_add_up() {
     let store = open(|builder| builder);
     let shipped = json!({ "shipping_cost_ex_tax": 5, "shipping_cost_inc_tax": 5.5 });
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 10.0)]), &shipped).await;
-    let mut sum = 0.0;
-    for amount in [1.67, 1.67, 1.66] {
+    // They come to 5.50.
+    for (amount, total) in [(1.67, 1.84), (1.67, 1.83), (1.66, 1.83)] {
         let part =
             json!({ "item_type": "SHIPPING", "item_id": lines[0]["order_address_id"], "amount": amount });
-        sum += store.made(&path, refund(&part)).await["total_amount"].as_f64().unwrap();
+        assert_eq!(store.made(&path, refund(&part, total)).await["total_amount"], total);
     }
-    assert_eq!(format!("{sum:.2}"), "5.50");
     // Three lines with a discount that they do not share evenly.
     let three = json!([line(1, 5.0, 5.0), line(1, 5.0, 5.0), line(1, 5.0, 5.0)]);
     let (path, lines) = store.refundable(&three, &json!({ "discount_amount": 5 })).await;
     let items: Vec<Value> = lines.as_array().unwrap().iter().map(|line| of_product(line, 1)).collect();
-    assert_eq!(store.made(&path, json!({ "items": items })).await["total_amount"], 10.0);
+    let whole = json!({ "items": items, "payments": paid(10.0) });
+    assert_eq!(store.made(&path, whole).await["total_amount"], 10.0);
     // The tax of a discounted order is that of its lines.
     let two = json!([line(1, 10.0, 12.0), line(1, 10.0, 10.0)]);
     let (path, lines) = store.refundable(&two, &json!({ "discount_amount": 10 })).await;
     let order = store.read(&format!("/v2/orders/{}", lines[0]["order_id"])).await;
     assert_eq!(of(&order, &TOTALS), json!(["10.8333", "12.0000", "1.1667"]));
     let items: Vec<Value> = lines.as_array().unwrap().iter().map(|line| of_product(line, 1)).collect();
-    let made = store.made(&path, json!({ "items": items })).await;
+    let made = store.made(&path, json!({ "items": items, "payments": paid(12.0) })).await;
     assert_eq!(of(&made, &["total_amount", "total_tax"]), json!([12.0, 1.17]));
 }
 
@@ -411,7 +451,7 @@ async fn the_parts_of_a_refund_add_up() {
 async fn a_line_shows_what_was_refunded_of_it() {
     let store = open(|builder| builder);
     let (path, lines) = store.refundable(&json!([line(3, 10.0, 10.0)]), &json!({})).await;
-    let mut merchants = refund(&of_product(&lines[0], 3));
+    let mut merchants = refund(&of_product(&lines[0], 3), 5.0);
     merchants["merchant_calculated_override"] = json!({ "total_amount": 5, "total_tax": 0 });
     store.made(&path, merchants).await;
     let lines = store.read(&format!("/v2/orders/{}/products", lines[0]["order_id"])).await;
@@ -428,19 +468,19 @@ async fn adjustments_are_of_products_and_no_amount_is_below_zero() {
     let shipping = json!({
         "item_type": "SHIPPING", "item_id": address, "amount": 5, "adjustments": adjustments(-1),
     });
-    let said = store.refused(Method::POST, &path, refund(&shipping)).await;
+    let said = store.refused(Method::POST, &path, refund(&shipping, 4.0)).await;
     assert_eq!(said, "Adjustments are of products alone.");
     let mut product = of_product(&lines[0], 1);
     product["adjustments"] = adjustments(-11);
-    assert_eq!(store.refused(Method::POST, &path, refund(&product)).await, LEFT);
-    let mut paid = refund(&of_product(&lines[0], 1));
-    paid["payments"] = json!([
+    assert_eq!(store.refused(Method::POST, &path, refund(&product, 1.0)).await, LEFT);
+    let mut by_two = refund(&of_product(&lines[0], 1), 12.0);
+    by_two["payments"] = json!([
         { "provider_id": "custom", "amount": 13 }, { "provider_id": "custom", "amount": -1 },
     ]);
-    let said = store.refused(Method::POST, &path, paid).await;
+    let said = store.refused(Method::POST, &path, by_two).await;
     assert_eq!(said, "The amount of a payment must not be negative.");
     // A payment comes before its refund.
     let (path, lines) = store.refundable(&json!([line(1, 10.0, 12.0)]), &json!({ "status_id": 0 })).await;
-    let said = store.refused(Method::POST, &path, refund(&of_product(&lines[0], 1))).await;
+    let said = store.refused(Method::POST, &path, refund(&of_product(&lines[0], 1), 12.0)).await;
     assert_eq!(said, "The order is incomplete.");
 }

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
 
-use bigcommerce_store::Store;
+use bigcommerce_store::{Store, paid};
 
 /// A store that holds the product 1, the customer 7 and a cart of one of that product.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
@@ -164,10 +164,23 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
         let refunds = format!("/v3/orders/{}/payment_actions/refunds", made["id"]);
         for (quantity, level) in [(1, json!(997)), (2, after(3))] {
             let item = json!({ "item_type": "PRODUCT", "item_id": product, "quantity": quantity });
-            store.made(&refunds, json!({ "items": [item] })).await;
+            let payments = paid(10.0 * f64::from(quantity));
+            store.made(&refunds, json!({ "items": [item], "payments": payments })).await;
             assert_eq!(store.stock().await, level, "{quantity} refunded");
         }
     }
+}
+
+#[tokio::test]
+async fn an_order_of_a_product_that_is_no_more_goes_on_and_takes_nothing() {
+    let store = open(|builder| builder.returned_orders_restock());
+    let made = store.made("/v2/orders", order(3, &json!({ "status_id": 0 }))).await;
+    let path = format!("/v2/orders/{}", made["id"]);
+    assert_eq!(store.ask(Method::DELETE, "/v3/catalog/products/1", Value::Null).await.0, 204);
+    for (status, name) in [(11, "Awaiting Fulfillment"), (5, "Cancelled")] {
+        assert_eq!(store.set(&path, json!({ "status_id": status })).await["status"], name);
+    }
+    assert_eq!(store.ask(Method::GET, "/v3/catalog/products/1", Value::Null).await.0, 404);
 }
 
 #[tokio::test]

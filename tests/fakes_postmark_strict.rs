@@ -62,9 +62,10 @@ fn refused_questions() -> Vec<Refused> {
     let none = Value::Null;
     let mut all = Vec::new();
     let page = "count=1&offset=0";
-    for (list, queries) in [
+    for (list, code, queries) in [
         (
             "/messages/outbound",
+            700,
             &[
                 "fromdate=soon",
                 "todate=2026-13-01",
@@ -79,6 +80,7 @@ fn refused_questions() -> Vec<Refused> {
         ),
         (
             "/bounces",
+            1000,
             &[
                 "fromdate=soon",
                 "todate=x",
@@ -88,28 +90,28 @@ fn refused_questions() -> Vec<Refused> {
                 "stream=outbound",
             ],
         ),
-        ("/templates", &["templateType=Standart", "type=Standard"]),
+        ("/templates", 1100, &["templateType=Standart", "type=Standard"]),
     ] {
         for query in queries {
-            all.push(("GET", format!("{list}?{page}&{query}"), none.clone(), 300));
+            all.push(("GET", format!("{list}?{page}&{query}"), none.clone(), code));
         }
         for query in ["", "count=1", "count=0&offset=0", "count=501&offset=0", "count=1&offset=10000"] {
-            all.push(("GET", format!("{list}?{query}"), none.clone(), 300));
+            all.push(("GET", format!("{list}?{query}"), none.clone(), code));
         }
     }
-    for path in [
-        "/message-streams?messageStreamType=Bulk",
-        "/message-streams?includeArchivedStreams=2",
-        "/message-streams/outbound?count=1",
-        "/webhooks?MessageStream=none",
-        "/webhooks?count=1",
-        "/server?verbose=true",
-        "/deliverystats?tag=a",
-        "/bounces/1?tag=a",
-        "/templates/receipt?x=1",
-        "/messages/outbound/1/details?x=1",
+    for (path, code) in [
+        ("/message-streams?messageStreamType=Bulk", 1221),
+        ("/message-streams?includeArchivedStreams=2", 300),
+        ("/message-streams/outbound?count=1", 300),
+        ("/webhooks?MessageStream=none", 300),
+        ("/webhooks?count=1", 300),
+        ("/server?verbose=true", 300),
+        ("/deliverystats?tag=a", 300),
+        ("/bounces/1?tag=a", 1000),
+        ("/templates/receipt?x=1", 1100),
+        ("/messages/outbound/1/details?x=1", 700),
     ] {
-        all.push(("GET", path.to_owned(), none.clone(), 300));
+        all.push(("GET", path.to_owned(), none.clone(), code));
     }
     all
 }
@@ -171,6 +173,9 @@ fn refused_settings() -> Vec<Refused> {
         ("MessageStream", json!("inbound"), 1351),
         ("HttpAuth", json!({ "Username": "u" }), 403),
         ("HttpHeaders", json!([{ "Name": "X-A" }]), 403),
+        ("HttpHeaders", json!([{ "Value": "b" }]), 1358),
+        ("HttpHeaders", json!([{ "Name": "X A", "Value": "b" }]), 1358),
+        ("ID", json!(7), 1356),
         ("Triggers", json!({ "Deliveries": { "Enabled": true } }), 403),
         ("Triggers", json!({ "Delivery": { "Enabled": "yes" } }), 403),
         ("Triggers", json!({ "Delivery": { "IncludeContent": true } }), 403),
@@ -187,7 +192,7 @@ fn refused_settings() -> Vec<Refused> {
         ("PUT", "/server", json!({ "ID": 2 }), 403),
         ("PUT", "/server", json!({ "Color": 1 }), 403),
         ("PUT", "/server", json!({ "Colour": "Red" }), 403),
-        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 403),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "LayoutTemplate": "none" }), 1101),
         ("POST", "/templates", json!({ "TextBody": "t" }), 1120),
         ("POST", "/templates", json!({ "Name": "T" }), 1120),
@@ -235,10 +240,17 @@ async fn what_it_does_not_know_it_refuses_as_postmark_does() {
     let made =
         ok(&fake, "POST", "/webhooks", &hook("HttpAuth", json!({ "Username": "u", "Password": "p" }))).await;
     let path = format!("/webhooks/{}", made["ID"]);
-    for body in
-        [json!({ "MessageStream": "broadcast" }), json!({ "Triggers": { "Open": { "Enabled": true } } })]
-    {
-        assert_eq!(ask(&fake, "PUT", &path, &body).await.1["ErrorCode"], 403, "{body}");
+    for (body, code) in [
+        (json!({ "MessageStream": "broadcast" }), 1357),
+        (json!({ "ID": made["ID"] }), 1357),
+        (json!({ "Triggers": { "Open": { "Enabled": true } } }), 403),
+    ] {
+        assert_eq!(ask(&fake, "PUT", &path, &body).await.1["ErrorCode"], code, "{body}");
+    }
+    for (method, path) in [(Method::POST, "/webhooks"), (Method::PUT, path.as_str())] {
+        let bodiless = answers::client().request(method, format!("{}{path}", fake.url()));
+        let (status, told) = answers::told(bodiless.header("X-Postmark-Server-Token", "token")).await;
+        assert_eq!((status, &told["ErrorCode"]), (422, &json!(1355)), "{path}");
     }
     assert_eq!(ok(&fake, "GET", &path, &Value::Null).await, made);
     // A route that is not there has no parameters to be wrong.
@@ -339,6 +351,44 @@ async fn each_filter_leaves_out_what_it_does_not_name() {
 }
 
 #[tokio::test]
+async fn an_edited_template_is_one_that_could_be_made_and_a_layout_in_use_is_not_removed() {
+    let fake = PostmarkFake::start().await;
+    let layout =
+        json!({ "Name": "L", "Alias": "layout", "HtmlBody": "{{{@content}}}", "TemplateType": "Layout" });
+    let layout = ok(&fake, "POST", "/templates", &layout).await;
+    let within = json!({ "Name": "W", "Alias": "within", "TextBody": "t", "LayoutTemplate": "layout" });
+    ok(&fake, "POST", "/templates", &within).await;
+    let path = "/templates/within";
+    let before = ok(&fake, "GET", path, &Value::Null).await;
+    for (change, code) in [
+        (json!({ "Name": "X", "Alias": "RECEIPT" }), 1122),
+        (json!({ "Alias": "" }), 1122),
+        (json!({ "TemplateType": "Other" }), 1122),
+        (json!({ "TemplateType": "Layout" }), 403),
+        (json!({ "Subject": "s", "Name": "" }), 1120),
+        (json!({ "TextBody": "" }), 1120),
+    ] {
+        let (status, told) = ask(&fake, "PUT", path, &change).await;
+        assert_eq!((status, &told["ErrorCode"]), (422, &json!(code)), "{change}: {told}");
+        assert_eq!(ok(&fake, "GET", path, &Value::Null).await, before, "{change}");
+    }
+    // Null is what is left out, and its own alias is no other one's.
+    let change = json!({ "Alias": "Within", "Name": null, "TextBody": null, "Subject": "s" });
+    ok(&fake, "PUT", path, &change).await;
+    let edited = ok(&fake, "GET", path, &Value::Null).await;
+    let shown = ["Alias", "Name", "TextBody", "Subject"].map(|name| edited[name].clone());
+    assert_eq!(json!(shown), json!(["Within", "W", "t", "s"]));
+
+    let by_id = format!("/templates/{}", layout["TemplateId"]);
+    for path in ["/templates/layout", by_id.as_str()] {
+        let (status, told) = ask(&fake, "DELETE", path, &Value::Null).await;
+        assert_eq!((status, &told["ErrorCode"]), (422, &json!(1130)), "{path}: {told}");
+    }
+    ok(&fake, "PUT", path, &json!({ "LayoutTemplate": null })).await;
+    ok(&fake, "DELETE", "/templates/layout", &Value::Null).await;
+}
+
+#[tokio::test]
 async fn a_message_id_is_kept_only_where_the_fake_is_told_so_and_the_message_asks_for_it() {
     let headers = |keeps: &str| json!([{ "Name": "Message-ID", "Value": "<42@example.com>" }, { "Name": "X-PM-KeepID", "Value": keeps }]);
     for (keeps, header, kept) in [(false, "true", false), (true, "true", true), (true, "false", false)] {
@@ -387,6 +437,28 @@ async fn its_webhooks_come_late_twice_and_out_of_order_when_they_are_ordered_so(
     order_webhooks(fake.url(), &json!({ "send": [ids[1], ids[2]] })).await;
     assert_eq!(records(&receiver), told(&[second, bounce]));
     assert_eq!(order_webhooks(fake.url(), &json!({ "send": [] })).await["held"], true);
+}
+
+#[tokio::test]
+async fn a_mail_to_two_is_told_of_once_for_each_of_them() {
+    let fake = PostmarkFake::start().await;
+    let (receiver, url) = Receiver::listen().await;
+    let triggers = json!({ "Delivery": { "Enabled": true } });
+    ok(&fake, "POST", "/webhooks", &json!({ "Url": url, "Triggers": triggers })).await;
+    order_webhooks(fake.url(), &json!({ "hold": true })).await;
+    let both = ["a@example.com", "b@example.com"];
+    let sent = ok(&fake, "POST", "/email", &mail("To", json!(both.join(", ")))).await;
+    let message = sent["MessageID"].as_str().unwrap();
+    let page = order_webhooks(fake.url(), &json!({})).await;
+    assert_eq!(records(&receiver), told(&both.map(|to| ("Delivery", to))));
+    let deliveries = page["deliveries"].as_array().unwrap();
+    let answered: Vec<(&Value, &Value)> =
+        deliveries.iter().map(|one| (&one["id"], &one["answers"])).collect();
+    let ids = both.map(|to| json!(format!("{message}-{to}-Delivery")));
+    let once = json!([200]);
+    assert_eq!(answered, [(&ids[0], &once), (&ids[1], &once)]);
+    order_webhooks(fake.url(), &json!({})).await;
+    assert_eq!(records(&receiver), [], "both were sent");
 }
 
 #[tokio::test]

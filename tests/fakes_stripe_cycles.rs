@@ -407,4 +407,84 @@ async fn a_subscriptions_draft_and_the_items_of_a_deleted_one_are_not_deleted() 
         let refused = account.ask(method, &path, form).await;
         assert_eq!(refused["error"]["code"], "invoice_not_editable", "{path} {form}");
     }
+    let form = format!("customer={customer}&pending_invoice_items_behavior=include");
+    assert_eq!(account.make("invoices", &form).await["total"], 0, "the item is not pending again");
+}
+
+#[tokio::test]
+async fn writing_the_latest_invoice_off_ends_past_due_and_leaves_incomplete() {
+    let account = Account::open();
+    let path = account.subscription("pm_card_authenticationRequired", "&trial_period_days=7").await;
+    account.wait(7 * DAY + HOUR);
+    let open = account.latest_invoice(&path).await;
+    assert_eq!((account.status(&path).await.as_str(), &open["status"]), ("past_due", &json!("open")));
+    let [told] = account.told(["customer.subscription.updated"]).await;
+    let written_off = account.make(&format!("invoices/{}/mark_uncollectible", id(&open)), "").await;
+    assert_eq!(
+        (account.status(&path).await.as_str(), &written_off["status"]),
+        ("active", &json!("uncollectible"))
+    );
+    assert_eq!(account.told(["customer.subscription.updated"]).await, [told + 1]);
+
+    let path = account.subscription("pm_card_visa", "&payment_behavior=default_incomplete").await;
+    let open = account.latest_invoice(&path).await;
+    account.make(&format!("invoices/{}/mark_uncollectible", id(&open)), "").await;
+    assert_eq!(account.status(&path).await, "incomplete");
+}
+
+#[tokio::test]
+async fn a_change_is_billed_with_the_payment_method_that_it_leaves() {
+    for (card, status) in [("pm_card_visa", "active"), ("", "past_due")] {
+        let account = Account::open();
+        let customer = account.customer(card).await;
+        let own = account.attached(&customer, "tok_visa").await;
+        let price = |amount: u64, interval: &str| {
+            format!("product_data[name]=P&currency=usd&unit_amount={amount}&recurring[interval]={interval}")
+        };
+        let monthly = id(&account.make("prices", &price(500, "month")).await);
+        let yearly = id(&account.make("prices", &price(9000, "year")).await);
+        let form = format!("customer={customer}&items[0][price]={monthly}&default_payment_method={own}");
+        let made = account.make("subscriptions", &form).await;
+        let (path, item) = (format!("subscriptions/{}", id(&made)), id(&made["items"]["data"][0]));
+        let change = |price: &str| format!("items[0][id]={item}&items[0][price]={price}");
+        let form = format!("{}&default_payment_method=", change(&yearly));
+        if card.is_empty() {
+            let strict = format!("{form}&payment_behavior=error_if_incomplete");
+            let before = account.get(&path).await;
+            let refused = account.ask(Method::POST, &path, &strict).await;
+            assert_eq!(refused["error"]["code"], "resource_missing");
+            assert_eq!(account.get(&path).await, before, "nothing is left of it");
+        }
+        account.make(&path, &form).await;
+        let charges = account.get("charges").await["data"].as_array().unwrap().clone();
+        let charged: Vec<&Value> = charges.iter().map(|charge| &charge["payment_method"]).collect();
+        let customer = format!("customers/{customer}");
+        let default = account.get(&customer).await["invoice_settings"]["default_payment_method"].clone();
+        let own = json!(own);
+        let expected = if card.is_empty() { vec![&own] } else { vec![&default, &own] };
+        assert_eq!((account.status(&path).await.as_str(), charged), (status, expected));
+
+        // What pays it, in either status, is told of once.
+        let own = own.as_str().unwrap();
+        account.make(&customer, &format!("invoice_settings[default_payment_method]={own}")).await;
+        let [told] = account.told(["customer.subscription.updated"]).await;
+        account.make(&path, &change(&monthly)).await;
+        assert_eq!(account.status(&path).await, "active");
+        assert_eq!(account.told(["customer.subscription.updated"]).await, [told + 1]);
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_due_when_it_is_made_is_past_due_as_soon_as_it_is_sent() {
+    let account = Account::open();
+    let more = "&trial_period_days=7&collection_method=send_invoice&days_until_due=0";
+    let path = account.subscription("", more).await;
+    account.wait(7 * DAY);
+    assert_eq!(account.status(&path).await, "active", "its invoice is a draft");
+    account.wait(HOUR);
+    assert_eq!(account.status(&path).await, "past_due");
+    let invoice = account.latest_invoice(&path).await;
+    assert_eq!((&invoice["status"], &invoice["due_date"]), (&json!("open"), &invoice["created"]));
+    account.make(&format!("invoices/{}/pay", id(&invoice)), "paid_out_of_band=true").await;
+    assert_eq!(account.status(&path).await, "active");
 }

@@ -90,6 +90,15 @@ async fn a_product_comes_with_the_price_that_its_form_describes() {
 }
 
 #[tokio::test]
+async fn a_plan_may_be_free() {
+    let account = Account::open().await;
+    let product = id(&account.make("products", "name=P").await);
+    let form = format!("product={product}&currency=usd&interval=month&amount=0");
+    let plan = account.make("plans", &form).await;
+    assert_eq!((&plan["amount"], &plan["amount_decimal"]), (&json!(0), &json!("0")));
+}
+
+#[tokio::test]
 async fn a_lookup_key_moves_to_another_price_when_it_is_told_to() {
     let account = Account::open().await;
     let old = account.price("currency=usd&unit_amount=500&lookup_key=basic").await;

@@ -436,3 +436,43 @@ async fn a_setup_intent_that_may_not_take_a_payment_method_is_in_the_refusal() {
     let error = account.ask(Method::POST, &path, &format!("payment_method={method}")).await["error"].clone();
     assert_eq!((&error["param"], &error["setup_intent"]), (&json!("payment_method"), &setup));
 }
+
+#[tokio::test]
+async fn the_transfers_of_a_charge_are_together_no_greater_than_what_was_captured_of_it() {
+    let account = Account::open();
+    let destination = id(&account.make("accounts", "type=express").await);
+    let form = |charge: &str, amount: i64| {
+        format!("amount={amount}&currency=usd&destination={destination}&source_transaction={charge}")
+    };
+    let refused = async |charge: &str, amount: i64| {
+        let (_, code, param) = account.refused("transfers", &form(charge, amount)).await;
+        assert_eq!(code, Value::Null);
+        param
+    };
+    let charge = id(&account.make("charges", "amount=1000&currency=usd").await);
+    let first = id(&account.make("transfers", &form(&charge, 600)).await);
+    assert_eq!(refused(&charge, 401).await, "amount");
+    account.make("transfers", &form(&charge, 400)).await;
+    account.make(&format!("transfers/{first}/reversals"), "").await;
+    assert_eq!(refused(&charge, 1).await, "amount", "what is reversed counts on");
+
+    let held = id(&account.make("charges", "amount=1000&currency=usd&capture=false").await);
+    assert_eq!(refused(&held, 1).await, "source_transaction");
+    account.make(&format!("charges/{held}/capture"), "amount=300").await;
+    assert_eq!(refused(&held, 301).await, "amount");
+    account.make("transfers", &form(&held, 300)).await;
+    let form = "amount=1000&currency=usd&source=tok_chargeDeclined";
+    let declined = account.ask(Method::POST, "charges", form).await;
+    assert_eq!(refused(declined["error"]["charge"].as_str().unwrap(), 1).await, "source_transaction");
+}
+
+#[tokio::test]
+async fn a_name_of_very_many_parts_is_an_unknown_parameter() {
+    let account = Account::open();
+    for depth in [16, 100_000] {
+        let name = format!("metadata{}", "[a]".repeat(depth));
+        let (_, code, param) = account.refused("customers", &format!("{name}=1")).await;
+        assert_eq!((code, param), (json!("parameter_unknown"), json!(name)), "{depth}");
+    }
+    assert_eq!(account.get("customers").await["data"], json!([]));
+}

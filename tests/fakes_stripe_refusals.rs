@@ -360,6 +360,13 @@ const CATALOGUE: &[Refused] = &[
     ("POST /v1/plans", "currency=usd&interval=month&product={product}", 400, MISSING, Some("amount")),
     (
         "POST /v1/plans",
+        "currency=usd&interval=month&amount=-1&product={product}",
+        400,
+        INTEGER,
+        Some("amount"),
+    ),
+    (
+        "POST /v1/plans",
         "currency=usd&interval=month&amount=5&product=prod_none",
         400,
         ABSENT,
@@ -639,6 +646,13 @@ const BILLING: &[Refused] = &[
         400,
         None,
         Some("amount"),
+    ),
+    (
+        "POST /v1/transfers",
+        "amount=5&currency=usd&destination={account}&source_transaction={uncaptured}",
+        400,
+        None,
+        Some("source_transaction"),
     ),
     ("POST /v1/transfers/{transfer}/reversals", "amount=6", 400, None, Some("amount")),
     ("POST /v1/transfers/{transfer}/reversals", "description=d", 400, UNKNOWN, Some("description")),

@@ -338,7 +338,8 @@ fn mug() -> serde_json::Value {
 }
 
 fn refund() -> serde_json::Value {
-    json!({"items": [{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "torn"}], "payments": []})
+    let item = json!({"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "torn"});
+    json!({"items": [item], "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]})
 }
 
 #[tokio::test]

@@ -2,13 +2,18 @@
 #![allow(dead_code, reason = "every test takes what it needs")]
 
 use http::{HeaderValue, Method};
-use serde_json::Value;
+use serde_json::{Value, json};
 use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
 use steadfast::transport::{Limits, Request, Transport as _};
 
 pub struct Store {
     pub fake: BigCommerceFake,
     pub network: InProcess,
+}
+
+/// The `payments` of a refund of this amount, by the merchant's own hand.
+pub fn paid(amount: f64) -> Value {
+    json!([{ "provider_id": "custom", "amount": amount, "offline": true }])
 }
 
 impl Store {

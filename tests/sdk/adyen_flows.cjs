@@ -12,13 +12,14 @@ class ToTheFake extends HttpURLConnectionClient {
         if (options.idempotencyKey) {
             headers["Idempotency-Key"] = options.idempotencyKey;
         }
-        return http.request(`${FAKE_URL}${url.pathname}`, { method: options.method ?? "POST", headers, agent: new http.Agent() });
+        const query = options.params ? `?${new URLSearchParams(options.params)}` : "";
+        return http.request(`${FAKE_URL}${url.pathname}${query}`, { method: options.method ?? "POST", headers, agent: new http.Agent() });
     }
 }
 
 const client = new Client({ apiKey: "AQE-key", environment: "TEST" });
 client.httpClient = new ToTheFake();
-const { PaymentsApi: payments, ModificationsApi: changes } = new CheckoutAPI(client);
+const { PaymentsApi: payments, ModificationsApi: changes, PaymentLinksApi: links } = new CheckoutAPI(client);
 const { WebhooksMerchantLevelApi: hooks } = new ManagementAPI(client);
 
 const refused = (call) => call.then(() => assert.fail("not refused"), (error) => error);
@@ -35,6 +36,42 @@ const change = (value) => ({ merchantAccount: "ShopECOM", reference: "part", amo
 const whole = { merchantAccount: "ShopECOM" };
 // By default Adyen captures by itself.
 const byRequest = { additionalData: { manualCapture: "true" } };
+
+// What Drop-in and Pay by Link begin with. A shopper pays at the fake's page.
+async function checkouts(received) {
+    const { returnUrl, paymentMethod: card, ...asked } = payment(900, {}, { reference: "order-44", countryCode: "NL" });
+    const listed = await payments.paymentMethods({ merchantAccount: "ShopECOM", countryCode: "NL", amount: asked.amount });
+    assert.deepEqual(listed.paymentMethods.map(({ type }) => type), ["ideal", "scheme"]);
+    const session = await payments.sessions({ ...asked, returnUrl }, { idempotencyKey: "session" });
+    assert.deepEqual([session.reference, session.mode, session.amount.value], ["order-44", "embedded", 900]);
+    assert.ok(session.expiresAt > new Date() && session.sessionData, JSON.stringify(session));
+    assert.deepEqual(await payments.sessions({ ...asked, returnUrl }, { idempotencyKey: "session" }), session);
+    const declined = await page("pay", { id: session.id, paymentMethod: { ...card, holderName: "DECLINED" } });
+    const before = await payments.getResultOfPaymentSession(session.id, declined.sessionResult);
+    assert.deepEqual([before.status, before.payments], ["active", undefined]);
+    const paid = await page("pay", { id: session.id, paymentMethod: card });
+    const result = await payments.getResultOfPaymentSession(session.id, paid.sessionResult);
+    assert.deepEqual([result.id, result.status, result.reference], [session.id, "completed", "order-44"]);
+    const [{ resultCode, paymentMethod, pspReference }] = result.payments;
+    assert.deepEqual([resultCode, paymentMethod.brand, pspReference], ["Authorised", "mc", paid.pspReference]);
+    const wrong = await refused(payments.getResultOfPaymentSession(session.id, "x"));
+    assert.deepEqual([wrong.statusCode, wrong.apiError.message], [422, "Field 'sessionId' is not valid."]);
+
+    const link = await links.paymentLinks({ ...asked, reusable: true, description: "A mug" }, { idempotencyKey: "link" });
+    assert.deepEqual([link.status, link.reusable, link.url.endsWith(link.id)], ["active", true, true]);
+    await page("pay", { id: link.id, paymentMethod: card });
+    assert.deepEqual(await links.getPaymentLink(link.id), link);
+    const ended = await links.updatePaymentLink(link.id, { status: "expired" });
+    assert.deepEqual([ended.status, ended.id, ended.updatedAt instanceof Date], ["expired", link.id, true]);
+
+    received.length = 0;
+    await page("webhooks", {});
+    const told = received.map(({ body }) => body.notificationItems[0].NotificationRequestItem);
+    assert.deepEqual(told.map(({ eventCode, success }) => [eventCode, success]),
+        [["AUTHORISATION", "false"], ["AUTHORISATION", "true"], ["AUTHORISATION", "true"]]);
+    assert.deepEqual(told.map(({ additionalData }) => additionalData.checkoutSessionId ?? additionalData.paymentLinkId),
+        [session.id, session.id, link.id]);
+}
 
 async function flows() {
     const received = [];
@@ -110,6 +147,7 @@ async function flows() {
     assert.deepEqual(told.CANCEL_OR_REFUND, [["true", 1000, ""]]);
     assert.deepEqual(told.CANCELLATION, [["true", 600, ""]]);
     assert.equal(told.AUTHORISATION.length, 9);
+    await checkouts(received);
     await hooks.removeWebhook("ShopECOM", hook.id);
     server.close();
 }

@@ -9,10 +9,11 @@ from support import URL, Receiver, fault, page, refused
 
 adyen = Adyen.Adyen(xapikey="AQE-key", platform="test")
 # Its documented hosts are https; only the address is another one.
-for api in (adyen.checkout.payments_api, adyen.checkout.modifications_api):
+for api in (adyen.checkout.payments_api, adyen.checkout.modifications_api, adyen.checkout.payment_links_api):
     api.baseUrl = f"{URL}/v72"
 adyen.management.webhooks_merchant_level_api.baseUrl = f"{URL}/v3"
 payments, changes = adyen.checkout.payments_api, adyen.checkout.modifications_api
+links = adyen.checkout.payment_links_api
 
 
 def payment(value=1000, **more):
@@ -98,4 +99,28 @@ assert sorted(told["CAPTURE"]) == [("false", 300), ("true", 600)], told
 assert sorted(told["REFUND"]) == [("false", 1), ("true", 600)], told
 assert sorted(told["CANCEL_OR_REFUND"]) == [("true", 300), ("true", 700)] and told["CANCELLATION"] == [("true", 500)], told
 assert told["TECHNICAL_CANCEL"] == [("false", 500)] and told["AUTHORISATION_ADJUSTMENT"] == [("true", 700)], told
+
+# What Drop-in and Pay by Link begin with. A shopper pays at the fake's page.
+asked = payment(900, reference="order-44", countryCode="NL")
+card = asked.pop("paymentMethod")
+listed = payments.payment_methods({"merchantAccount": "ShopECOM", "countryCode": "NL", "amount": asked["amount"]})
+assert [one["type"] for one in listed.message["paymentMethods"]] == ["ideal", "scheme"], listed
+session = payments.sessions(asked, idempotency_key="session")
+assert (session.status_code, session.message["mode"]) == (201, "embedded"), session
+assert payments.sessions(asked, idempotency_key="session").message == session.message
+session = session.message["id"]
+shopper = page("pay", {"id": session, "paymentMethod": card})
+query = {"sessionResult": shopper["sessionResult"]}
+result = payments.get_result_of_payment_session(session, query_parameters=query).message
+assert (result["status"], result["payments"][0]["pspReference"]) == ("completed", shopper["pspReference"]), result
+error = refused(Adyen.exceptions.AdyenAPIUnprocessableEntity, payments.get_result_of_payment_session, session)
+assert error.message["message"] == "Required query parameter 'sessionResult' is not provided.", error.message
+link = links.payment_links(asked, idempotency_key="link")
+assert (link.status_code, link.message["status"], link.message["reusable"]) == (201, "active", False), link
+assert links.get_payment_link(link.message["id"]).message == link.message
+ended = links.update_payment_link({"status": "expired"}, link.message["id"]).message
+assert (ended["status"], ended["id"]) == ("expired", link.message["id"]), ended
+told = [json.loads(body)["notificationItems"][0]["NotificationRequestItem"] for _, body in receiver.wait(20)]
+paid_here = [item for item in told if item["additionalData"].get("checkoutSessionId") == session]
+assert [item["pspReference"] for item in paid_here] == [shopper["pspReference"]], told
 hooks.remove_webhook("ShopECOM", hook["id"])

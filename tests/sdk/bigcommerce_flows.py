@@ -90,8 +90,10 @@ assert [p["email"] for p in v3.connection.get("customers")["data"]] == ["b@examp
 
 # Refunds add up to the order's total at most.
 paid = v2.Orders.create(billing_address=TO, products=[{"name": "Mug", "quantity": 1, "price_inc_tax": 20, "price_ex_tax": 20}])
-refund = lambda amount: v3.connection.post(f"orders/{paid.id}/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": paid.id, "amount": amount}]})
-refused(ClientRequestException, v3.connection.post, "orders/999/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": 999, "amount": 1}]})
+by_hand = lambda amount: [{"provider_id": "custom", "amount": amount, "offline": True}]
+refund = lambda amount: v3.connection.post(f"orders/{paid.id}/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": paid.id, "amount": amount}], "payments": by_hand(amount)})
+refused(ClientRequestException, v3.connection.post, "orders/999/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": 999, "amount": 1}], "payments": by_hand(1)})
+refused(ClientRequestException, v3.connection.post, f"orders/{paid.id}/payment_actions/refunds", {"items": [{"item_type": "ORDER", "item_id": paid.id, "amount": 1}]})
 refused(ClientRequestException, refund, 0)
 refund(15)
 refused(ClientRequestException, refund, 5.01)

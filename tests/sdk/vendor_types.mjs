@@ -99,7 +99,8 @@ class Types {
         }
         if (this.shapes.has(kind)) return this.check(kind, value, where);
         const words = kinds.every((one) => /^["'].*["']$/.test(one)) ? kinds.map((one) => one.slice(1, -1)) : this.enums.get(kind);
-        const fits = words ? words.includes(value) : kind === "any" || typeof value === kind;
+        const isDate = kind === "Date" && typeof value === "string" && !Number.isNaN(Date.parse(value));
+        const fits = words ? words.includes(value) : kind === "any" || isDate || typeof value === kind;
         if (!fits) problems.add(`${where} is ${JSON.stringify(value)}, not ${type}`);
         return undefined;
     }
@@ -183,6 +184,20 @@ async function ofAdyen() {
         }
         const byReference = { ...whole, paymentReference: "order-42" };
         fits(checkout, "StandalonePaymentCancelResponse", await call("POST", "/v72/cancels", byReference), 201);
+        const { paymentMethod, additionalData, ...page } = payment();
+        fits(checkout, "PaymentMethodsResponse", await call("POST", "/v72/paymentMethods", { merchantAccount: "ShopECOM" }));
+        const shopper = { dateOfBirth: "1966-09-04", lineItems: [{ sku: "1", quantity: 1 }], metadata: { order: "42" } };
+        const session = fits(checkout, "CreateCheckoutSessionResponse", await call("POST", "/v72/sessions", { ...page, ...shopper, mode: "hosted" }), 201);
+        const paid = await call("POST", "/_fake/pay", { id: session.id, paymentMethod });
+        const { sessionResult, ...paidAs } = paid.body;
+        checkout.check("PaymentResponse", paidAs);
+        const resultOf = `/v72/sessions/${session.id}?sessionResult=${sessionResult}`;
+        fits(checkout, "SessionResultResponse", await call("GET", resultOf));
+        fits(checkout, "ServiceError", await call("GET", `/v72/sessions/${session.id}`), 422);
+        const link = fits(checkout, "PaymentLinkResponse", await call("POST", "/v72/paymentLinks", { ...page, ...shopper, manualCapture: true }), 201);
+        fits(checkout, "PaymentLinkResponse", await call("GET", `/v72/paymentLinks/${link.id}`));
+        fits(checkout, "PaymentLinkResponse", await call("PATCH", `/v72/paymentLinks/${link.id}`, { status: "expired" }));
+        fits(checkout, "ServiceError", await call("PATCH", `/v72/paymentLinks/${link.id}`, { status: "expired" }), 422);
         fits(checkout, "ServiceError", await call("POST", "/v72/payments", { ...payment(), amount: { value: 1, currency: "ZZZ" } }), 422);
         fits(checkout, "ServiceError", await call("POST", "/v72/payments", { ...payment(), cents: 1 }), 400);
         fits(checkout, "ServiceError", await call("POST", "/v72/nowhere"), 404);

@@ -18,7 +18,8 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let customer = json!([{"email": "jo@example.com", "first_name": "Jo", "last_name": "Doe"}]);
     let coupon = json!({"name": "Ten off", "code": "TEN", "type": "per_item_discount", "amount": 10, "applies_to": {"entity": "categories", "ids": [0]}});
     let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
-    let refund = json!({"items": items, "payments": []});
+    let refund =
+        json!({"items": items, "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]});
     vec![
         ("/v2/orders", order_of(7), "/v2/orders", "external_order_id"),
         ("/v3/checkouts/cart-1/orders", json!({}), "/v2/orders", "cart_id"),
@@ -127,7 +128,8 @@ async fn an_order_with_our_id_but_other_fields_is_for_a_person() {
 async fn a_refund_is_told_from_others_of_the_order_by_its_reason() {
     let (rig, fake) = bigcommerce().await;
     let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
-    let body = json!({"items": items, "payments": []});
+    let body =
+        json!({"items": items, "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]});
     rig.client.post(REFUNDS).key("first").json(&body).send().await.expect("the first refund");
     fake.plan().next(Fault::DropAfterApply);
     let outcome = rig.client.post(REFUNDS).key("second").json(&body).send().await;

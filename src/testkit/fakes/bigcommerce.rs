@@ -89,7 +89,7 @@ pub use answers::BigCommerceAnswer;
 /// | `POST /v3/catalog/products`, `/brands`, `/categories` | 409 for a second of that name (or `sku`) | `sku`, else `name` |
 /// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists, by default | `email` |
 /// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
-/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time, of at most what the order is of; 404 without one | the UUID in `reason`, else all of it |
+/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time, of at most what the order is of; 404 without one, 422 without `payments` | the UUID in `reason`, else all of it |
 /// | `POST /v3/orders/{id}/payment_actions/refund_quotes` | what a refund would come to; no effect | none |
 /// | `POST /payments` | a payment of an order with the status Incomplete (0); error 30101 for another | the payment access token |
 /// | `POST` of carts, shipments, inventory adjustments | another each time; 422 (400 in V2) without items | none |
@@ -105,16 +105,16 @@ pub use answers::BigCommerceAnswer;
 /// changes the stock of its product.
 ///
 /// An order comes to its products, its shipping, handling and wrapping, less its discount. A request may set the subtotal
-/// and the total instead. A `PUT` of products or of costs computes the order anew, and moves the stock of what it changes.
-/// The store has no rules of tax: tax is the difference of the prices that a request gives. A refund gives the tax of its
-/// items back. An order that is Incomplete is not refunded, and none is edited to less than was refunded.
+/// and the total instead. A `PUT` of products or of costs computes the order anew. The store has no rules of tax: tax is
+/// the difference of the prices that a request gives, and it is not below zero. A refund gives the tax of its items back.
+/// An order that is Incomplete is not refunded, and none is edited to less than was refunded.
 ///
 /// A product without options is sold as its base variant, which has the product's SKU, price and stock.
 ///
 /// An order takes the stock of the products and variants that are tracked, once it has another status than Incomplete. One
 /// that asks for more than there is, or for less or more than a product's `order_quantity_minimum` and
-/// `order_quantity_maximum`, is refused. When stock is taken, and whether it is given back, are settings of a store. A
-/// cart takes no stock.
+/// `order_quantity_maximum`, is refused. When stock is taken, whether it is given back, and whether an edit moves it, are
+/// settings of a store. A cart takes no stock.
 ///
 /// What the fake does not know it refuses. A path that is not the store's is a 404, and so is one below an order, a
 /// product, a customer or a cart that the store does not hold. A method that the path does not have is a 405. A member of
@@ -233,6 +233,14 @@ impl FakeBuilder<BigCommerceFake> {
     /// Default: nothing is given back.
     pub fn returned_orders_restock(mut self) -> Self {
         self.settings.bigcommerce.returned_orders_restock = true;
+        self
+    }
+
+    /// Takes and gives back stock when a `PUT` changes an order's products. That is the store's setting
+    /// `edit_order_stock_adjustment` at BigCommerce. Default: such an edit moves no stock that is taken, as BigCommerce's
+    /// guide to orders has it. An order that has not taken its stock yet takes what it is of by then.
+    pub fn edited_orders_restock(mut self) -> Self {
+        self.settings.bigcommerce.edited_orders_restock = true;
         self
     }
 

@@ -1,5 +1,7 @@
 //! The fixture files, read at run time: what the fakes answer is what the files say, not a second copy of it.
 
+use std::collections::HashMap;
+
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
@@ -80,48 +82,44 @@ pub(super) fn parsed(text: &RawValue) -> Value {
     serde_json::from_str(text.get()).expect("it was JSON when it was written")
 }
 
-/// One vendor's fixture file.
+/// One vendor's fixture file: an answer by its name.
 #[derive(Debug)]
-pub(super) struct Fixtures(Value);
+pub(super) struct Fixtures(HashMap<String, Reply>);
 
 impl Fixtures {
     /// Reads a fixture file that is part of the crate.
     pub(super) fn parse(text: &str) -> Fixtures {
-        Fixtures(
-            serde_json::from_str(text)
-                .expect("the crate's fixture files are JSON; each fake's tests read them"),
-        )
+        let file: Value = serde_json::from_str(text)
+            .expect("the crate's fixture files are JSON; each fake's tests read them");
+        let named = |fixture: &Value| Some((fixture["name"].as_str()?.to_owned(), reply_of(fixture)));
+        Fixtures(file["fixtures"].as_array().into_iter().flatten().filter_map(named).collect())
     }
 
-    /// The named fixture's answer. Header values that the file leaves to the fake (`<echo>`) are left out.
+    /// The named fixture's answer.
     pub(super) fn reply(&self, name: &str) -> Reply {
-        let fixture = self.0["fixtures"]
-            .as_array()
-            .and_then(|all| all.iter().find(|fixture| fixture["name"] == name))
-            .unwrap_or(&Value::Null);
-        let status = fixture["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
-        let mut reply = match &fixture["body_raw"] {
-            Value::String(text) => Reply { status, headers: Vec::new(), body: text.clone().into_bytes() },
-            _ => Reply::json(status, &fixture["body"]),
-        };
-        for (name, value) in fixture["headers"].as_object().into_iter().flatten() {
-            if let Some(value) = value.as_str().filter(|value| !value.starts_with('<')) {
-                reply = reply.header(name, value);
-            }
-        }
-        reply
+        self.0.get(name).expect("a test holds the names to the file").clone()
     }
 
     /// The names of all fixtures, for the test that holds each fake to its file.
     #[cfg(test)]
     pub(super) fn names(&self) -> Vec<&str> {
-        self.0["fixtures"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|fixture| fixture["name"].as_str())
-            .collect()
+        self.0.keys().map(String::as_str).collect()
     }
+}
+
+/// The answer of a fixture. Header values that the file leaves to the fake (`<echo>`) are left out.
+fn reply_of(fixture: &Value) -> Reply {
+    let status = fixture["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
+    let mut reply = match &fixture["body_raw"] {
+        Value::String(text) => Reply { status, headers: Vec::new(), body: text.clone().into_bytes() },
+        _ => Reply::json(status, &fixture["body"]),
+    };
+    for (name, value) in fixture["headers"].as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str().filter(|value| !value.starts_with('<')) {
+            reply = reply.header(name, value);
+        }
+    }
+    reply
 }
 
 #[cfg(test)]
@@ -141,7 +139,9 @@ mod tests {
         assert_eq!(a.value(), json!({"m": "say \"x\""}));
         let b = fixtures.reply("b");
         assert_eq!((b.get("content-type"), b.body.as_slice()), (Some("text/html"), b"<html>".as_slice()));
-        assert_eq!(fixtures.names(), ["a", "b"]);
+        let mut names = fixtures.names();
+        names.sort_unstable();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]
@@ -188,9 +188,12 @@ mod tests {
                     include_str!("adyen/answers.rs"),
                     include_str!("adyen/bodies.rs"),
                     include_str!("adyen/changes.rs"),
-                    include_str!("adyen/methods.rs")
+                    include_str!("adyen/checkouts.rs"),
+                    include_str!("adyen/links.rs"),
+                    include_str!("adyen/methods.rs"),
+                    include_str!("adyen/sessions.rs")
                 ),
-                31,
+                39,
             ),
         ];
         for (file, source, distinct) in vendors {

@@ -3,35 +3,44 @@
 //! Below `/_fake`, which no vendor has. The front answers it before it asks the plan: looking at a ledger meets no
 //! fault and is no request.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ledger::Ledger;
+use super::serve::Behaviour;
 use super::webhooks::Outbox;
 use crate::BoxFuture;
 use crate::testkit::FaultPlan;
 use crate::testkit::fault::FaultRule;
-use crate::testkit::front::{Page, PageAnswer};
+use crate::testkit::front::{PAGE, Page, PageAnswer};
 
 mod shown;
 
 /// The page of one fake.
-#[derive(Debug)]
 pub(super) struct ControlPage {
     vendor: &'static str,
     plan: FaultPlan,
     ledger: Ledger,
     outbox: Outbox,
+    shoppers: Option<Arc<dyn Behaviour>>,
 }
 
 impl ControlPage {
     pub(super) fn new(vendor: &'static str, plan: &FaultPlan, ledger: Ledger, outbox: Outbox) -> ControlPage {
-        ControlPage { vendor, plan: plan.clone(), ledger, outbox }
+        ControlPage { vendor, plan: plan.clone(), ledger, outbox, shoppers: None }
+    }
+
+    /// With shoppers, as far as the vendor has any.
+    pub(super) fn with_shoppers(mut self, behaviour: Arc<dyn Behaviour>) -> ControlPage {
+        self.shoppers = Some(behaviour);
+        self
     }
 
     fn told(&self, method: &str, path: &str, body: &[u8]) -> PageAnswer {
-        let path = path.trim_end_matches('/').trim_start_matches("/_fake");
+        let Some(path) = path.trim_end_matches('/').strip_prefix(PAGE) else { return nothing_there() };
         match (method, path) {
             ("GET" | "HEAD", "") => self.shown(),
             ("GET" | "HEAD", "/ledger") => json_answer(200, &self.ledger_told()),
@@ -46,11 +55,16 @@ impl ControlPage {
                 json_answer(200, &self.faults_told())
             }
             ("POST", "/faults") => self.take_faults(body),
+            ("POST", "/pay") => match self.shoppers.as_ref().and_then(|shoppers| shoppers.shopper(body)) {
+                Some(reply) => json_answer(reply.status, &reply.value()),
+                None => problem(404, "this vendor has no shoppers"),
+            },
             (_, "") => not_allowed("GET, HEAD"),
             (_, "/ledger") => not_allowed("GET, HEAD, DELETE"),
             (_, "/faults") => not_allowed("GET, HEAD, POST, DELETE"),
             (_, "/webhooks") => not_allowed("GET, HEAD, POST"),
-            _ => problem(404, "there are /_fake, /_fake/ledger, /_fake/faults and /_fake/webhooks"),
+            (_, "/pay") if self.shoppers.is_some() => not_allowed("POST"),
+            _ => nothing_there(),
         }
     }
 
@@ -134,6 +148,10 @@ fn problem(status: u16, why: &str) -> PageAnswer {
     json_answer(status, &json!({ "problem": why }))
 }
 
+fn nothing_there() -> PageAnswer {
+    problem(404, "there are /_fake, /_fake/ledger, /_fake/faults and /_fake/webhooks, and POST /_fake/pay")
+}
+
 /// With the methods that this path has.
 fn not_allowed(methods: &str) -> PageAnswer {
     let mut refused = problem(405, &format!("it takes {methods}"));
@@ -143,8 +161,6 @@ fn not_allowed(methods: &str) -> PageAnswer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::clock::{SystemClock, Timestamp};
     use crate::testkit::Fault;
@@ -195,6 +211,9 @@ mod tests {
                 assert!(matches!(page.told(method, path, b"").status, 200 | 204), "{method} {path}");
             }
         }
-        assert_eq!(page.told("DELETE", "/_fake/ledgers", b"").status, 404);
+        for path in ["/_fake/ledgers", "/_fake/_fake/ledger", "/_fake/_fake", "/ledger"] {
+            assert_eq!(page.told("DELETE", path, b"").status, 404, "{path}");
+        }
+        assert_eq!(page.told("POST", "/_fake/pay", b"{}").status, 404, "a page without shoppers");
     }
 }

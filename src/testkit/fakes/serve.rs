@@ -24,6 +24,11 @@ use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 /// A vendor's state machine: one request in, one answer out, atomically.
 pub(super) trait Behaviour: Send + Sync + 'static {
     fn answer(&self, request: &Request) -> Reply;
+
+    /// What a shopper does in a browser, which a test asks for; `None` at a vendor that has no shoppers.
+    fn shopper(&self, _body: &[u8]) -> Option<Reply> {
+        None
+    }
 }
 
 /// What every fake can be given.

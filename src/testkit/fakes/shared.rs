@@ -84,7 +84,8 @@ macro_rules! shared_by_fakes {
             pub async fn listen(self, port: u16) -> io::Result<$fake> {
                 let machine = self.machine();
                 let (ledger, outbox) = (machine.ledger.clone(), machine.outbox.clone());
-                let page = Arc::new(ControlPage::new(stringify!($vendor), &self.setup.plan, ledger, outbox));
+                let page = ControlPage::new(stringify!($vendor), &self.setup.plan, ledger, outbox);
+                let page = Arc::new(page.with_shoppers(machine.clone()));
                 let served = Served::start(machine.clone(), self.setup, page, port).await?;
                 Ok($fake { served, machine })
             }

@@ -78,6 +78,17 @@ impl<R: Row> Table<R> {
         found.filter_map(|ordinal| Some((ordinal, self.rows.get(&ordinal)?))).inspect(|_| self.show())
     }
 
+    /// How many rows are under a term.
+    pub(super) fn count(&self, term: Term) -> usize {
+        self.terms.range((term, 0)..=(term, u64::MAX)).count()
+    }
+
+    /// The rows under a term after the first `skipped`, oldest first, at most `taken`.
+    pub(super) fn page(&self, term: Term, skipped: usize, taken: usize) -> impl Iterator<Item = &R> {
+        let found = self.terms.range((term, 0)..=(term, u64::MAX)).skip(skipped).take(taken);
+        found.filter_map(|(_, ordinal)| self.rows.get(ordinal)).inspect(|_| self.show())
+    }
+
     /// The rows under one term of each list whose ordinals are within these bounds, oldest first if `forward` and else
     /// newest first. It leaps: what is under the rarest term is found as fast as if nothing else were asked for.
     pub(super) fn under_all<'a>(
@@ -152,9 +163,16 @@ impl<R: Row> Table<R> {
         before
     }
 
+    /// Most terms are as before: a change of one field moves one.
     pub(super) fn replace(&mut self, ordinal: u64, row: R) {
-        self.remove(ordinal);
-        self.put(ordinal, row);
+        let before = self.rows.remove(&ordinal).map(|row| row.terms()).unwrap_or_default();
+        let after = row.terms();
+        for term in before.iter().filter(|term| !after.contains(term)) {
+            self.terms.remove(&(*term, ordinal));
+        }
+        let new = after.into_iter().filter(|term| !before.contains(term));
+        self.terms.extend(new.map(|term| (term, ordinal)));
+        self.rows.insert(ordinal, row);
     }
 
     pub(super) fn remove(&mut self, ordinal: u64) {

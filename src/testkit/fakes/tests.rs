@@ -78,6 +78,33 @@ async fn a_look_up_at_stripe_looks_at_what_was_made_in_its_time() {
 }
 
 #[tokio::test]
+async fn a_transfer_at_stripe_looks_at_those_of_its_charge() {
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let stripe = StripeFake::builder().test_clock(&TestClock::new()).in_process();
+        let transport = stripe.transport();
+        let post = |path: &'static str, form: &str| ask(&transport, Method::POST, path, form.to_owned());
+        let id = |made: Value| made["id"].as_str().unwrap().to_owned();
+        let destination = id(post("/v1/accounts", "type=express").await);
+        let charge = id(post("/v1/charges", "amount=100&currency=usd").await);
+        let transfer = format!("amount=1&currency=usd&destination={destination}");
+        for _ in 0..others {
+            post("/v1/transfers", &transfer).await;
+        }
+        let of_charge = format!("{transfer}&source_transaction={charge}");
+        for _ in 0..2 {
+            post("/v1/transfers", &of_charge).await;
+        }
+        stripe.take_shown();
+        post("/v1/transfers", &of_charge).await;
+        costs.push(stripe.take_shown());
+    }
+    // The account, the charge twice, and its two transfers. The rest are the predecessors of what is made: the transfer,
+    // its line of the balance, and its event.
+    assert_eq!(costs, [8, 8]);
+}
+
+#[tokio::test]
 async fn a_search_at_postmark_looks_at_the_messages_with_that_metadata() {
     let mut costs = Vec::new();
     for others in [FEW, MANY] {
@@ -129,7 +156,8 @@ fn body_of(field: &str, value: &str) -> Value {
         }
         "reason" => {
             let item = json!({ "item_type": "ORDER", "item_id": 1, "amount": 1, "reason": value });
-            return json!({ "items": [item] });
+            let payment = json!({ "provider_id": "custom", "amount": 1, "offline": true });
+            return json!({ "items": [item], "payments": [payment] });
         }
         "cart_id" => return json!({}),
         _ => json!({}),
@@ -232,4 +260,39 @@ async fn a_change_at_adyen_looks_at_the_payment_that_it_is_of() {
         costs.push(cost);
     }
     assert_eq!(costs, [[1, 1], [1, 1]]);
+}
+
+#[tokio::test]
+async fn a_payment_at_adyen_looks_at_the_session_or_the_link_that_it_is_of() {
+    let card = json!({ "type": "scheme", "encryptedCardNumber": "test_4111111111111111" });
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let adyen = AdyenFake::builder().test_clock(&TestClock::new()).in_process();
+        let transport = adyen.transport();
+        let mut ids = Vec::new();
+        for reference in 0..others {
+            let page = json!({
+                "merchantAccount": "Shop", "reference": reference.to_string(), "returnUrl": "https://shop.example/",
+                "amount": { "value": 10, "currency": "EUR" },
+            })
+            .to_string();
+            for path in ["/v71/sessions", "/v71/paymentLinks"] {
+                let made = ask(&transport, Method::POST, path, page.clone()).await;
+                ids.push(made["id"].as_str().unwrap().to_owned());
+            }
+        }
+        let mut cost = vec![adyen.take_shown_checkouts()];
+        let paid = adyen.pay(&ids[6], &card).unwrap();
+        cost.push(adyen.take_shown_checkouts());
+        let result = paid["sessionResult"].as_str().unwrap();
+        get(&transport, &format!("/v71/sessions/{}?sessionResult={result}", ids[6])).await;
+        cost.push(adyen.take_shown_checkouts());
+        let link = format!("/v71/paymentLinks/{}", ids[7]);
+        get(&transport, &link).await;
+        ask(&transport, Method::PATCH, &link, json!({ "status": "expired" }).to_string()).await;
+        cost.push(adyen.take_shown_checkouts());
+        costs.push(cost);
+    }
+    // Before the payment and after it; then once for each request.
+    assert_eq!(costs, [[0, 2, 1, 2], [0, 2, 1, 2]]);
 }

@@ -3,7 +3,7 @@
 //! Each event goes out at once, unless the outbox holds. What was held, and what was sent already, is sent on demand.
 //! Only to loopback: a fake must not call what a test's fixture happens to name.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,9 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct State {
     holds: bool,
-    deliveries: VecDeque<Delivery>,
+    /// By number, in the order in which they were made. Two may have one id and one URL.
+    deliveries: BTreeMap<u64, Delivery>,
+    made: u64,
 }
 
 /// One event for one endpoint.
@@ -77,15 +79,17 @@ impl Outbox {
     pub(super) fn post(&self, delivery: Delivery) {
         let mut state = self.state.lock();
         if state.deliveries.len() == DELIVERIES_MAX {
-            state.deliveries.pop_front();
+            state.deliveries.pop_first();
         }
-        state.deliveries.push_back(delivery.clone());
+        state.made += 1;
+        let number = state.made;
+        state.deliveries.insert(number, delivery.clone());
         let sends = !state.holds;
         drop(state);
         // In process there may be no runtime to send by; then it waits for an order.
         if sends && let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let outbox = self.clone();
-            runtime.spawn(async move { outbox.send(&delivery, 0).await });
+            runtime.spawn(async move { outbox.send(number, &delivery, 0).await });
         }
     }
 
@@ -93,7 +97,7 @@ impl Outbox {
         let state = self.state.lock();
         let deliveries: Vec<Value> = state
             .deliveries
-            .iter()
+            .values()
             .map(|one| json!({ "id": one.id, "type": one.kind, "url": one.url, "answers": one.answers }))
             .collect();
         json!({ "held": state.holds, "deliveries": deliveries })
@@ -108,33 +112,35 @@ impl Outbox {
         let mut due = {
             let mut state = self.state.lock();
             state.holds = order.hold.unwrap_or(state.holds);
-            let wanted = |one: &&Delivery| match &order.send {
+            let wanted = |(_, one): &(&u64, &Delivery)| match &order.send {
                 Some(ids) => ids.contains(&one.id),
                 None => order.hold.is_none() && one.answers.is_empty(),
             };
-            let due: Vec<Delivery> = state.deliveries.iter().filter(wanted).cloned().collect();
+            let due = state.deliveries.iter().filter(wanted);
+            let due: Vec<(u64, Delivery)> = due.map(|(number, one)| (*number, one.clone())).collect();
             due
         };
-        if let Some(unknown) = order.send.iter().flatten().find(|id| !due.iter().any(|one| one.id == **id)) {
+        if let Some(unknown) =
+            order.send.iter().flatten().find(|id| !due.iter().any(|(_, one)| one.id == **id))
+        {
             return Err(format!("no webhook was made for the event {unknown:?}"));
         }
         if order.newest_first {
             due.reverse();
         }
-        for delivery in &due {
+        for (number, delivery) in &due {
             for _ in 0..times {
-                self.send(delivery, order.signed_ago_s).await;
+                self.send(*number, delivery, order.signed_ago_s).await;
             }
         }
         Ok(self.told())
     }
 
-    async fn send(&self, delivery: &Delivery, signed_ago_s: u64) {
+    async fn send(&self, number: u64, delivery: &Delivery, signed_ago_s: u64) {
         let at = self.clock.wall().as_millis() / 1000;
         let answer = answer(delivery, at.saturating_sub(signed_ago_s)).await;
         let mut state = self.state.lock();
-        let same = |one: &&mut Delivery| one.id == delivery.id && one.url == delivery.url;
-        if let Some(kept) = state.deliveries.iter_mut().rev().find(same) {
+        if let Some(kept) = state.deliveries.get_mut(&number) {
             kept.answers.push(answer);
         }
     }

@@ -17,6 +17,11 @@ pub(super) fn read(fixtures: &Fixtures, kind: &str, body: &[u8]) -> Result<Value
     let Ok(value @ Value::Object(_)) = serde_json::from_slice::<Value>(body) else {
         return Err(fixtures.reply("invalid_json"));
     };
+    checked(fixtures, kind, value)
+}
+
+/// The same of a body that is JSON already.
+pub(super) fn checked(fixtures: &Fixtures, kind: &str, value: Value) -> Result<Value, Reply> {
     let Some(shape) = contract::shape(kind) else { return Err(fixtures.reply("not_found")) };
     let wrong = contract::check(kind, &value).err();
     // What cannot be read comes before what is missing, and that before what is too long.
@@ -63,6 +68,7 @@ fn refusal(fixtures: &Fixtures, wrong: &Wrong) -> Reply {
         Wrong::Currency => fixtures.reply("currency_invalid"),
         Wrong::Bounds { member } => fixtures.reply("out_of_bounds").fill("<field>", member),
         Wrong::Metadata => fixtures.reply("metadata_too_large"),
+        Wrong::MetadataKey => fixtures.reply("metadata_key_too_large"),
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::fixture::Reply;
 use super::bodies::{self, Amount};
 use super::captures::Captures;
+use super::checkouts;
 use super::hooks::Notice;
 use super::machine::{Made, State, Write};
 use super::methods;
@@ -60,9 +61,19 @@ impl Change {
 
 /// `POST /payments`.
 pub(super) fn pay(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {
+    let body = bodies::read(write.fixtures, "PaymentRequest", write.body)?;
+    make(state, write, &body, None)
+}
+
+/// A payment of a request that is checked. The session or the payment link is the one on whose page it is made.
+pub(super) fn make(
+    state: &mut State,
+    write: &Write<'_>,
+    body: &Value,
+    checkout: Option<&str>,
+) -> Result<Made, Reply> {
     let fixtures = write.fixtures;
-    let body = bodies::read(fixtures, "PaymentRequest", write.body)?;
-    let amount = bodies::amount(fixtures, &body)?;
+    let amount = bodies::amount(fixtures, body)?;
     match body["additionalData"]["RequestedTestErrorResponseCode"].as_str() {
         None => {}
         Some("NO_CONNECTION_AVAILABLE") => return Err(fixtures.reply("no_connection")),
@@ -70,25 +81,23 @@ pub(super) fn pay(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {
         Some(_) => return Err(fixtures.reply("configuration_500")),
     }
     let unsupported = || fixtures.reply("configuration_500");
-    let method = methods::method(fixtures, &body)?.ok_or_else(unsupported)?;
-    if STORING.iter().any(|name| body[name] == true) {
+    let method = methods::method(fixtures, body)?.ok_or_else(unsupported)?;
+    if asks_for_token(body) {
         return Err(unsupported());
     }
-    let asked = Outcome::of(&body).ok_or_else(unsupported)?;
+    let asked = Outcome::of(body).ok_or_else(unsupported)?;
     // "If you specify an incorrect CVC or an invalid expiry date, the payment fails" as declined: the page of the names.
     let outcome = if method.is_whole { asked } else { Outcome::DECLINED };
-    let captures = Captures::of(&body, method.name, write.captures_by_request).ok_or_else(unsupported)?;
+    let captures = Captures::of(body, method.name, write.captures_by_request).ok_or_else(unsupported)?;
     let (psp, method) = (state.next_psp(), method.name);
-    let mut payment = Payment::new(&psp, &body, &amount, method, captures, write.now);
+    let mut payment = Payment::new(&psp, body, &amount, method, captures, write.now);
+    payment.checkout = checkout.map(str::to_owned);
     if method == "ideal" {
         state.payments.add(payment);
         let reply = fixtures.reply("redirect").fill("<type>", method).fill("<result>", &psp);
         return Ok(Made { psp, reply });
     }
-    payment.settle(outcome);
-    let reply = answered(write, &payment, outcome);
-    tell_result(state, write, &payment, outcome);
-    pass_time(state, write, &mut payment);
+    let reply = end(state, write, &mut payment, outcome);
     state.payments.add(payment);
     Ok(Made { psp, reply })
 }
@@ -108,13 +117,21 @@ pub(super) fn details(state: &mut State, write: &Write<'_>) -> Result<Made, Repl
     if payment.state != super::payments::State::Awaits {
         return Err(fixtures.reply("already_processed"));
     }
-    payment.settle(outcome);
-    let reply = answered(write, &payment, outcome);
-    tell_result(state, write, &payment, outcome);
-    pass_time(state, write, &mut payment);
+    checkouts::may_end(state, write, &payment)?;
+    let reply = end(state, write, &mut payment, outcome);
     let psp = payment.psp.clone();
     state.payments.replace(ordinal, payment);
     Ok(Made { psp, reply })
+}
+
+/// What became of a payment: told by webhook, and to its session or payment link. It may be captured at once.
+fn end(state: &mut State, write: &Write<'_>, payment: &mut Payment, outcome: Outcome) -> Reply {
+    payment.settle(outcome);
+    tell_result(state, write, payment, outcome);
+    checkouts::settle(state, write.now, payment, outcome);
+    let reply = answered(write, payment, outcome);
+    pass_time(state, write, payment);
+    reply
 }
 
 /// `POST /payments/{pspReference}/captures` and its like: taken now, and told by webhook.
@@ -265,5 +282,10 @@ fn tell_result(state: &mut State, write: &Write<'_>, payment: &Payment, outcome:
     }
 }
 
-/// What asks for a token, which the fake does not give.
-const STORING: [&str; 3] = ["enableOneClick", "enableRecurring", "storePaymentMethod"];
+/// Whether a request asks for a token, which the fake does not give.
+pub(super) fn asks_for_token(body: &Value) -> bool {
+    STORING.iter().any(|name| body[name] == true)
+        || matches!(body["storePaymentMethodMode"].as_str(), Some("askForConsent" | "enabled"))
+}
+
+const STORING: [&str; 4] = ["enableOneClick", "enablePayOut", "enableRecurring", "storePaymentMethod"];

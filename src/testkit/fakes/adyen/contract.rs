@@ -24,6 +24,8 @@ pub(super) enum Wrong {
     Currency,
     /// More metadata than Adyen takes.
     Metadata,
+    /// A key of the metadata that is too long.
+    MetadataKey,
 }
 
 #[derive(Debug, Deserialize)]
@@ -103,11 +105,17 @@ impl Kind {
                 "boolean" if !value.is_boolean() => no("true or false"),
                 "string" | "integer" | "number" | "boolean" => Ok(()),
                 "metadata" => map_of(path, value, Value::is_string),
-                "map" if name == "map boolean" => map_of(path, value, Value::is_boolean),
-                "map" if name == "map scalar" => {
-                    map_of(path, value, |one| one.is_string() || one.is_number())
-                }
-                "map" => map_of(path, value, Value::is_string),
+                "map" => match self.of_map() {
+                    "boolean" => map_of(path, value, Value::is_boolean),
+                    "scalar" => map_of(path, value, |one| one.is_string() || one.is_number()),
+                    "string" => map_of(path, value, Value::is_string),
+                    kind => match value.as_object() {
+                        Some(all) => {
+                            all.iter().try_for_each(|(name, one)| kinds(kind, &below(path, name), one))
+                        }
+                        None => no("{"),
+                    },
+                },
                 "PaymentMethod" => method(value).map_or(Ok(()), |kind| kinds(kind, path, value)),
                 kind => kinds(kind, path, value),
             },
@@ -130,7 +138,11 @@ impl Kind {
                 ),
                 "integer" => within(value.as_i64().unwrap_or(0)),
                 "metadata" => metadata(value),
-                "number" | "boolean" | "map" => Ok(()),
+                "map" => {
+                    let mut all = value.as_object().into_iter().flatten();
+                    all.try_for_each(|(name, one)| bounds(self.of_map(), &below(path, name), one))
+                }
+                "number" | "boolean" => Ok(()),
                 "PaymentMethod" => method(value).map_or(Ok(()), |kind| bounds(kind, path, value)),
                 kind => {
                     required(kind, path, value)?;
@@ -140,6 +152,12 @@ impl Kind {
                 }
             },
         }
+    }
+
+    /// The kind of a map's values: `map boolean`.
+    fn of_map(&self) -> &str {
+        let Kind::Named(name) = self else { return "string" };
+        name.strip_prefix("map ").unwrap_or("string")
     }
 
     /// `string 3..256`, `string 0..`, `integer 0..672`.
@@ -187,14 +205,14 @@ fn map_of(path: &str, value: &Value, is_kind: impl Fn(&Value) -> bool) -> Result
 }
 
 /// "Maximum 20 key-value pairs per request", "20 characters per key", "80 characters per value" (`PaymentRequest` of
-/// CheckoutService-v71).
+/// CheckoutService-v71). Of a key that is too long `PaymentLinkRequest` has an error of its own.
 fn metadata(value: &Value) -> Result<(), Wrong> {
-    let pairs = value.as_object().into_iter().flatten();
-    let fits = |(name, value): (&String, &Value)| {
-        name.chars().count() <= 20 && value.as_str().is_none_or(|value| value.chars().count() <= 80)
-    };
-    let is_small = value.as_object().is_none_or(|pairs| pairs.len() <= 20);
-    if is_small && pairs.into_iter().all(fits) { Ok(()) } else { Err(Wrong::Metadata) }
+    let Some(pairs) = value.as_object() else { return Ok(()) };
+    if pairs.keys().any(|name| name.chars().count() > 20) {
+        return Err(Wrong::MetadataKey);
+    }
+    let fits = |value: &Value| value.as_str().is_none_or(|value| value.chars().count() <= 80);
+    if pairs.len() <= 20 && pairs.values().all(fits) { Ok(()) } else { Err(Wrong::Metadata) }
 }
 
 /// The type of a payment method; `None` for one that the fake does not know, which is refused as such.
@@ -245,7 +263,9 @@ mod tests {
             assert_eq!(Kind::Named(name.to_owned()).range().is_some(), ranged && name != base, "{name}");
             let plain =
                 matches!(base, "string" | "integer" | "number" | "boolean" | "metadata" | "PaymentMethod");
-            let map = matches!(name, "map string" | "map boolean" | "map scalar");
+            let map = name
+                .strip_prefix("map ")
+                .is_some_and(|held| matches!(held, "string" | "boolean" | "scalar") || shape(held).is_some());
             assert!(plain || map || shape(name).is_some(), "{name}");
         }
         assert!(has_currency("EUR") && !has_currency("ZZZ"));

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::super::encoding::{base64, hmac_sha256};
+use super::super::table::{Row, Table, Term};
 use super::super::webhooks::{Delivery, Outbox, Proof};
 use super::payments::{Payment, Told};
 use crate::clock::Timestamp;
@@ -14,11 +15,11 @@ use crate::testkit::conformance::rfc3339;
 /// The receivers of the company account.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
-    pub(super) hooks: Vec<Hook>,
+    pub(super) hooks: Table<Hook>,
     pub(super) made: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Hook {
     pub(super) id: String,
     /// `None`: of the company.
@@ -27,6 +28,23 @@ pub(super) struct Hook {
     pub(super) settings: Value,
     pub(super) password: String,
     pub(super) key: Option<[u8; 32]>,
+}
+
+impl Row for Hook {
+    fn terms(&self) -> Vec<Term> {
+        let owner = self.merchant.as_deref();
+        vec![of_owner(owner), with_id(owner, &self.id)]
+    }
+}
+
+/// Under which the webhooks of an owner are: of a merchant account, or of the company.
+pub(super) fn of_owner(merchant: Option<&str>) -> Term {
+    Term::new("owner", merchant)
+}
+
+/// Under which an owner's webhook with this id is.
+pub(super) fn with_id(merchant: Option<&str>, id: &str) -> Term {
+    Term::new("id", (merchant, id))
 }
 
 impl Hook {
@@ -65,6 +83,8 @@ pub(super) struct Notice {
     pub(super) original: Option<String>,
     /// What a reversal was.
     pub(super) action: Option<&'static str>,
+    /// The session or the payment link on whose page it was paid.
+    checkout: Option<String>,
 }
 
 impl Notice {
@@ -80,6 +100,7 @@ impl Notice {
             reference: payment.reference.clone(),
             original: None,
             action: None,
+            checkout: payment.checkout.clone().filter(|_| event == "AUTHORISATION"),
         }
     }
 
@@ -107,6 +128,12 @@ impl Notice {
         }
         if let Some(action) = self.action {
             item["additionalData"]["modification.action"] = Value::from(action);
+        }
+        if let Some(id) = &self.checkout {
+            // `AuthorisationNotificationAdditionalData` of Webhooks-v1. Other notifications have these members too; whether
+            // Adyen fills them there is not documented.
+            let name = if id.starts_with("CS") { "checkoutSessionId" } else { "paymentLinkId" };
+            item["additionalData"][name] = Value::from(id.as_str());
         }
         if let Some(key) = key {
             let signature = base64(&hmac_sha256(key, self.signed().as_bytes()));
@@ -136,7 +163,7 @@ impl Notice {
 impl Hooks {
     /// Tells the receivers of this merchant account.
     pub(super) fn tell(&self, outbox: &Outbox, at: Timestamp, notice: &Notice) {
-        for hook in &self.hooks {
+        for (_, hook) in self.hooks.with(&[of_owner(None), of_owner(Some(&notice.merchant))]) {
             if !hook.is_for(&notice.merchant) || hook.settings["active"] != true {
                 continue;
             }

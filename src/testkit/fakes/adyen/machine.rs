@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use http::Method;
 use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use wiremock::Request;
 
 use super::super::fixture::{Fixtures, Reply};
@@ -14,11 +16,12 @@ use super::super::table::Table;
 use super::super::webhooks::Outbox;
 use super::AdyenAnswer;
 use super::changes::{self, Change};
+use super::checkouts::{self, Checkout};
 use super::hooks::Hooks;
-use super::manage;
 use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
+use super::{links, manage, methods, sessions};
 use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
 
@@ -36,6 +39,7 @@ pub(super) struct Machine {
 pub(super) struct State {
     pub(super) records: Records,
     pub(super) payments: Table<Payment>,
+    pub(super) checkouts: Table<Checkout>,
     pub(super) hooks: Hooks,
     pub(super) scripted: VecDeque<AdyenAnswer>,
     given: u64,
@@ -46,6 +50,12 @@ impl State {
     pub(super) fn next_psp(&mut self) -> String {
         self.given += 1;
         format!("FK{:013X}8", self.given)
+    }
+
+    /// Its prefix and 16 capitals and digits, as a session and a payment link have.
+    pub(super) fn next_id(&mut self, prefix: &str) -> String {
+        self.given += 1;
+        format!("{prefix}{:016X}", self.given)
     }
 }
 
@@ -60,7 +70,7 @@ pub(super) struct Write<'a> {
     pub(super) now: Timestamp,
 }
 
-/// What a write has made: its PSP reference, and the answer.
+/// What a write has made: its PSP reference or its id, and the answer.
 pub(super) struct Made {
     pub(super) psp: String,
     pub(super) reply: Reply,
@@ -81,6 +91,21 @@ impl Behaviour for Machine {
         }
         reply.header("Date", self.clock.wall().to_string())
     }
+
+    fn shopper(&self, body: &[u8]) -> Option<Reply> {
+        Some(match serde_json::from_slice::<Order>(body) {
+            Ok(order) => self.pay(&order.id, &order.payment_method),
+            Err(error) => Reply::json(400, &json!({ "problem": error.to_string() })),
+        })
+    }
+}
+
+/// What a test asks for at `/_fake/pay`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Order {
+    id: String,
+    payment_method: Value,
 }
 
 impl Machine {
@@ -88,7 +113,9 @@ impl Machine {
         let path = request.url.path();
         let path = path.strip_prefix("/checkout").unwrap_or(path);
         let key = header(&request.headers, KEY).filter(|key| !key.is_empty());
-        let checkout = VERSIONS.iter().find_map(|version| path.strip_prefix(version));
+        // `/v710` is no version, although it begins like one.
+        let route_of = |version: &&str| path.strip_prefix(*version).filter(|rest| rest.starts_with('/'));
+        let checkout = VERSIONS.iter().find_map(route_of);
         let is_write = request.method == Method::POST && checkout.is_some();
         if is_write {
             self.ledger.note_request(key);
@@ -103,7 +130,7 @@ impl Machine {
         }
         match checkout {
             Some(route) if is_write => self.write(state, request, route, key),
-            Some(_) => self.fixtures.reply("not_found"),
+            Some(route) => self.unkeyed(state, request, route).unwrap_or_else(|refusal| refusal),
             None if manage::is_managed(path) => manage::manage(&mut state.hooks, request, path),
             None => self.fixtures.reply("not_found"),
         }
@@ -160,14 +187,7 @@ impl Machine {
         if fault_of(&request.headers) == Some(Fault::Stored500) {
             return self.fixtures.reply("io_exception");
         }
-        let write = Write {
-            fixtures: self.fixtures,
-            outbox: &self.outbox,
-            captures_in_parts: self.settings.multiple_partial_captures,
-            captures_by_request: self.settings.manual_capture,
-            body: &request.body,
-            now,
-        };
+        let write = self.write_of(&request.body, now);
         let parts: Vec<&str> = route.split('/').skip(1).collect();
         let made = match parts[..] {
             ["payments"] => changes::pay(state, &write),
@@ -177,23 +197,81 @@ impl Machine {
                 None => Err(self.fixtures.reply("not_found")),
             },
             ["cancels"] => changes::cancel_by_reference(state, &write),
+            ["paymentMethods"] => {
+                return methods::list(self.fixtures, &request.body).unwrap_or_else(|refusal| refusal);
+            }
+            ["sessions"] => sessions::create(state, &write),
+            ["paymentLinks"] => links::create(state, &write),
             _ => Err(self.fixtures.reply("not_found")),
         };
         match made {
             Ok(made) => {
-                self.ledger.record(Effect {
-                    wire_key: key.map(str::to_owned),
-                    account: COMPANY.to_owned(),
-                    method: "POST".to_owned(),
-                    path: request.url.path().to_owned(),
-                    id: made.psp,
-                    part: 0,
-                    at: now,
-                });
+                self.record(("POST", request.url.path()), key, made.psp, now);
                 made.reply
             }
             Err(no) => no,
         }
+    }
+
+    /// The routes that take no key: their specification does not have the header.
+    fn unkeyed(&self, state: &mut State, request: &Request, route: &str) -> Result<Reply, Reply> {
+        let (now, fault) = (self.clock.wall(), fault_of(&request.headers));
+        let write = self.write_of(&request.body, now);
+        let parts: Vec<&str> = route.split('/').skip(1).collect();
+        match (request.method.as_str(), &parts[..]) {
+            ("GET", ["sessions", id]) => sessions::result(state, &write, request, id),
+            ("GET", ["paymentLinks", id]) => links::show(state, &write, id),
+            ("PATCH", ["paymentLinks", id]) => {
+                if let Some(answer) = state.scripted.pop_front() {
+                    return Err(answer.reply(self.fixtures));
+                }
+                if fault == Some(Fault::Stored500) {
+                    return Err(self.fixtures.reply("io_exception"));
+                }
+                let made = links::expire(state, &write, id)?;
+                self.record(("PATCH", request.url.path()), None, made.psp, now);
+                let is_lost = fault == Some(Fault::Error500After);
+                Ok(if is_lost { self.fixtures.reply("io_exception") } else { made.reply })
+            }
+            _ => Err(self.fixtures.reply("not_found")),
+        }
+    }
+
+    /// A shopper pays, in a browser and not by a request of the fake's caller.
+    pub(super) fn pay(&self, id: &str, method: &Value) -> Reply {
+        let mut state = self.state.lock();
+        let now = self.clock.wall();
+        let reply = match checkouts::pay(&mut state, &self.write_of(&[], now), id, method) {
+            Ok(made) => {
+                self.record(("POST", PAY), None, made.psp, now);
+                made.reply
+            }
+            Err(no) => no,
+        };
+        reply.fill("<pspReference>", &state.next_psp())
+    }
+
+    fn write_of<'a>(&'a self, body: &'a [u8], now: Timestamp) -> Write<'a> {
+        Write {
+            fixtures: self.fixtures,
+            outbox: &self.outbox,
+            captures_in_parts: self.settings.multiple_partial_captures,
+            captures_by_request: self.settings.manual_capture,
+            body,
+            now,
+        }
+    }
+
+    fn record(&self, (method, path): (&str, &str), key: Option<&str>, id: String, at: Timestamp) {
+        self.ledger.record(Effect {
+            wire_key: key.map(str::to_owned),
+            account: COMPANY.to_owned(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            id,
+            part: 0,
+            at,
+        });
     }
 
     /// Whether an answer is kept under its key. Not what Adyen marks as transient, nor what it could not read or did not let
@@ -235,5 +313,7 @@ const KEY: &str = "idempotency-key";
 /// Both documented at <https://docs.adyen.com/development-resources/api-idempotency>.
 const KEY_LEN_MAX: usize = 64;
 const COMPANY: &str = "company";
+/// The path of a shopper's payment in the ledger: where a test in another language asks for it.
+const PAY: &str = "/_fake/pay";
 /// Those of the published specifications that have these routes in this form.
 const VERSIONS: [&str; 3] = ["/v70", "/v71", "/v72"];

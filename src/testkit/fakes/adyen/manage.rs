@@ -12,7 +12,7 @@ use super::super::encoding::hex;
 use super::super::fixture::Reply;
 use super::super::serve::header;
 use super::contract::{self, Wrong, is_missing};
-use super::hooks::{Hook, Hooks};
+use super::hooks::{Hook, Hooks, of_owner, with_id};
 
 /// Whether a path is of the Management API.
 pub(super) fn is_managed(path: &str) -> bool {
@@ -29,9 +29,8 @@ pub(super) fn manage(hooks: &mut Hooks, request: &Request, path: &str) -> Reply 
     let done = match (method, rest) {
         ("GET", []) => list(hooks, &owner, request),
         ("POST", []) => hooks.create(&owner, request),
-        (_, [id, rest @ ..]) => match hooks.hooks.iter().position(|hook| owner.is_of(hook) && hook.id == *id)
-        {
-            Some(place) => hooks.one(&owner, request, place, rest),
+        (_, [id, rest @ ..]) => match hooks.find(&owner, id) {
+            Some((ordinal, hook)) => hooks.one(&owner, request, (ordinal, hook), rest),
             None => Err(not_found()),
         },
         _ => Err(not_found()),
@@ -77,33 +76,39 @@ impl Hooks {
         hook.take(&sent)?;
         let told = Reply::json(200, &hook.settings);
         self.made += 1;
-        self.hooks.push(hook);
+        self.hooks.add(hook);
         Ok(told)
+    }
+
+    /// A webhook by its id, and its place.
+    fn find(&self, owner: &Owner<'_>, id: &str) -> Option<(u64, Hook)> {
+        let mut found = self.hooks.with(&[with_id(owner.merchant, id)]);
+        found.find(|(_, hook)| owner.is_of(hook) && hook.id == id).map(|(at, hook)| (at, hook.clone()))
     }
 
     fn one(
         &mut self,
         owner: &Owner<'_>,
         request: &Request,
-        place: usize,
+        (ordinal, mut hook): (u64, Hook),
         rest: &[&str],
     ) -> Result<Reply, Reply> {
         no_parameters(request)?;
-        let hook = &mut self.hooks[place];
-        match (request.method.as_str(), rest) {
-            ("GET", []) => Ok(Reply::json(200, &hook.settings)),
-            ("PATCH", []) => {
-                let sent = read(owner.request(false), &request.body)?;
-                hook.take(&sent)?;
-                Ok(Reply::json(200, &hook.settings))
-            }
+        let reply = match (request.method.as_str(), rest) {
+            ("GET", []) => return Ok(Reply::json(200, &hook.settings)),
             ("DELETE", []) => {
-                self.hooks.remove(place);
-                Ok(Reply::empty(204))
+                self.hooks.remove(ordinal);
+                return Ok(Reply::empty(204));
             }
-            ("POST", ["generateHmac"]) => Ok(hook.generate_key()),
-            _ => Err(not_found()),
-        }
+            ("PATCH", []) => {
+                hook.take(&read(owner.request(false), &request.body)?)?;
+                Reply::json(200, &hook.settings)
+            }
+            ("POST", ["generateHmac"]) => hook.generate_key(),
+            _ => return Err(not_found()),
+        };
+        self.hooks.replace(ordinal, hook);
+        Ok(reply)
     }
 }
 
@@ -170,9 +175,9 @@ fn list(hooks: &Hooks, owner: &Owner<'_>, request: &Request) -> Result<Reply, Re
             _ => return Err(unknown_parameter(&name, &value)),
         }
     }
-    let all: Vec<&Value> =
-        hooks.hooks.iter().filter(|hook| owner.is_of(hook)).map(|hook| &hook.settings).collect();
-    let pages = all.len().div_ceil(size).max(1);
+    let all = of_owner(owner.merchant);
+    let total = hooks.hooks.count(all);
+    let pages = total.div_ceil(size).max(1);
     if page > pages {
         return Err(invalid("pageNumber", &Value::from(page), "is behind the last page"));
     }
@@ -191,8 +196,9 @@ fn list(hooks: &Hooks, owner: &Owner<'_>, request: &Request) -> Result<Reply, Re
     ] {
         links.extend(page.map(|page| (name.to_owned(), link(page))));
     }
-    let shown: Vec<&Value> = all.iter().skip((page - 1) * size).take(size).copied().collect();
-    let body = json!({ "_links": links, "itemsTotal": all.len(), "pagesTotal": pages, "data": shown });
+    let shown: Vec<&Value> =
+        hooks.hooks.page(all, (page - 1) * size, size).map(|hook| &hook.settings).collect();
+    let body = json!({ "_links": links, "itemsTotal": total, "pagesTotal": pages, "data": shown });
     Ok(Reply::json(200, &body))
 }
 
@@ -207,7 +213,7 @@ fn read(kind: &str, body: &[u8]) -> Result<Value, Reply> {
             Wrong::Kind { member, .. } => (member, "is of another kind"),
             Wrong::Missing { member } => (member, "is required"),
             Wrong::Bounds { member } => (member, "is not within its bounds"),
-            Wrong::Currency | Wrong::Metadata => (kind.to_owned(), "is not valid"),
+            Wrong::Currency | Wrong::Metadata | Wrong::MetadataKey => (kind.to_owned(), "is not valid"),
         };
         return Err(invalid(&member, &value[&member], message));
     }

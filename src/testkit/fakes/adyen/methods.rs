@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::super::fixture::{Fixtures, Reply};
+use super::bodies;
 
 /// What a payment is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,50 @@ pub(super) struct Method {
     pub(super) name: &'static str,
     /// Whether expiry date and security code are those of Adyen's test cards, as far as they are given.
     pub(super) is_whole: bool,
+}
+
+/// `POST /paymentMethods`. It makes nothing, so that it is no effect. Names are in English for each `shopperLocale`.
+pub(super) fn list(fixtures: &Fixtures, body: &[u8]) -> Result<Reply, Reply> {
+    let body = bodies::read(fixtures, "PaymentMethodsRequest", body)?;
+    if !body["amount"].is_null() {
+        bodies::amount(fixtures, &body)?;
+    }
+    // The fake has neither orders nor stores, and does not tell debit cards from credit cards.
+    let is_unknown = ["order", "storeFiltrationMode"].iter().any(|name| !body[name].is_null())
+        || body["splitCardFundingSources"] == true;
+    let offered = if is_unknown { None } else { offered(&body) };
+    let offered = offered.ok_or_else(|| fixtures.reply("configuration_500"))?;
+    let mut told = fixtures.reply("payment_methods").value();
+    if let Some(all) = told["paymentMethods"].as_array_mut() {
+        all.retain(|one| one["type"].as_str().is_some_and(|kind| offered.contains(&kind)));
+    }
+    Ok(Reply::json(200, &told))
+}
+
+/// The types that a shopper is offered, by these members of a request. `None` if the fake does not know what they ask for:
+/// a list that is empty, or that names a card's brand.
+///
+/// `ideal` is for NL and EUR (<https://docs.adyen.com/payment-methods/ideal/api-only>). A request that says neither gets it
+/// too: the example `post-paymentMethods-basic-200` of CheckoutService-v71.
+pub(super) fn offered(body: &Value) -> Option<Vec<&'static str>> {
+    let allowed = named(body, "allowedPaymentMethods");
+    let blocked = named(body, "blockedPaymentMethods");
+    let is_unknown = |all: &Vec<&str>| all.is_empty() || all.iter().any(|name| BRANDS.contains(name));
+    if [&allowed, &blocked].into_iter().flatten().any(is_unknown) {
+        return None;
+    }
+    let is_at = |place: &Value, expected: &str| place.is_null() || place == expected;
+    let has_ideal = is_at(&body["countryCode"], "NL") && is_at(&body["amount"]["currency"], "EUR");
+    let is_offered = |name: &&'static str| {
+        allowed.as_ref().is_none_or(|all| all.contains(name))
+            && blocked.as_ref().is_none_or(|all| !all.contains(name))
+            && (*name != "ideal" || has_ideal)
+    };
+    Some(OFFERED.into_iter().filter(is_offered).collect())
+}
+
+fn named<'a>(body: &'a Value, member: &str) -> Option<Vec<&'a str>> {
+    Some(body[member].as_array()?.iter().filter_map(Value::as_str).collect())
 }
 
 /// The payment method of a request; `None` if the fake does not know it.
@@ -83,5 +128,8 @@ fn has_check_digit(number: &str) -> bool {
     number.len() >= 12 && sum % 10 == 0
 }
 
+/// As the fixture lists them.
+const OFFERED: [&str; 2] = ["ideal", "scheme"];
+const BRANDS: [&str; 3] = ["amex", "mc", "visa"];
 /// What stands for a stored card or account.
 const TOKENS: [&str; 2] = ["storedPaymentMethodId", "recurringDetailReference"];

@@ -26,6 +26,8 @@ pub(super) struct Payment {
     pub(super) captures_at: Option<Timestamp>,
     /// Which of its changes the card scheme does not carry out.
     pub(super) failing: Option<Failing>,
+    /// The session or the payment link on whose page it was made.
+    pub(super) checkout: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl Payment {
                 Captures::ByRequest => None,
             },
             failing: Failing::of(body),
+            checkout: None,
         }
     }
 

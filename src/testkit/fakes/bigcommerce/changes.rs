@@ -157,7 +157,7 @@ impl Machine {
         let items = read_all(self, call, taken, sent)?;
         let id = |item: &Value| item["id"].to_string();
         let judge = |state: &State, item: &Value| {
-            if state.items.one(call.store, &collection, &id(item)).is_none() {
+            if !state.items.has(call.store, &collection, &id(item)) {
                 return Some(problem(422, "One or more of the ids do not exist."));
             }
             self.conflict(state, call, &collection, Some(&id(item)), item)

@@ -48,7 +48,7 @@ impl Machine {
         let addresses = read_all(self, call, taken, sent)?;
         let judge = |state: &State, address: &Value| {
             let id = address["customer_id"].to_string();
-            let is_held = state.items.one(call.store, "v3/customers", &id).is_some();
+            let is_held = state.items.has(call.store, "v3/customers", &id);
             (!is_held).then(|| self.without(&["customer_id".to_owned()]))
         };
         let apply = |state: &mut State, part: usize, address: &Value| {

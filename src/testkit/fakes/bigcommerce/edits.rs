@@ -113,27 +113,50 @@ impl Machine {
                 edited.lines.remove(place);
                 continue;
             }
-            let is_other = !row["product_id"].is_null() && row["product_id"] != before["product_id"];
-            if is_other && !self.knows(state, call, &PRODUCTS, &row["product_id"]) {
-                return Err(invalid(format!("{path}.product_id")));
-            }
-            let is_of_same = is_of_same(&before, row);
-            let merged = merged(&before, row, is_of_same);
-            self.check_row(state, call, &path, &merged)?;
-            if !is_of_same {
-                self.check_variant(state, call, &merged)?;
-            }
-            if merged["quantity"].as_u64().is_some_and(|quantity| quantity < least) {
-                return Err(invalid(format!("{path}.quantity")));
-            }
-            let mut changed = line(state, call, &merged);
-            changed.extend(KEPT.map(|name| (name.to_owned(), before[name].clone())));
-            edited.lines[place] = changed;
+            edited.lines[place] = self.changed_line(state, call, &path, (&before, least), row)?;
         }
         if edited.lines.is_empty() {
             return Err(self.refused_body(call, "The fake does not implement an order without products."));
         }
         Ok(Some(edited))
+    }
+
+    /// A line as a row changes it, or the refusal of that. At least so many of it were shipped or refunded.
+    fn changed_line(
+        &self,
+        state: &State,
+        call: &Call<'_>,
+        path: &str,
+        (before, least): (&Map<String, Value>, u64),
+        row: &Value,
+    ) -> Result<Map<String, Value>, Reply> {
+        let invalid = |name: &str| self.refused_body(call, &format!("The field '{path}.{name}' is invalid."));
+        let is_other = !row["product_id"].is_null() && row["product_id"] != before["product_id"];
+        if is_other && !self.knows(state, call, &PRODUCTS, &row["product_id"]) {
+            return Err(invalid("product_id"));
+        }
+        let is_of_same = is_of_same(before, row);
+        let merged = merged(before, row, is_of_same);
+        self.check_row(state, call, path, &merged)?;
+        if !is_of_same {
+            self.check_variant(state, call, &merged)?;
+        }
+        let quantity = merged["quantity"].as_u64().unwrap_or(0);
+        if quantity < least {
+            return Err(invalid("quantity"));
+        }
+        let mut changed = line(state, call, &merged);
+        // Nor is it documented that what was shipped or refunded becomes another product.
+        if least > 0
+            && let Some(name) =
+                ["product_id", "variant_id"].into_iter().find(|name| changed.get(*name) != before.get(*name))
+        {
+            return Err(invalid(name));
+        }
+        changed.extend(KEPT.map(|name| (name.to_owned(), before[name].clone())));
+        let refunded = before["quantity_refunded"].as_u64().unwrap_or(0);
+        changed.insert("is_refunded".to_owned(), (refunded > 0 && refunded >= quantity).into());
+        Ok(changed)
     }
 
     /// What the edited order takes from the stock, or the refusal of it. What the edit leaves as it is takes what it took.
@@ -259,14 +282,13 @@ fn merged(before: &Map<String, Value>, sent: &Value, is_of_same: bool) -> Value 
 }
 
 /// What a change of a product leaves as it is.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 7] = [
     "id",
     "order_id",
     "order_address_id",
     "order_pickup_method_id",
     "quantity_shipped",
     "quantity_refunded",
-    "is_refunded",
     "refund_amount",
 ];
 

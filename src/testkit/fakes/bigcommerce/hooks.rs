@@ -65,14 +65,19 @@ pub(super) fn tell(
 /// Tells the store's hooks of this scope.
 pub(super) fn fire(outbox: &Outbox, items: &Items, call: &Call<'_>, scope: &str, data: &Value) {
     debug_assert!(is_fired(scope), "{scope} could not be registered");
+    let event = items.next_event();
+    let hooks = ["v2/hooks", "v3/hooks"].map(|collection| items.all(call.store, collection)).concat();
+    if hooks.is_empty() {
+        return;
+    }
     let created_at = call.now.as_millis() / 1000;
-    let seed = format!("{scope}{data}{}{}", call.now.as_millis(), items.next_event());
+    let seed = format!("{scope}{data}{}{}", call.now.as_millis(), event);
     let hash = hex(&Sha256::digest(seed))[..40].to_owned();
     let body = json!({
         "scope": scope, "store_id": "1001", "data": data, "hash": hash, "created_at": created_at,
         "producer": format!("stores/{}", call.store),
     });
-    for hook in items.all(call.store, "v2/hooks").into_iter().chain(items.all(call.store, "v3/hooks")) {
+    for hook in hooks {
         let wanted = hook["scope"].as_str().unwrap_or_default();
         let wants =
             wanted == scope || wanted.strip_suffix('*').is_some_and(|scopes| scope.starts_with(scopes));

@@ -21,7 +21,7 @@ use super::super::table::{Row, Table, Tables, Term};
 use super::contract;
 use super::machine::{Call, problem, problem_v2};
 use crate::clock::Timestamp;
-use filters::Filter;
+use filters::{Filter, is_decimal};
 pub(super) use held::Held;
 pub(super) use question::{Asks, question};
 pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of_base, variants_of};
@@ -42,9 +42,10 @@ struct Item {
     text: Box<RawValue>,
     made: Timestamp,
     modified: Timestamp,
-    /// What filters with bounds look at. Beside the text: a lookup that had to take a hundred thousand texts apart would
-    /// be slow.
-    id: u64,
+    /// What lookups and filters with bounds look at. Beside the text: a lookup that had to take a hundred thousand texts
+    /// apart would be slow.
+    id: Value,
+    terms: Vec<Term>,
     total: f64,
     price: f64,
 }
@@ -149,6 +150,11 @@ impl Items {
         with_id(self.tables.of(store, collection)?, id).next().map(|(_, item)| parsed(&item.text))
     }
 
+    /// Whether the store holds one of this id, shown in lookups or not.
+    pub(super) fn has(&self, store: &str, collection: &str, id: &str) -> bool {
+        self.tables.of(store, collection).is_some_and(|table| with_id(table, id).next().is_some())
+    }
+
     /// Whether one shows in lookups by now.
     pub(super) fn shows_one(
         &self,
@@ -185,7 +191,9 @@ impl Items {
 impl Item {
     fn new(value: &Value, made: Timestamp, modified: Timestamp) -> Item {
         let (total, price) = (amount(&value["total_inc_tax"]), amount(&value["price"]));
-        Item { text: text_of(value), made, modified, id: value["id"].as_u64().unwrap_or(0), total, price }
+        let of = |field: &&str| term(field, value.get(field)?);
+        let terms = LOOKED_UP_BY.iter().filter_map(of).collect();
+        Item { text: text_of(value), made, modified, id: value["id"].clone(), terms, total, price }
     }
 
     fn shows(&self, now: Timestamp, lag: Duration) -> bool {
@@ -206,15 +214,13 @@ impl Item {
 
     #[allow(clippy::cast_precision_loss, reason = "a fake makes fewer")]
     fn id_number(&self) -> f64 {
-        self.id as f64
+        self.id.as_u64().unwrap_or(0) as f64
     }
 }
 
 impl Row for Item {
     fn terms(&self) -> Vec<Term> {
-        let value = parsed(&self.text);
-        let of = |field: &&str| term(field, value.get(field)?);
-        LOOKED_UP_BY.iter().filter_map(of).collect()
+        self.terms.clone()
     }
 }
 
@@ -251,8 +257,13 @@ pub(super) struct V3<T> {
     pub(super) meta: Value,
 }
 
-/// The term of a field with this value, as [`equal`] compares: in any case. None of null, which nothing equals.
+/// The term of a field with this value, as a filter compares: amounts as numbers, and texts in any case. None of null,
+/// which nothing equals.
 fn term(field: &str, value: &Value) -> Option<Term> {
+    if is_decimal(field) {
+        // Zero has two signs, and is equal to itself.
+        return Some(Term::new(field, (number(value)? + 0.0).to_bits()));
+    }
     let text = match value {
         Value::Null => return None,
         Value::String(text) => text.to_ascii_lowercase(),
@@ -264,7 +275,7 @@ fn term(field: &str, value: &Value) -> Option<Term> {
 
 fn with_id<'a>(table: &'a Table<Item>, id: &'a str) -> impl Iterator<Item = (u64, &'a Item)> {
     let terms: Vec<Term> = term("id", &Value::from(id)).into_iter().collect();
-    table.with(&terms).filter(move |(_, item)| equal(&parsed(&item.text)["id"], id))
+    table.with(&terms).filter(move |(_, item)| equal(&item.id, id))
 }
 
 fn equal(held: &Value, wanted: &str) -> bool {
@@ -286,10 +297,37 @@ const READ_ONLY: [&str; 3] = ["id", "date_created", "date_modified"];
 /// The times of a change, each in the form of its resource.
 const MODIFIED: [&str; 3] = ["date_modified", "updated_at", "updated_time"];
 
-/// The fields by which an item is found without a walk over its collection: what clients look for their own
-/// writes by, and what the store holds unique.
-const LOOKED_UP_BY: &[&str] =
-    &["id", "external_order_id", "cart_id", "sku", "name", "email", "code", "customer_id"];
+/// The fields by which an item is found without a walk over its collection: those that lists are asked for by a value of,
+/// and what the store holds unique.
+const LOOKED_UP_BY: &[&str] = &[
+    "id",
+    "external_order_id",
+    "cart_id",
+    "sku",
+    "name",
+    "email",
+    "code",
+    "customer_id",
+    "status_id",
+    "payment_method",
+    "channel_id",
+    "price",
+    "weight",
+    "brand_id",
+    "parent_id",
+    "is_visible",
+    "is_featured",
+    "inventory_level",
+    "total_sold",
+    "type",
+    "availability",
+    "page_title",
+    "company",
+    "phone",
+    "first_name",
+    "last_name",
+    "customer_group_id",
+];
 
 #[cfg(test)]
 mod tests {
@@ -303,16 +341,20 @@ mod tests {
 
     /// Values that are equal in one way and not in another.
     fn values() -> Vec<Option<Value>> {
-        let all = json!(["a", "A", "", "true", true, 7, "7", 1.5, "1.5", null, ["a"], {"a": 1}]);
+        let all =
+            json!(["a", "A", "", "true", true, 7, "7", "7.0", 1.5, "1.5", 0, "-0", null, ["a"], {"a": 1}]);
         all.as_array().unwrap().iter().cloned().map(Some).chain([None]).collect()
     }
+
+    /// The last has no terms.
+    const FIELDS: [&str; 4] = ["sku", "name", "price", "other"];
 
     fn with(filters: &[Filter], items: &Items) -> [Vec<String>; 2] {
         let table = items.tables.of("s", "c").unwrap();
         let texts = |rows: Box<dyn Iterator<Item = &Item>>| -> Vec<String> {
             rows.filter(|item| item.matches(filters)).map(|item| item.text.get().to_owned()).collect()
         };
-        [texts(candidates(table, filters)), texts(Box::new(table.all()))]
+        [texts(Box::new(candidates(table, filters))), texts(Box::new(table.all()))]
     }
 
     #[test]
@@ -330,7 +372,7 @@ mod tests {
         let pick = |count: usize| usize::try_from(random.next_u64()).unwrap() % count;
         let fields = || {
             let mut fields = json!({});
-            for field in ["sku", "name", "other"] {
+            for field in FIELDS {
                 if let Some(value) = &values[pick(values.len())] {
                     fields[field] = value.clone();
                 }
@@ -346,14 +388,15 @@ mod tests {
             items.update("s", "c", &pick(300).to_string(), &fields(), Timestamp::from_millis(1));
             items.remove("s", "c", &pick(300).to_string(), Timestamp::from_millis(1));
         }
-        let wanted = ["a", "A", "", "true", "TRUE", "7", "1.5", "null", "a,7", "[\"a\"]", "x"];
+        let wanted = ["a", "A", "", "true", "TRUE", "7", "7.0", "1.5", "-0", "null", "a,7", "[\"a\"]", "x"];
+        let read = |name: &str, wanted| Filter::read(name, wanted, &DayOnly::Begins);
         let mut found = 0;
-        for (field, wanted) in
-            ["sku", "name", "other"].iter().flat_map(|field| wanted.map(|one| (field, one)))
-        {
+        for (field, wanted) in FIELDS.iter().flat_map(|field| wanted.map(|one| (field, one))) {
             for (name, other) in [(format!("{field}:in"), "name"), ((*field).to_owned(), "sku")] {
-                let read = |name: &str, wanted| Filter::read(name, wanted, &DayOnly::Begins).unwrap();
-                let one = vec![read(&name, wanted)];
+                // A price is a number.
+                let Ok(filter) = read(&name, wanted) else { continue };
+                let read = |name: &str, wanted| read(name, wanted).unwrap();
+                let one = vec![filter];
                 let two = vec![read(&name, wanted), read(other, "A")];
                 for filters in [one, two] {
                     let [by_terms, by_walk] = with(&filters, &items);

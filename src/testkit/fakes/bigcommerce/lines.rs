@@ -9,7 +9,7 @@ use super::items::{amount, id_text, is_base, variants_of};
 use super::machine::{Call, Machine, State};
 use super::orders::PRODUCTS;
 use super::taking::is_of;
-use super::totals::is_amount;
+use super::totals::{is_amount, is_below};
 
 impl Machine {
     /// What a new order is asked to be of.
@@ -56,6 +56,14 @@ impl Machine {
             && let Some(name) = WRAPPING.into_iter().find(|name| row[*name].is_null())
         {
             return Err(missing(name));
+        }
+        // "`price_tax = price_inc_tax - price_ex_tax`" (`orders.v2.oas2.yml`): the fake takes no tax below zero. Wrapping
+        // that is left out costs nothing.
+        if is_below(&row[PRICES[0]], &row[PRICES[1]]) {
+            return Err(invalid(PRICES[0]));
+        }
+        if amount(&row[WRAPPING[1]]) < amount(&row[WRAPPING[0]]) {
+            return Err(invalid(WRAPPING[1]));
         }
         // A product of the catalog has a name and a price there. Another brings them.
         if row["product_id"].as_u64().is_some_and(|id| id > 0) {
@@ -114,7 +122,35 @@ pub(super) fn line(state: &State, call: &Call<'_>, row: &Value) -> Map<String, V
 
 /// The variant that a row of this product is of: the one that it names, or that of a product without options.
 pub(super) fn variant_of(state: &State, call: &Call<'_>, row: &Value, product: &Value) -> Option<Value> {
+    named(state.items.all(call.store, &variants_of(product["id"].as_u64()?)), row)
+}
+
+/// The variant that a line of a cart is of: the one that it names by its id, or else by its `option_selections`. These
+/// "describe both the variant and the modifier selections" (`reference/carts.v3.yml`), so what is no option of a variant
+/// is of a modifier.
+pub(super) fn variant_of_selections(
+    state: &State,
+    call: &Call<'_>,
+    row: &Value,
+    product: &Value,
+) -> Option<Value> {
     let variants = state.items.all(call.store, &variants_of(product["id"].as_u64()?));
+    let is_option = |id: &Value| {
+        let mut values = variants.iter().filter_map(|variant| variant["option_values"].as_array()).flatten();
+        values.any(|value| value["option_id"] == *id)
+    };
+    let selections = row["option_selections"].as_array().into_iter().flatten();
+    let selections = selections.filter(|selection| is_option(&selection["option_id"]));
+    let options: Vec<Value> = selections
+        .map(|selection| json!({ "id": selection["option_id"], "value": selection["option_value"] }))
+        .collect();
+    let mut row = row.clone();
+    row["product_options"] = options.into();
+    named(variants, &row)
+}
+
+/// Of these variants the one that a row names, or the base variant if it names none.
+fn named(variants: Vec<Value>, row: &Value) -> Option<Value> {
     let names_none = row["variant_id"].as_u64().unwrap_or(0) == 0;
     variants.into_iter().find(|variant| names_none && is_base(variant) || is_of(row, variant))
 }

@@ -138,7 +138,7 @@ impl Machine {
 
 /// Whether the store holds one of this id. None is none.
 fn is_held(state: &State, call: &Call<'_>, collections: &[&str], id: &Value) -> bool {
-    let holds = |collection: &&str| state.items.one(call.store, collection, &id_text(id)).is_some();
+    let holds = |collection: &&str| state.items.has(call.store, collection, &id_text(id));
     id.is_null() || *id == 0 || collections.iter().any(holds)
 }
 

@@ -11,7 +11,7 @@ pub(super) fn unknown_parent(items: &Items, call: &Call<'_>, lag: Option<Duratio
     let (collection, id) = parent(call.route)?;
     let is_held = match lag {
         Some(lag) => items.shows_one(call.store, collection, id, call.now, lag),
-        None => items.one(call.store, collection, id).is_some(),
+        None => items.has(call.store, collection, id),
     };
     (!is_held).then(|| not_found(call))
 }

@@ -19,7 +19,7 @@ impl Machine {
         status: u16,
     ) -> Result<Reply, Reply> {
         let order = id_text(&call.body["order"]["id"]);
-        if state.items.one(call.store, "v2/orders", &order).is_none() {
+        if !state.items.has(call.store, "v2/orders", &order) {
             return Err(not_found(call));
         }
         let token = format!("{order}.{}", state.items.next_id());

@@ -85,12 +85,16 @@ impl Machine {
     fn given_back(&self, call: &Call<'_>, sum: &Sum) -> Result<(f64, f64), Reply> {
         let merchants = &call.body["merchant_calculated_override"];
         if merchants.is_object() {
-            let total = amount(&merchants["total_amount"]);
-            let is_left = total > 0.0 && total <= sum.left + CENT_PART;
-            let tax = amount(&merchants["total_tax"]);
+            let [total, tax] = ["total_amount", "total_tax"].map(|name| amount(&merchants[name]));
             if !is_cents(total) || !is_cents(tax) {
                 return Err(self.refuses_refund(NO_CENTS));
             }
+            // The amount is "a non-negative 2 decimal place rounded value", and the tax is "refunded back to the shopper"
+            // with it (`MerchantOverride`).
+            if !(0.0..=total).contains(&tax) {
+                return Err(self.refuses_refund("The tax of an override is not from zero to its amount."));
+            }
+            let is_left = total <= sum.left + CENT_PART;
             return if is_left { Ok((total, tax)) } else { Err(self.refuses_refund(TOO_MUCH)) };
         }
         let is_as_quoted = sum.total > 0.0 && (of_payments(&call.body) - sum.total).abs() <= CENT_PART;
@@ -112,7 +116,7 @@ impl Machine {
         if sent.iter().any(|payment| amount(&payment["amount"]) < 0.0) {
             return Err(self.refuses_refund("The amount of a payment must not be negative."));
         }
-        if !sent.is_empty() && (of_payments(&call.body) - sum).abs() > CENT_PART {
+        if (of_payments(&call.body) - sum).abs() > CENT_PART {
             return Err(self.refuses_refund("The amounts of the payments are not those of the items."));
         }
         // The specification has these words.

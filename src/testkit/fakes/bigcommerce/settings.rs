@@ -39,6 +39,8 @@ pub(in super::super) struct BigCommerceSettings {
     pub(in super::super) stock_at_shipment: bool,
     /// Whether an order that is refunded or cancelled gives its stock back.
     pub(in super::super) returned_orders_restock: bool,
+    /// Whether an edit of an order's products takes and gives back its stock.
+    pub(in super::super) edited_orders_restock: bool,
     /// Orders that a store begins with.
     pub(in super::super) order: BTreeSet<u32>,
     /// Carts that a store begins with.

@@ -171,9 +171,11 @@ impl Refundable {
             + now.map(|(_, share)| share.requested).sum::<f64>()
     }
 
-    /// The tax that the refunds before gave back.
+    /// The tax that the refunds before gave back. Not that of the merchant's own calculation: with it "order/taxes records
+    /// are not updated" (`reference/orders.v3.yml`, `MerchantOverride`).
     fn tax_given(&self) -> f64 {
-        self.before.iter().map(|refund| amount(&refund["total_tax"])).sum()
+        let computed = self.before.iter().filter(|refund| refund["uses_merchant_override_values"] != true);
+        computed.map(|refund| amount(&refund["total_tax"])).sum()
     }
 
     /// The earlier items of this kind and id, of refunds before and of this one.

@@ -30,6 +30,15 @@ impl Machine {
             let text = format!("The required field '{missing}' was not supplied.");
             return Err(self.refused_body(call, &text));
         }
+        // Tax is what an amount with it is more. What is left out without tax is the base.
+        for name in WITH_TAX {
+            let names = [format!("{name}_inc_tax"), format!("{name}_ex_tax"), format!("base_{name}")];
+            let [inc, ex, base] = names.each_ref().map(|name| &call.body[name.as_str()]);
+            let without = if ex.is_null() { base } else { ex };
+            if is_below(inc, without) {
+                return Err(self.refused_body(call, &format!("The field '{}' is invalid.", names[0])));
+            }
+        }
         Ok(())
     }
 }
@@ -88,6 +97,11 @@ pub(super) fn wrapping_of(lines: &[Map<String, Value>]) -> [f64; 2] {
 /// Whether it is left out, or an amount from zero to what the fake counts with.
 pub(super) fn is_amount(sent: &Value) -> bool {
     (0.0..=AMOUNT_MAX).contains(&amount(sent))
+}
+
+/// Whether an amount with tax is given, and less than the one without tax.
+pub(super) fn is_below(inc: &Value, ex: &Value) -> bool {
+    !inc.is_null() && amount(inc) < amount(ex)
 }
 
 /// Takes the subtotal and the total that a request gives: "If you override `subtotal` or `total`, override both; the
@@ -187,6 +201,9 @@ pub(super) const PAID_TAX: [&str; 3] = ["discounted_total_inc_tax", "total_inc_t
 const AMOUNT_MAX: f64 = 1e12;
 
 const COSTS: [&str; 3] = ["shipping", "handling", "wrapping"];
+
+/// What has an amount with tax and one without it.
+const WITH_TAX: [&str; 5] = ["shipping_cost", "handling_cost", "wrapping_cost", "subtotal", "total"];
 
 /// "The value can't be negative."
 const AMOUNTS: [&str; 15] = [

@@ -213,7 +213,7 @@ impl Machine {
 /// is documented as a conflict. Of a category no more is documented than that invalid data is a 422.
 fn unknown_other(state: &State, call: &Call<'_>, collection: &str, fields: &Value) -> Option<Reply> {
     let is_unknown = |collection: &str, id: &Value| {
-        !id.is_null() && *id != 0 && state.items.one(call.store, collection, &id_text(id)).is_none()
+        !id.is_null() && *id != 0 && !state.items.has(call.store, collection, &id_text(id))
     };
     match collection {
         "v3/catalog/products" => {

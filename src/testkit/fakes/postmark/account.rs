@@ -268,7 +268,7 @@ fn list<'a>(
     all: impl Iterator<Item = &'a Value>,
     short: impl Fn(&Value) -> Value,
 ) -> Result<Reply, Reply> {
-    let (count, offset) = page(request).ok_or_else(no_page)?;
+    let (count, offset) = page(request).ok_or_else(|| no_page(request))?;
     let all: Vec<&Value> = all.collect();
     let shown: Vec<Value> = all.iter().skip(offset).take(count).map(|one| short(one)).collect();
     Ok(Reply::json(200, &json!({ "TotalCount": all.len(), name: shown })))

@@ -49,7 +49,8 @@ impl Server {
     pub(super) fn activate(&mut self, id: &str, outbox: &Outbox, now: Timestamp) -> Result<Reply, Reply> {
         let bounce = self.bounces.get_mut(&number(id));
         let bounce = &mut bounce.ok_or_else(no_bounce)?.shown;
-        // The only code of an activation that there is. What an active address gets is not documented.
+        // Composed: what an active address gets is not documented. The code is the only one of an activation. In the list
+        // it is of a bounce whose type does not let its address be reactivated.
         if bounce["Inactive"] == false {
             return Err(refused(1003, "The bounce cannot be activated: its address is active."));
         }
@@ -62,7 +63,7 @@ impl Server {
 
     /// Newest first.
     pub(super) fn bounces(&self, request: &Request) -> Reply {
-        let Some((count, offset)) = page(request) else { return no_page() };
+        let Some((count, offset)) = page(request) else { return no_page(request) };
         let equal = |parameter: &str, held: &Value| {
             query(request, parameter).is_none_or(|wanted| {
                 held.as_str().map_or_else(|| held.to_string(), str::to_owned).eq_ignore_ascii_case(&wanted)

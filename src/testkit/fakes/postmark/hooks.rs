@@ -1,5 +1,6 @@
 //! Webhooks of a server (<https://postmarkapp.com/developer/api/webhooks-api>), and whom they tell of what.
 
+use http::HeaderName;
 use serde_json::{Value, json};
 use url::Url;
 use wiremock::Request;
@@ -20,6 +21,9 @@ impl Server {
     }
 
     pub(super) fn create_webhook(&mut self, sent: &Value) -> Result<Reply, Reply> {
+        if !sent["ID"].is_null() {
+            return Err(refused(1356, "A request 'ID' must not be provided when creating a webhook."));
+        }
         taken(shapes::NEW_WEBHOOK, sent)?;
         if sent["Url"].is_null() {
             return Err(bad_url());
@@ -58,6 +62,10 @@ impl Server {
                 return Ok(Reply::json(200, &json!({ "ErrorCode": 0, "Message": message })));
             }
             "PUT" => {
+                if ["ID", "MessageStream"].iter().any(|name| !sent[*name].is_null()) {
+                    let text = "You cannot update the 'ID' or 'MessageStream' fields of a webhook.";
+                    return Err(refused(1357, text));
+                }
                 taken(shapes::WEBHOOK, sent)?;
                 set_webhook(hook, sent);
             }
@@ -89,7 +97,8 @@ impl Server {
                 "Bounce" => record["ID"].to_string(),
                 // It may have no message, or the one of a bounce. It is told of at once, so the count is its number.
                 "SubscriptionChange" => self.suppressed.changes.to_string(),
-                _ => text_of(&record["MessageID"]),
+                // A message is delivered to each of its recipients.
+                _ => format!("{}-{}", text_of(&record["MessageID"]), text_of(&record["Recipient"])),
             };
             outbox.post(Delivery {
                 id: format!("{of}-{kind}"),
@@ -106,6 +115,9 @@ impl Server {
 
 /// The refusal of a webhook that has another form, or a trigger that the fake does not send.
 fn taken(shape: Shape, sent: &Value) -> Result<(), Reply> {
+    if sent["HttpHeaders"].as_array().is_some_and(|headers| headers.iter().any(is_unnamed)) {
+        return Err(refused(1358, "You must provide a valid 'HttpHeader' 'Name'."));
+    }
     if let Some(member) = shapes::wrong(shape, sent) {
         return Err(invalid_field(&member));
     }
@@ -122,6 +134,15 @@ fn taken(shape: Shape, sent: &Value) -> Result<(), Reply> {
         }
     }
     Ok(())
+}
+
+/// Whether a header has no name, or one that is none of HTTP's.
+fn is_unnamed(header: &Value) -> bool {
+    match &header["Name"] {
+        Value::Null => header.is_object(),
+        Value::String(name) => HeaderName::from_bytes(name.as_bytes()).is_err(),
+        _ => false,
+    }
 }
 
 fn bad_url() -> Reply {

@@ -14,6 +14,7 @@ use super::super::serve::shows;
 use super::super::table::{Row, Table, Term};
 use super::SecondFilter;
 use super::query;
+use super::questions::code_of;
 use super::search::Asked;
 use super::validation::bare;
 use super::words::{Word, Words};
@@ -296,9 +297,9 @@ fn number(request: &Request, name: &str) -> Option<usize> {
     query(request, name)?.parse().ok()
 }
 
-/// The documentation gives the limits, not the words: these are composed.
+/// The documentation gives the code and the limits, not the words: these are composed.
 fn refused(message: &str) -> Reply {
-    Reply::json(422, &json!({ "ErrorCode": 300, "Message": message }))
+    Reply::json(422, &json!({ "ErrorCode": code_of("messages"), "Message": message }))
 }
 
 /// The status of every message here.

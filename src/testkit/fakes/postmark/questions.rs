@@ -4,12 +4,11 @@
 //! What Postmark does with a parameter that a route does not have is not documented. The fake refuses it: a list of
 //! everything would be a guess, and it would hide a misspelt filter.
 
-use serde_json::json;
 use wiremock::Request;
 
 use super::super::calendar::parse_eastern;
 use super::super::fixture::Reply;
-use super::server::STREAMS;
+use super::server::{self, STREAMS};
 use super::suppressions;
 
 /// What a parameter's value must be.
@@ -36,12 +35,15 @@ pub(super) fn check(request: &Request, route: &str) -> Result<(), Reply> {
             continue;
         }
         let kind = known.iter().find(|(known, _)| *known == name);
-        let Some((_, kind)) = kind else { return Err(refused(&name, "is not one of this route's")) };
+        let Some((_, kind)) = kind else { return Err(refused(route, &name, "is not one of this route's")) };
         if seen.contains(&name) {
-            return Err(refused(&name, "is there twice"));
+            return Err(refused(route, &name, "is there twice"));
         }
         if !kind.takes(&value) {
-            return Err(refused(&name, "has a value that it cannot have"));
+            return Err(match name.as_str() {
+                "messagestreamtype" => server::refused(1221, NO_STREAM_TYPE),
+                _ => refused(route, &name, "has a value that it cannot have"),
+            });
         }
         seen.push(name);
     }
@@ -92,10 +94,25 @@ fn parameters(method: &str, route: &str) -> Option<Parameters> {
     is_known.then_some(&[])
 }
 
-/// The words are composed, and so is the code: what Postmark says is not documented.
-fn refused(name: &str, why: &str) -> Reply {
-    Reply::json(422, &json!({ "ErrorCode": 300, "Message": format!("The parameter '{name}' {why}.") }))
+/// The words are composed.
+fn refused(route: &str, name: &str, why: &str) -> Reply {
+    server::refused(code_of(route), &format!("The parameter '{name}' {why}."))
 }
+
+/// The ErrorCode of a parameter, by the first word of its route: the query exceptions of the list of error codes
+/// (<https://postmarkapp.com/developer/api/overview#error-codes>). For other routes there is none, and 300 is composed.
+pub(super) fn code_of(route: &str) -> u64 {
+    match route.trim_start_matches('/').split('/').next() {
+        Some("senders" | "domains") => 500,
+        Some("servers") => 600,
+        Some("messages") => 700,
+        Some("bounces") => 1000,
+        Some("templates") => 1100,
+        _ => 300,
+    }
+}
+
+const NO_STREAM_TYPE: &str = "The 'MessageStreamType' associated with this request was invalid.";
 
 const COUNT: (&str, Kind) = ("count", Kind::Number);
 const OFFSET: (&str, Kind) = ("offset", Kind::Number);

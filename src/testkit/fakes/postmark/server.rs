@@ -8,6 +8,7 @@ use wiremock::Request;
 use super::super::fixture::Reply;
 use super::bounces::{Bounce, no_bounce};
 use super::query;
+use super::questions::code_of;
 use super::shapes::{self, Shape};
 use super::suppressions::Suppressions;
 
@@ -49,7 +50,10 @@ impl Server {
         let parts: Vec<&str> = route.trim_start_matches('/').split('/').collect();
         let writes = matches!(request.method.as_str(), "POST" | "PUT");
         let Some(sent) = body.or(if writes { None } else { Some(&Value::Null) }) else {
-            return Some(refused(402, "The JSON data provided is invalid."));
+            return Some(match parts[0] {
+                "webhooks" if request.body.is_empty() => refused(1355, "A request body must be provided."),
+                _ => refused(402, "The JSON data provided is invalid."),
+            });
         };
         Some(match (request.method.as_str(), &parts[..]) {
             ("GET", ["server"]) => Reply::json(200, &self.own),
@@ -101,7 +105,7 @@ impl Server {
     }
 
     fn templates(&self, request: &Request) -> Reply {
-        let Some((count, offset)) = page(request) else { return no_page() };
+        let Some((count, offset)) = page(request) else { return no_page(request) };
         let short = |template: &Value| {
             let names = ["TemplateType", "Active", "TemplateId", "Name", "Alias", "LayoutTemplate"];
             let fields = names.map(|name| (name.to_owned(), template[name].clone()));
@@ -142,15 +146,7 @@ impl Server {
     fn create_template(&mut self, sent: &Value) -> Result<Reply, Reply> {
         shaped(shapes::TEMPLATE, sent)?;
         let text = |name: &str| sent[name].as_str().filter(|text| !text.is_empty());
-        if text("Name").is_none() {
-            return Err(refused(1120, "The 'Name' for the template is required."));
-        }
-        if text("HtmlBody").or(text("TextBody")).is_none() {
-            return Err(refused(1120, "A template must have an 'HtmlBody' or a 'TextBody'."));
-        }
-        if text("Alias").is_some_and(|alias| self.template(alias).is_some()) {
-            return Err(refused(1122, "A template with this alias already exists."));
-        }
+        self.check_template(sent, None)?;
         self.has_layout(sent)?;
         let id = self.next_id();
         let template = json!({
@@ -166,17 +162,47 @@ impl Server {
     fn edit_template(&mut self, id: &str, sent: &Value) -> Result<Reply, Reply> {
         shaped(shapes::TEMPLATE, sent)?;
         self.has_layout(sent)?;
-        let id = self.template(id).and_then(|template| template["TemplateId"].as_u64());
-        let template = id.and_then(|id| self.templates.get_mut(&id)).ok_or_else(no_template)?;
-        if sent["TemplateType"].as_str().is_some_and(|kind| template["TemplateType"] != kind) {
-            return Err(invalid_field("TemplateType"));
-        }
-        for name in ["Name", "Subject", "HtmlBody", "TextBody", "Alias", "LayoutTemplate"] {
-            if let Some(value) = sent.get(name) {
-                template[name] = value.clone();
+        let held = self.template(id).ok_or_else(no_template)?;
+        let mut edited = held.clone();
+        // Null is what is left out. A layout can be taken away.
+        for name in ["TemplateType", "Name", "Subject", "HtmlBody", "TextBody", "Alias", "LayoutTemplate"] {
+            if let Some(value) = sent.get(name).filter(|value| name == "LayoutTemplate" || !value.is_null()) {
+                edited[name] = value.clone();
             }
         }
-        Ok(Reply::json(200, &brief(template)))
+        let own = held["TemplateId"].as_u64();
+        self.check_template(&edited, own)?;
+        if edited["TemplateType"] != held["TemplateType"] {
+            return Err(invalid_field("TemplateType"));
+        }
+        let told = brief(&edited);
+        self.templates.extend(own.map(|own| (own, edited)));
+        Ok(Reply::json(200, &told))
+    }
+
+    /// The refusal of a template without a name or a body, of an unknown type, or with an alias that is empty or another
+    /// one's than `own`.
+    fn check_template(&self, template: &Value, own: Option<u64>) -> Result<(), Reply> {
+        let is_there = |name: &str| template[name].as_str().is_some_and(|text| !text.is_empty());
+        if !is_there("Name") {
+            return Err(refused(1120, "The 'Name' for the template is required."));
+        }
+        if !is_there("HtmlBody") && !is_there("TextBody") {
+            return Err(refused(1120, "A template must have an 'HtmlBody' or a 'TextBody'."));
+        }
+        if template["TemplateType"].as_str().is_some_and(|kind| !["Standard", "Layout"].contains(&kind)) {
+            return Err(refused(1122, "The 'TemplateType' for the template is invalid."));
+        }
+        let Some(alias) = template["Alias"].as_str() else { return Ok(()) };
+        if alias.is_empty() {
+            return Err(refused(1122, "The 'Alias' for the template is empty."));
+        }
+        match self.template(alias) {
+            Some(other) if other["TemplateId"].as_u64() != own => {
+                Err(refused(1122, "A template with this alias already exists."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// That the layout of a template is one of this server's.
@@ -192,6 +218,11 @@ impl Server {
         let Some(id) = self.template(id).and_then(|template| template["TemplateId"].as_u64()) else {
             return no_template();
         };
+        let layout_of = |template: &Value| self.template(template["LayoutTemplate"].as_str()?);
+        if self.templates.values().filter_map(layout_of).any(|layout| layout["TemplateId"] == id) {
+            let text = "The layout template cannot be deleted because it has dependent templates using it.";
+            return refused(1130, text);
+        }
         self.templates.remove(&id);
         Reply::json(200, &json!({ "ErrorCode": 0, "Message": format!("Template {id} removed.") }))
     }
@@ -236,8 +267,9 @@ pub(super) fn page(request: &Request) -> Option<(usize, usize)> {
     is_within.then_some((count, offset))
 }
 
-pub(super) fn no_page() -> Reply {
-    refused(300, "Parameters 'count' (1 to 500) and 'offset' are required.")
+pub(super) fn no_page(request: &Request) -> Reply {
+    let code = code_of(&request.url.path().to_ascii_lowercase());
+    refused(code, "Parameters 'count' (1 to 500) and 'offset' are required.")
 }
 
 fn no_template() -> Reply {
@@ -261,7 +293,7 @@ pub(super) fn no_stream(stream: &str) -> Reply {
 }
 
 /// The codes are those of the list (<https://postmarkapp.com/developer/api/overview#error-codes>), read in public copies.
-/// The words are composed. For a list's parameters the code 300 is composed as well.
+/// The words are those of a copy where it has them, and composed where not.
 pub(super) fn refused(code: u64, message: &str) -> Reply {
     Reply::json(422, &json!({ "ErrorCode": code, "Message": message }))
 }

@@ -121,8 +121,9 @@ const SHARED: [Member; 12] = [
     ("MessageStream", Kind::Text),
 ];
 
+/// Another `TemplateType` than those that there are has a code of its own.
 pub(super) const TEMPLATE: Shape = &[
-    ("TemplateType", Kind::OneOf(&["Standard", "Layout"])),
+    ("TemplateType", Kind::Text),
     ("Name", Kind::Text),
     ("Alias", Kind::Text),
     ("Subject", Kind::Text),

@@ -44,6 +44,8 @@ pub(super) enum Kind {
     Int,
     /// A number that may be negative, as an amount is where it credits.
     Signed,
+    /// A number that may be zero, as an amount is where something is free.
+    Whole,
     Number,
     Bool,
     /// A number as text, of any precision.
@@ -190,6 +192,7 @@ fn kind_of(written: &Value) -> Kind {
         other => match other.as_str().unwrap_or_default().trim_start_matches('!') {
             "int" => Kind::Int,
             "signed" => Kind::Signed,
+            "whole" => Kind::Whole,
             "event" => Kind::OneOf(EVENTS.iter().copied().chain(["*"]).map(str::to_owned).collect()),
             "number" => Kind::Number,
             "bool" => Kind::Bool,

@@ -76,7 +76,11 @@ impl Object {
         let items = (resource == "subscriptions").then(|| &value["items"]["data"]);
         let items = items.and_then(Value::as_array).into_iter().flatten();
         let items = items.filter_map(|item| item["id"].as_str()).map(|id| Term::new("item", id));
-        let terms = filters.iter().filter_map(term).chain([Term::new("id", &id)]).chain(items).collect();
+        // No list has a filter for it. The transfers of a charge are summed up.
+        let source = (resource == "transfers").then(|| value["source_transaction"].as_str()).flatten();
+        let source = source.map(|charge| Term::new("source_transaction", charge));
+        let own = items.chain(source).chain([Term::new("id", &id)]);
+        let terms = filters.iter().filter_map(term).chain(own).collect();
         Object { id, created: created(value), so_far, terms, text: text_of(value) }
     }
 }

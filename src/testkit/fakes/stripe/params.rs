@@ -44,7 +44,12 @@ impl Params {
     pub(super) fn decode(&self, fields: &[Field]) -> Result<Map<String, Value>, Refusal> {
         let mut nodes: Vec<(String, Node)> = Vec::new();
         for (name, value) in self.0.iter().filter(|(name, _)| !is_expand(name)) {
-            insert(&mut nodes, &path(name), value, name)?;
+            let path = path(name);
+            // What is built of it, and read of it, is as deep as it is.
+            if path.len() > DEPTH_MAX {
+                return Err(Refusal::unknown(name));
+            }
+            insert(&mut nodes, &path, value, name)?;
         }
         hash(fields, &nodes, "")
     }
@@ -130,7 +135,7 @@ fn scalar(kind: &Kind, text: &str, name: &str) -> Result<Value, Refusal> {
     };
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
     match kind {
-        Kind::Int | Kind::Signed | Kind::Range => integer(),
+        Kind::Int | Kind::Signed | Kind::Whole | Kind::Range => integer(),
         Kind::Number | Kind::Decimal => match number() {
             Some(number) if matches!(kind, Kind::Number) => {
                 Ok(text.parse::<i64>().map_or_else(|_| Value::from(number), Value::from))
@@ -173,3 +178,6 @@ fn bounds() -> Vec<Field> {
     let bound = |name: &str| Field { name: name.to_owned(), required: false, kind: Kind::Int };
     ["gt", "gte", "lt", "lte"].map(bound).to_vec()
 }
+
+/// No parameter of the contract has as many parts.
+const DEPTH_MAX: usize = 16;

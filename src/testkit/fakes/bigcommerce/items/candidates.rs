@@ -10,21 +10,22 @@ use super::{Item, LOOKED_UP_BY, Table, Term, term};
 pub(super) fn candidates<'a>(
     table: &'a Table<Item>,
     filters: &[Filter],
-) -> Box<dyn Iterator<Item = &'a Item> + 'a> {
-    let terms = filters.iter().find_map(|filter| match &filter.wants {
+) -> impl Iterator<Item = &'a Item> + use<'a> {
+    let terms = |filter: &Filter| match &filter.wants {
         Wants::Any(wanted) if LOOKED_UP_BY.contains(&filter.field.as_str()) => {
-            Some(wanted.iter().filter_map(|one| term(&filter.field, &Value::from(one.as_str()))))
+            let term = |one: &String| term(&filter.field, &Value::from(one.as_str()));
+            Some(wanted.iter().filter_map(term).collect())
         }
         _ => None,
-    });
-    match terms {
-        Some(terms) => Box::new(table.with(&terms.collect::<Vec<Term>>()).map(|(_, item)| item)),
-        None => Box::new(between_ids(table, filters)),
-    }
+    };
+    let lists: Vec<Vec<Term>> = filters.iter().filter_map(terms).collect();
+    let (above, below) = between_ids(table, filters);
+    table.under_all(&lists, above, below, true).map(|(_, item)| item)
 }
 
-/// Oldest first, all whose ids are within the bounds of these filters. Items are made in the order of their ids.
-fn between_ids<'a>(table: &'a Table<Item>, filters: &[Filter]) -> impl Iterator<Item = &'a Item> + use<'a> {
+/// Between which ordinals all are whose ids are within the bounds of these filters. Items are made in the order of their
+/// ids.
+fn between_ids(table: &Table<Item>, filters: &[Filter]) -> (u64, u64) {
     let (mut above, mut last) = (0, u64::MAX - 1);
     for filter in filters.iter().filter(|filter| filter.field == "id") {
         match filter.wants {
@@ -33,5 +34,5 @@ fn between_ids<'a>(table: &'a Table<Item>, filters: &[Filter]) -> impl Iterator<
             _ => {}
         }
     }
-    table.between(above, last + 1).map(|(_, item)| item)
+    (above, last + 1)
 }

@@ -147,6 +147,11 @@ impl Filter {
     }
 }
 
+/// Whether values of this field are equal as numbers, however they are written.
+pub(super) fn is_decimal(field: &str) -> bool {
+    Kind::of(field) == Kind::Decimal
+}
+
 impl Kind {
     fn of(field: &str) -> Kind {
         match field {

@@ -124,7 +124,7 @@ impl Items {
     ) -> Result<Vec<String>, Reply> {
         let question = question(call, route, Asks::Removal)?;
         let passing = passing(self.tables.of(call.store, &call.collection()), &question, call.now, lag);
-        Ok(passing.map(|item| parsed(&item.text)["id"].to_string()).collect())
+        Ok(passing.map(|item| item.id.to_string()).collect())
     }
 }
 

@@ -137,7 +137,10 @@ pub(super) fn act(desk: &mut Desk<'_>, action: &str, mut invoice: Value, sent: &
             return pay(desk, invoice, sent);
         }
         ("void", "open" | "uncollectible") => void(desk, &mut invoice),
-        ("mark_uncollectible", "open") => close(desk, &mut invoice, "uncollectible", "marked_uncollectible"),
+        ("mark_uncollectible", "open") => {
+            close(desk, &mut invoice, "uncollectible", "marked_uncollectible");
+            subscriptions::after_write_off(desk, &invoice);
+        }
         ("pay", "paid") => {
             return Err(Refusal::state("invoice_already_paid", "Invoice is already paid"));
         }

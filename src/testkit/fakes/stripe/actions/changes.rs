@@ -27,7 +27,10 @@ pub(super) fn update(
     subscription: &mut Value,
     sent: &mut Map<String, Value>,
 ) -> Result<(), Refusal> {
-    update_items(desk, subscription, sent, |at| format!("items[{at}]"))
+    update_items(desk, subscription, sent, |at| format!("items[{at}]"))?;
+    // All of it is in the subscription by now.
+    sent.clear();
+    Ok(())
 }
 
 /// Changes one item, as the update of its subscription would (<https://docs.stripe.com/api/subscription_items/update>).
@@ -210,10 +213,16 @@ fn bill(
     desk.put("invoices", &invoice);
     subscription["latest_invoice"] = invoice["id"].clone();
     // The statuses are told at `payment_behavior` (<https://docs.stripe.com/api/subscriptions/update>).
+    if subscription["collection_method"] != "send_invoice" {
+        subscription["status"] = Value::from("active");
+    }
+    // A payment takes the method of the subscription that is held, so this one is. A refusal takes it back.
+    desk.put("subscriptions", subscription);
     if !collect(desk, subscription, invoice, text(sent, "payment_behavior"))? {
         subscription["status"] = Value::from("past_due");
-    } else if subscription["collection_method"] != "send_invoice" {
-        subscription["status"] = Value::from("active");
+    } else if let Some(held) = desk.get("subscriptions", &subscription["id"]) {
+        // What is sent and comes to nothing is paid.
+        subscription["status"] = held["status"].clone();
     }
     Ok(())
 }

@@ -17,10 +17,17 @@ pub(super) fn decoded(
     let sent = params.decode(fields)?;
     check_all(desk, fields, &sent, "")?;
     let amount = sent.get("amount").and_then(Value::as_i64);
-    // An invoice item may credit, and cost nothing (<https://docs.stripe.com/api/invoiceitems/create>).
-    let is_signed = fields.iter().any(|field| field.name == "amount" && matches!(field.kind, Kind::Signed));
-    if !is_signed && amount.is_some_and(|amount| amount < 1) {
-        return Err(Refusal::param("amount", "Invalid positive integer").code("parameter_invalid_integer"));
+    let kind = fields.iter().find(|field| field.name == "amount").map(|field| &field.kind);
+    let (least, of_which) = match kind {
+        // An invoice item may credit, and cost nothing (<https://docs.stripe.com/api/invoiceitems/create>).
+        Some(Kind::Signed) => (i64::MIN, ""),
+        // "(or 0 for a free plan)" (<https://docs.stripe.com/api/plans/create>).
+        Some(Kind::Whole) => (0, "non-negative"),
+        _ => (1, "positive"),
+    };
+    if amount.is_some_and(|amount| amount < least) {
+        let refusal = Refusal::param("amount", format!("Invalid {of_which} integer"));
+        return Err(refusal.code("parameter_invalid_integer"));
     }
     if amount.is_some_and(|amount| amount.unsigned_abs() > AMOUNT_MAX) {
         return Err(Refusal::param("amount", "Amount must be no more than 99999999").code("amount_too_large"));

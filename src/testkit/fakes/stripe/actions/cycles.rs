@@ -166,7 +166,9 @@ pub(in super::super) fn invoice_next(invoice: &Value, now: u64) -> Option<u64> {
     match invoice["status"].as_str()? {
         "draft" => invoice["automatically_finalizes_at"].as_u64(),
         "open" if invoice["parent"]["type"] == "subscription_details" => {
-            invoice["due_date"].as_u64().filter(|due| *due >= now)
+            // "The number of days from when the invoice is created until it is due"
+            // (<https://docs.stripe.com/api/invoices/create#create_invoice-days_until_due>): a draft may be due already.
+            invoice["due_date"].as_u64().map(|due| due.max(now))
         }
         _ => None,
     }

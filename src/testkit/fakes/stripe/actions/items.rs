@@ -58,6 +58,9 @@ fn currency_of(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<String, Ref
 }
 
 /// Changes what an item costs. What it was made with counts on: a quantity alone is of the price that it has.
+///
+/// The items of a draft that was deleted stay with it. They can be neither changed nor removed, and no later invoice
+/// takes them (recorded: see `methods.rs`). Stripe's documentation does not say.
 pub(super) fn change(
     desk: &Desk<'_>,
     item: &mut Value,

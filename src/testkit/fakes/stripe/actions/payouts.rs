@@ -40,7 +40,12 @@ pub(super) fn create(desk: &mut Desk<'_>, name: &str, sent: &Map<String, Value>)
     Ok(desk.add(name, object))
 }
 
-/// The charge that a transfer comes from bounds it (<https://docs.stripe.com/api/transfers/create>).
+/// The charge that a transfer comes from bounds it (<https://docs.stripe.com/api/transfers/create>). There may be several
+/// "as long as the sum of the transfers doesn't exceed the source charge"
+/// (<https://docs.stripe.com/connect/separate-charges-and-transfers>).
+///
+/// Whether a reversal makes room for another transfer is not documented: here it makes none. Nor is what becomes of a
+/// charge that took nothing, or only a part: here no more is transferred than was captured. The sentences are composed.
 fn check_source(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<(), Refusal> {
     let Some(charge) = sent.get("source_transaction").and_then(|id| desk.get("charges", id)) else {
         return Ok(());
@@ -51,8 +56,18 @@ fn check_source(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<(), Refusa
             format!("The source transaction is in {}.", charge["currency"]),
         ));
     }
-    if amount(sent, "amount") > charge["amount"].as_i64() {
-        return Err(Refusal::amount("The transfer is greater than its source transaction."));
+    if charge["captured"] != true {
+        let message =
+            "The source transaction was not captured. A transfer comes from a charge that was paid.";
+        return Err(Refusal::param("source_transaction", message).in_execution());
+    }
+    let id = charge["id"].as_str().unwrap_or_default();
+    let others = desk.objects.with(desk.account, "transfers", "source_transaction", id);
+    let others = others.iter().filter_map(|other| other["amount"].as_i64());
+    let sum = others.fold(amount(sent, "amount").unwrap_or(0), i64::saturating_add);
+    if sum > charge["amount_captured"].as_i64().unwrap_or(0) {
+        let message = "The transfers of a source transaction are together no greater than it.";
+        return Err(Refusal::amount(message));
     }
     Ok(())
 }

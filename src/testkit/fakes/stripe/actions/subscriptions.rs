@@ -75,10 +75,21 @@ pub(super) fn collect(
 /// A subscription is incomplete until its first invoice is paid, and past due until its latest one is. A trial goes on
 /// (<https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses>).
 pub(super) fn after_payment(desk: &mut Desk<'_>, invoice: &Value) {
+    activate(desk, invoice, &["incomplete", "past_due"]);
+}
+
+/// "For `past_due` subscriptions, paying the latest associated invoice or marking it uncollectible transitions the
+/// subscription to `active`" (the same page). An incomplete one stays incomplete.
+pub(super) fn after_write_off(desk: &mut Desk<'_>, invoice: &Value) {
+    activate(desk, invoice, &["past_due"]);
+}
+
+/// Makes the invoice's subscription active again, if the invoice is its latest and it has one of these statuses.
+fn activate(desk: &mut Desk<'_>, invoice: &Value, statuses: &[&str]) {
     let id = &invoice["parent"]["subscription_details"]["subscription"];
     if let Some(mut subscription) = desk.get("subscriptions", id)
         && subscription["latest_invoice"] == invoice["id"]
-        && (subscription["status"] == "incomplete" || subscription["status"] == "past_due")
+        && statuses.iter().any(|status| subscription["status"] == *status)
     {
         let in_trial = subscription["trial_end"].as_u64().is_some_and(|end| end > desk.now);
         subscription["status"] = Value::from(if in_trial { "trialing" } else { "active" });
