@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use steadfast::BoxFuture;
 use steadfast::operation::record::State;
@@ -149,7 +149,10 @@ async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
 #[tokio::test]
 async fn a_reply_that_is_not_json_is_a_typed_error_and_stays_readable() {
     let page = "<4242424242424242";
-    let html = Answer::new(StatusCode::OK, HeaderMap::new(), page);
+    // Stripe's own: of another's the effect would not be known.
+    let own =
+        HeaderMap::from_iter([(HeaderName::from_static("request-id"), HeaderValue::from_static("req_1"))]);
+    let html = Answer::new(StatusCode::OK, own, page);
     let client = client(&ScriptedTransport::new().reply(html));
     let reply = charge(&client).send().await.expect("a reply");
     let error = reply.json::<Value>().expect_err("a page");

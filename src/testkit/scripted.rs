@@ -94,10 +94,13 @@ impl ScriptedTransport {
         self.push(Outcome::Answer(answer))
     }
 
-    /// Next, this status without headers or body.
+    /// Next, this status without headers. A success has the body `{}`, since a vendor that answers in JSON is not believed
+    /// to have answered with nothing. Any other status, and a 204, has no body.
     #[must_use]
     pub fn status(self, status: u16) -> ScriptedTransport {
-        self.push(answer(status, HeaderMap::new(), Bytes::new()))
+        let is_empty = !(200..300).contains(&status) || status == 204;
+        let body = if is_empty { Bytes::new() } else { Bytes::from_static(b"{}") };
+        self.push(answer(status, HeaderMap::new(), body))
     }
 
     /// Next, this status with this body as `application/json`.

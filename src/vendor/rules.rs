@@ -155,15 +155,21 @@ pub fn is_page(answer: &Answer) -> bool {
     Guard::PageIsNoSuccess.keeps(is_html || is_challenge)
 }
 
-/// Whether a success is somebody else's: an object in JSON with none of `members`, of which each of the vendor's own has
-/// at least one. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
+/// Whether a success is somebody else's, at a vendor that answers in JSON and whose objects each have at least one of
+/// `members`. It is an object with none of them, or it is neither an object nor a list: a text, or nothing where the status
+/// promises a body. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
 ///
-/// Not JSON, or an object that says nothing, is no proof of another: some routes of a vendor answer so.
+/// No proof of another are a 204, an object without members, a list, and a body that was cut off at its limit.
 pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
-    let is_foreign = |body: &serde_json::Map<String, Value>| {
-        !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
-    };
-    answer.json().as_ref().and_then(Value::as_object).is_some_and(is_foreign)
+    let has_no_body =
+        matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) && answer.body.is_empty();
+    match answer.json() {
+        Some(Value::Object(body)) => {
+            !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
+        }
+        Some(Value::Array(_)) => false,
+        _ => Guard::TextIsNoSuccess.keeps(!answer.cut && !has_no_body),
+    }
 }
 
 /// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may

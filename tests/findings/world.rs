@@ -153,7 +153,7 @@ async fn d16_the_vendors_own_words_are_still_a_success() {
         (r#"{"access_token":"x"}"#, Some("request-id")),
         (r#"{"object":"list"}"#, None),
         ("{}", None),
-        ("ok", None),
+        ("ok", Some("request-id")),
     ] {
         let stripe = client(Stripe::new("sk_test_1"), network(body, header), &clock);
         stripe.post("/v1/products").key("k").form(&[("name", "Mug")]).send().await.expect(body);

@@ -62,6 +62,10 @@ pub fn a_page_for_a_browser_is_not_done() -> bool {
     !matches!(resent(&page, true), Verdict::Done { .. })
 }
 
+pub fn a_text_is_not_done() -> bool {
+    !matches!(resent(&answer(200, &[("content-type", "text/plain")], "OK"), true), Verdict::Done { .. })
+}
+
 pub fn a_proxys_400_is_no_refusal() -> bool {
     !matches!(resent(&answer(400, &[], "Bad Request"), true), Verdict::Refused { .. })
 }

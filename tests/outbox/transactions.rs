@@ -102,7 +102,7 @@ async fn nobody_sees_an_uncommitted_call() {
 /// A client in real time, and the requests that it sent. A dispatcher beside an open transaction waits in SQLite, which
 /// knows no other time; a clock of the test would run away meanwhile.
 fn in_real_time(shop: &Shop) -> (Client, ScriptedTransport) {
-    let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Vec::new());
+    let answer = Answer::new(StatusCode::OK, HeaderMap::new(), "{}");
     let transport = ScriptedTransport::new().always(answer);
     let builder = Client::builder(Stripe::new("sk_test_123")).store(Arc::clone(&shop.store));
     (builder.transport(transport.clone()).build().expect("a client"), transport)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::operation::record::{self, Claim, Claimed, State};
 use steadfast::operation::{Key, OperationId, Scope};
@@ -13,7 +13,7 @@ use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Jitter};
 use steadfast::store::Store as _;
 use steadfast::testkit::internals::{Breaker, Budget, Outcome};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::{Request, SendErrorKind};
+use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Policy, Reason, Reply};
 
@@ -333,7 +333,9 @@ async fn an_error_shows_a_timeout_and_never_repeats_its_source() {
     let unkeyed = rig.client.get("/bounces").send().await.expect_err("a timeout");
     assert!(keyed.is_timeout() && keyed.is_dead_letter() && unkeyed.is_timeout());
 
-    let not_json = ScriptedTransport::new().status(200);
+    let own =
+        HeaderMap::from_iter([(HeaderName::from_static("request-id"), HeaderValue::from_static("req_1"))]);
+    let not_json = ScriptedTransport::new().reply(Answer::new(StatusCode::OK, own, ""));
     let rig = Rig::of(stripe()).network(not_json).build();
     let reply = charge(&rig.client, "k").send().await.expect("a reply without a body");
     let error = reply.json::<serde_json::Value>().expect_err("nothing is no JSON");

@@ -52,7 +52,7 @@ async fn a_route_has_its_own_ladder_timeouts_retention_and_redacted_fields() {
     assert_eq!((record.attempt_max, record.keep), (Duration::from_secs(3), 30 * DAY));
 
     // The longest beginning decides, and takes nothing from the shorter one.
-    let network = ScriptedTransport::new().status(200);
+    let network = ScriptedTransport::new().json(200, json!("no answer of Postmark's"));
     let postmark = client(&format!("{POSTMARK}{ROUTES}"), &network, &clock);
     let batch = postmark.post("/email/batch/").key("k").json(&[mail()]);
     batch.send().await.expect_err("no answer of Postmark's");

@@ -76,6 +76,10 @@ fn every_fixture_gets_its_verdict() {
         ("original_missing", rejected),
         ("return_url_missing", rejected),
         ("field_missing", rejected),
+        ("field_invalid", rejected),
+        ("query_missing", rejected),
+        ("not_active", rejected),
+        ("metadata_key_too_large", rejected),
         ("in_progress", retry(Effect::Unknown)),
         ("in_progress_409", retry(Effect::Unknown)),
         ("already_processed", Verdict::Unknown),
@@ -89,8 +93,15 @@ fn every_fixture_gets_its_verdict() {
     for (name, verdict) in expected {
         assert_eq!(judge(&request, &rig::fixture("adyen", name)), verdict, "{name}");
     }
+    // What is no payment has not the form of one.
+    let others = ["payment_methods", "session", "session_result", "payment_link"];
+    for name in others {
+        let answer = rig::fixture("adyen", name);
+        assert_eq!(judge(&stamped("/v71/sessions"), &answer), DONE, "{name}");
+        assert_eq!(judge(&request, &answer), retry(Effect::Unknown), "{name}");
+    }
     let named = rig::fixtures("adyen")["fixtures"].as_array().expect("a list").len();
-    assert_eq!(named, expected.len(), "a fixture without its verdict");
+    assert_eq!(named, expected.len() + others.len(), "a fixture without its verdict");
 }
 
 #[test]
@@ -133,7 +144,9 @@ fn only_what_adyen_says_of_itself_is_its_word() {
     assert_eq!(of(408, &[], &own(408, "validation")), Verdict::Unknown);
     assert_eq!(of(409, &[], &own(409, "validation")), Verdict::Unknown);
     // A success that is another's, and one of a route whose answers have no such members.
-    assert_eq!(of(200, &[], r#"{"status":"ok"}"#), retry(Effect::Unknown));
+    for body in [r#"{"status":"ok"}"#, "ok", ""] {
+        assert_eq!(of(200, &[], body), retry(Effect::Unknown), "{body}");
+    }
     assert_eq!(judge(&stamped("/v71/sessions"), &rig::answer(201, &[], r#"{"id":"CS1"}"#)), DONE);
     assert_eq!(judge(&stamped("/v71/sessions"), &rig::answer(201, &[], "<html>")), retry(Effect::Unknown));
     let lost = SendError::new(SendErrorKind::Reset);

@@ -139,6 +139,16 @@ fn a_page_with_status_200_is_no_success() {
 }
 
 #[test]
+fn a_text_with_status_200_is_no_success_without_the_quota() {
+    let quota = [("x-rate-limit-time-window-ms", "30000")];
+    for body in ["", "OK"] {
+        assert_eq!(judge("/v2/orders", &answer(200, &[], body), Effect::None), retry(Effect::Unknown));
+        let own = judge("/v2/orders", &answer(200, &quota, body), Effect::None);
+        assert_eq!(own, Verdict::Done { replayed: false });
+    }
+}
+
+#[test]
 fn a_batch_is_told_item_by_item() {
     let sent = json!([
         {"id": 1, "notes": "a"},

@@ -255,6 +255,30 @@ fn a_page_with_status_200_is_no_success() {
     assert_eq!(judge(&labelled, Effect::None), retry(Effect::Unknown));
 }
 
+const DONE: Verdict = Verdict::Done { replayed: false };
+
+/// What answers in the vendor's place may say "OK", or nothing.
+#[test]
+fn a_text_with_status_200_is_no_success_unless_stripe_numbered_it() {
+    for body in ["", "OK", "1", "\"OK\"", r#"{"id":"ch_1","#] {
+        for status in [200, 201, 202] {
+            let judged = judge(&answer(status, &[], body), Effect::None);
+            assert_eq!(judged, retry(Effect::Unknown), "{status} {body}");
+            let own = answer(status, &[("request-id", "req_1")], body);
+            assert_eq!(judge(&own, Effect::None), DONE, "{status} {body}");
+        }
+    }
+    // No body is what a 204 says. Of one that was cut off at our limit the form is not known.
+    assert_eq!(judge(&answer(204, &[], ""), Effect::None), DONE);
+    let mut cut = answer(200, &[], r#"{"id":"ch_1","#);
+    cut.cut = true;
+    assert_eq!(judge(&cut, Effect::None), DONE);
+    // What reads changes nothing, whoever answers it.
+    let (list, text) = (form(Method::GET, "/v1/charges", ""), answer(200, &[], "OK"));
+    let attempt = Attempt::new(&list, false, Ok(&text), Timestamp::default());
+    assert_eq!(stripe().classify(&attempt), DONE);
+}
+
 #[test]
 fn b3_a_400_with_the_code_rate_limit_is_a_rate_limit() {
     let limit = json!({ "code": "rate_limit" });
