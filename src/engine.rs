@@ -32,6 +32,7 @@ mod clocks;
 mod ending;
 mod enqueue;
 mod exchange;
+mod found;
 mod hold;
 mod in_flight;
 mod keyed;

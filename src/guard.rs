@@ -187,9 +187,15 @@ guards! {
     UnsafeNeedsForce,
     /// A redrive that overwrites what was written since is held back.
     OverwriteHeldBack,
+    /// A row of the outbox that is older than its record would be kept begins no operation.
+    LateRowBeginsNothing,
+    /// A call that is refused before its claim is told of a row under its key.
+    RowIsToldOf,
     // Adapters.
     /// A page for a browser is no success.
     PageIsNoSuccess,
+    /// A text, or nothing, is no success at a vendor that answers in JSON.
+    TextIsNoSuccess,
     /// What a proxy on the way wrote is no refusal.
     OwnAnswer,
     /// A replayed failure will not change under its key.

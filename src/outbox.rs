@@ -105,6 +105,10 @@
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
 //! ```
 //!
+//! A row that is older than its record would be kept, 7 days by default, is rejected too, unless its key is on record. An
+//! earlier call under its key may have taken effect, and its record be gone. Look at the vendor, set `enqueued_at_ms` to
+//! the present, and put it back.
+//!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!
 //! # Sealed stores

@@ -27,13 +27,13 @@ impl Call {
     /// has is not looked at: a body need not be given, and none is compared.
     ///
     /// It gives the reply of an operation that has succeeded. It gives `None` if nothing is on record: the operation was
-    /// never claimed, or its [retention](Call::retention) is over. A call of `enqueue_in` is on record once a dispatcher
-    /// has admitted it.
+    /// never claimed, or its [retention](Call::retention) is over.
     ///
     /// # Errors
     ///
     /// How the operation stands or has ended, if not with a success. [`is_in_progress`](Error::is_in_progress): it is
-    /// under way or scheduled, and [`retry_at`](Error::retry_at) is when to ask again.
+    /// under way or scheduled, and [`retry_at`](Error::retry_at) is when to ask again. So is a committed call of
+    /// `enqueue_in` that no dispatcher has admitted yet.
     /// [`is_refused`](Error::is_refused), [`is_dead_letter`](Error::is_dead_letter): it has ended so. Each with the effect
     /// on record. [`is_store`](Error::is_store): the store did not answer in the call's time; effect unknown.
     ///

@@ -126,6 +126,7 @@ async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, 
 async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<bool, Error> {
     match Call::of_row(client, row).admit((outbox, row.number)).await {
         Ok(is_new) => Ok(is_new),
+        Err(NotAdmitted::NotYet) => Ok(false),
         Err(NotAdmitted::Failed(error)) => Err(error),
         Err(NotAdmitted::Rejected(error)) => {
             let now = client.engine.wall();

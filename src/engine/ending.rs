@@ -55,7 +55,16 @@ impl Run<'_> {
         let is_free = refusal == Refusal::Unauthorized;
         let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
-        self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
+        let error = Error::new(kind, effect).with_answer(Some(answer));
+        let freed = self.hold.as_ref().filter(|_| is_free);
+        let next = match freed {
+            Some(hold) => Box::pin(self.engine.next_of_freed(&hold.record)).await,
+            None => None,
+        };
+        self.in_context(match next {
+            Some(next) => error.going_on(next),
+            None => error,
+        })
     }
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.

@@ -179,7 +179,7 @@ impl Engine {
     }
 }
 
-/// How often a wait looks whether its row was rejected, beside the first and the last time. No index has such rows.
+/// How often a wait looks whether its row was rejected, beside the first and the last time.
 const REJECTED_EVERY: Duration = Duration::from_secs(10);
 
 const FIND: &str = "find the operation";

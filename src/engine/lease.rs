@@ -20,9 +20,15 @@ impl Run<'_> {
     }
 
     pub(super) async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
+        let reports_before = self.reports_written;
         let evidence = self.evidence();
         let Some(hold) = &mut self.hold else { return Ok(()) };
-        hold.renew_in_time(needed, evidence).await.map_err(|error| self.in_context(error))
+        let renewed = hold.renew_in_time(needed, evidence).await;
+        // They may be on record all the same. Twice is better than never.
+        if renewed.is_err() {
+            self.reports_written = reports_before;
+        }
+        renewed.map_err(|error| self.in_context(error))
     }
 }
 

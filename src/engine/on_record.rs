@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::claim::{Keyed, Offered, key_reused};
+use super::found::{Found, IN_OUTBOX};
 use super::keyed::Stop;
 use super::phase::Run;
 use super::{Engine, limit};
@@ -14,10 +15,9 @@ use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
+use crate::operation::OperationId;
 use crate::operation::record::{Phase as OnRecord, Record, State};
-use crate::operation::{Key, OperationId};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
@@ -62,7 +62,7 @@ impl Standing {
     fn word(&self) -> (Effect, Disposition) {
         match self {
             Standing::Absent => (Effect::None, Disposition::Ended),
-            Standing::Free(refused) => (refused.effect(), Disposition::Ended),
+            Standing::Free(refused) => (refused.effect(), refused.disposition()),
             // A call of the earlier life may ask too: the effect of that life is its own.
             Standing::Final { is_over: true, .. } => (Effect::Unknown, Disposition::Ended),
             Standing::Open(open) => (open.effect, open.disposition()),
@@ -79,13 +79,36 @@ impl Engine {
     /// Looks at the record, until the deadline or for [`STORE_GRACE`], whichever is later: a call without time is told
     /// the truth too. Writes nothing.
     pub(super) async fn standing(&self, offered: Offered<'_>) -> Standing {
-        let id = offered.id;
         let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));
-        let record = match limit::within(&*self.clock, until, self.store.get(id)).await {
-            Some(Ok(Some(record))) => record,
-            Some(Ok(None)) => return Standing::Absent,
-            Some(Err(_)) | None => return Standing::CannotSay,
+        match self.record_of(offered.id, until).await {
+            Ok(Some(record)) => self.standing_for(offered, record, until).await,
+            Ok(None) => Standing::Absent,
+            Err(_) => Standing::CannotSay,
+        }
+    }
+
+    /// The same, and the word for it. A row of the outbox is no record, and goes on without the caller all the same.
+    async fn standing_and_word(&self, offered: Offered<'_>) -> (Standing, (Effect, Disposition)) {
+        let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));
+        let standing = match self.record_or_row(offered.id, until).await {
+            Ok(Found::Record(record)) => self.standing_for(offered, *record, until).await,
+            Ok(Found::Row) => return (Standing::Absent, IN_OUTBOX),
+            Ok(Found::Nothing) => Standing::Absent,
+            Err(_) => Standing::CannotSay,
         };
+        let (effect, mut next) = standing.word();
+        // A row may begin the key anew.
+        if matches!(standing, Standing::Final { is_over: true, .. })
+            && self.is_in_outbox(offered.id, until).await != Some(false)
+        {
+            next = IN_OUTBOX.1;
+        }
+        (standing, (effect, next))
+    }
+
+    /// How an operation stands for a call, of its record.
+    async fn standing_for(&self, offered: Offered<'_>, record: Record, until: Instant) -> Standing {
+        let id = offered.id;
         if Guard::ReplayOfSameRequest.holds()
             && !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
@@ -102,19 +125,20 @@ impl Engine {
     /// A refusal of a call's request, with the effect of the operation that has its key on record and what becomes of it.
     pub(super) async fn as_on_record(&self, refused: Error, id: &OperationId, deadline: Instant) -> Error {
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
-        let (effect, next) = match limit::within(&*self.clock, until, self.store.get(id)).await {
-            Some(Ok(Some(record))) if !self.is_over(&record, until).await => {
+        let (effect, next) = match self.record_or_row(id, until).await {
+            Ok(Found::Record(record)) if !self.is_over(&record, until).await => {
                 (record.effect_by_now(), record.disposition())
             }
-            Some(Ok(Some(_))) => (Effect::Unknown, Disposition::Ended),
-            Some(Ok(None)) => Standing::Absent.word(),
-            Some(Err(_)) | None => Standing::CannotSay.word(),
+            Ok(Found::Record(_)) => (Effect::Unknown, Disposition::Ended),
+            Ok(Found::Row) => IN_OUTBOX,
+            Ok(Found::Nothing) => Standing::Absent.word(),
+            Err(_) => Standing::CannotSay.word(),
         };
         refused.of_effect(effect).going_on(next)
     }
 
     /// How an operation stands, of a record that was read, whatever request it is of.
-    async fn standing_of(&self, record: Record, until: Instant) -> Standing {
+    pub(super) async fn standing_of(&self, record: Record, until: Instant) -> Standing {
         let (now, fence) = (self.wall(), record.fence);
         let is_over = self.is_over(&record, until).await;
         let (id, is_free) = (record.id.clone(), record.is_free(now));
@@ -144,7 +168,12 @@ impl Engine {
             State::Refused { refusal: Refusal::Unauthorized, .. } => {
                 let effect = record.effect;
                 match self.replay(record) {
-                    Err(refused) => Standing::Free(refused.of_effect(effect)),
+                    Err(refused) => {
+                        let refused = refused.of_effect(effect);
+                        // A row may take over the key that is free.
+                        let waits = Box::pin(self.is_in_outbox(&id, until)).await != Some(false);
+                        Standing::Free(if waits { refused.going_on(IN_OUTBOX.1) } else { refused })
+                    }
                     outcome => Standing::Final { outcome: Box::new(outcome), fence, is_over },
                 }
             }
@@ -153,40 +182,6 @@ impl Engine {
                 let outcome = Box::new(self.with_cause_on_record(ended, &id, until).await);
                 Standing::Final { outcome, fence, is_over }
             }
-        }
-    }
-
-    /// What is on record of the operation with this key, of the call that `request` is the one of: a success, or how else
-    /// it stands. `None` if nothing is on record, or its time is over.
-    pub(crate) async fn recorded(
-        &self,
-        request: &Request,
-        key: Key,
-        deadline: Instant,
-    ) -> Result<Option<Reply>, Error> {
-        let former = match self.former_base_urls.is_empty() {
-            true => None,
-            false => Box::pin(self.former_name(request, &key, deadline)).await?,
-        };
-        let path = former.as_deref().unwrap_or(request.url.path());
-        let id = OperationId::new(self.scope_at(request, path), key);
-        let named = |error: Error| {
-            if error.key().is_some() { error } else { self.in_context(error, request, Some((&id, None))) }
-        };
-        let failed = || Error::new(Kind::Store { doing: READ }, Effect::Unknown);
-        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
-        let record = match limit::within(&*self.clock, until, self.store.get(&id)).await {
-            Some(Ok(Some(record))) => record,
-            Some(Ok(None)) => return Ok(None),
-            Some(Err(source)) => return Err(named(failed().with_source(source))),
-            None => return Err(named(failed())),
-        };
-        match self.standing_of(record, until).await {
-            Standing::Final { is_over: true, .. } | Standing::Absent => Ok(None),
-            Standing::Final { outcome, .. } => outcome.map(Some).map_err(named),
-            Standing::Free(refused) => Err(named(refused)),
-            Standing::Open(open) => Err(named(in_progress(&open))),
-            Standing::CannotSay => Err(named(failed())),
         }
     }
 
@@ -210,8 +205,7 @@ impl Engine {
     /// What a call is told that was refused before its claim: what became of the operation if it has ended, else the
     /// refusal with the effect as on record. The outcome of a life that is over is not this call's.
     pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
-        let standing = self.standing(call.offered).await;
-        let (effect, disposition) = standing.word();
+        let (standing, (effect, disposition)) = self.standing_and_word(call.offered).await;
         let effect = Guard::EffectFromRecord.or(effect, Effect::None);
         let refused = refused.of_effect(effect).going_on(disposition);
         match standing {
@@ -375,7 +369,6 @@ pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
 }
 
 const CLAIM: &str = "claim the operation";
-const READ: &str = "read what is on record";
 
 /// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.

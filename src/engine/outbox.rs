@@ -10,9 +10,9 @@ use super::keyed::Stop;
 use super::on_record::{Standing, wrote_nothing};
 use super::{Engine, Work, limit};
 use crate::clock::Timestamp;
-use crate::error::{ADMIT_ROW, Effect, Error, Input, Kind};
-use crate::operation::Key;
+use crate::error::{ADMIT_ROW, Effect, Error, Input, Kind, Obstacle};
 use crate::operation::record::Claimed;
+use crate::operation::{Key, RedactedFields};
 use crate::request::Request;
 use crate::store::{Account, Database, Outbox, OutboxRow, Statement};
 use crate::telemetry::{self, Whose};
@@ -28,6 +28,8 @@ pub(crate) struct Put {
 pub(crate) enum NotAdmitted {
     /// It cannot be, however often it is tried.
     Rejected(Error),
+    /// What it starts over has not ended.
+    NotYet,
     /// The store failed: it is tried again.
     Failed(Error),
 }
@@ -171,6 +173,14 @@ impl Engine {
             })?;
             headers.push((name.as_str().to_owned(), value.to_owned()));
         }
+        if work.redact.names().len() > RedactedFields::COUNT_MAX {
+            let problem = format!(
+                "{} fields with those of the client; at most {} are allowed",
+                work.redact.names().len(),
+                RedactedFields::COUNT_MAX
+            );
+            return Err(Error::invalid(Input::Redact, problem));
+        }
         Ok(OutboxRow {
             number: 0,
             method: request.method.as_str().to_owned(),
@@ -222,6 +232,10 @@ impl Engine {
             Ok(Claimed::Mismatch { held, effect, next }) => {
                 return rejected(key_reused(held, call.offered.fingerprint, (effect, next)));
             }
+            Ok(Claimed::InTheWay { obstacle: Obstacle::Open { .. }, .. }) => return Err(NotAdmitted::NotYet),
+            Ok(Claimed::InTheWay { obstacle: Obstacle::Late, .. }) => {
+                return rejected(Error::invalid(Input::Other("enqueued_at_ms"), LATE));
+            }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));
             }
@@ -240,4 +254,7 @@ impl Engine {
 }
 
 const MAKE_READY: &str = "make the call ready for the outbox";
+const LATE: &str = "the row lay in the outbox for longer than its record would be kept; an earlier call under its key may \
+     have taken effect, so look at the vendor first; then delete the row, or set enqueued_at_ms to the present and put \
+     the row back";
 const LOOK_AHEAD: &str = "look for what is ahead in its sequence";

@@ -480,6 +480,12 @@ impl Record {
             }
     }
 
+    /// Whether this first record is of a row of the outbox that is too old for one. Since the row was `written`, an
+    /// earlier call under the key may have had a record that is gone at `now`.
+    pub(crate) fn is_late(&self, written: Timestamp, now: Timestamp) -> bool {
+        Guard::LateRowBeginsNothing.keeps(written.plus(self.keep) <= now)
+    }
+
     /// Whether the record's time is over at `now`: a claim of the key then starts a new life of it.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at().is_some_and(|at| at <= now)

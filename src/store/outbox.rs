@@ -33,7 +33,7 @@ mod form;
 mod sealed;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, unsealed, values};
+pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, values, whole};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
@@ -85,8 +85,22 @@ pub trait Outbox: Send + Sync {
         (limit, body_bytes_max): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError>;
 
+    /// The committed rows of the account under this key that were not rejected, by number: what may be recorded yet.
+    /// Their bodies may be left out.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; also for a row that is sealed with a key which is not at hand.
+    async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError>;
+
     /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is
-    /// then on record for this request. `None` if the row is not there any more, was rejected, or has to wait for one
+    /// then on record for this request.
+    ///
+    /// A row that is older than its record would be kept begins no operation. An earlier call under its key may have been
+    /// made and its record be gone. It is told [`Obstacle::Late`](crate::Obstacle::Late). What is on record still
+    /// takes it as a repeat.
+    ///
+    /// `None` if the row is not there any more, was rejected, or has to wait for one
     /// before it in its [sequence](OutboxRow::sequence): nothing was claimed.
     ///
     /// # Errors

@@ -4,6 +4,8 @@
 //! No part of the interface: it changes without notice. Service code has no use for it.
 
 use crate::client::Client;
+use crate::clock::Timestamp;
+use crate::operation::record::{Claim, Record};
 
 pub use crate::operation::record::resend::{
     Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
@@ -25,4 +27,10 @@ pub use crate::store::wakes::Wakes;
 /// The gates of a client. Their times are those of its clock.
 pub fn gates(client: &Client) -> &Gates {
     &client.engine.gates
+}
+
+/// Whether a row that was written at `written` is too old at `now` for this claim to begin its operation. It is the rule
+/// of [`Outbox::admit`], for an outbox of a test's own.
+pub fn is_late_row(claim: &Claim, written: Timestamp, now: Timestamp) -> bool {
+    Record::first(claim.clone()).is_late(written, now)
 }

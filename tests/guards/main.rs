@@ -58,6 +58,8 @@ mod facts;
 mod keyed;
 #[path = "../world/network.rs"]
 mod network;
+#[path = "../world/outbox.rs"]
+mod outbox;
 #[path = "../world/plain.rs"]
 mod plain;
 #[path = "../world/plan.rs"]

@@ -1,15 +1,17 @@
 //! The outbox of a store in a file, and a store whose records were copied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use steadfast::Client;
+use steadfast::clock::Clock as _;
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Copying, Memory, Sqlite, Store, StoreErrorKind, copy};
 use steadfast::testkit::internals::Outbox;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
+use steadfast::{Client, Disposition};
 use tempfile::TempDir;
 
 use crate::life::wanted;
@@ -20,6 +22,7 @@ struct Shop {
     directory: TempDir,
     store: Arc<Sqlite>,
     network: ScriptedTransport,
+    clock: TestClock,
     client: Client,
 }
 
@@ -28,13 +31,14 @@ impl Shop {
         let directory = tempfile::tempdir().expect("a directory");
         let store = Arc::new(Sqlite::open(directory.path().join("shop.db")).expect("a new file"));
         let network = ScriptedTransport::new().always(Answer::new(StatusCode::OK, HeaderMap::new(), "{}"));
+        let clock = TestClock::auto();
         let client = Client::builder(Keyed::new(KeyedConfig::new("acme", "http://127.0.0.1:1"), "secret"))
             .store(Arc::clone(&store))
-            .clock(TestClock::auto())
+            .clock(clock.clone())
             .transport(network.clone())
             .build()
             .expect("a client");
-        Shop { directory, store, network, client }
+        Shop { directory, store, network, clock, client }
     }
 
     fn connection(&self) -> Connection {
@@ -70,6 +74,33 @@ pub fn a_row_with_a_secret_is_not_sent() -> bool {
     let shop = Shop::open();
     shop.insert(r#"{"authorization": "Bearer secret"}"#);
     shop.sent() == 0
+}
+
+/// A row is put back that was rejected, and whose call was made again meanwhile, under its key.
+pub fn a_row_that_is_older_than_its_record_would_be_begins_nothing() -> bool {
+    let shop = Shop::open();
+    let call = shop.client.post("/pay").key("k").bytes("{}");
+    drop(call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
+    let aside = |sql| shop.connection().execute(sql, []).expect("it is written");
+    aside("UPDATE steadfast_outbox SET rejected_at_ms = 1, rejected = 'no'");
+    wait(shop.client.post("/pay").key("k").bytes("{}").send()).expect("it is sent");
+    // The store believes a time that it is told of twice, with an hour between.
+    for passed in [8 * 24, 1] {
+        shop.clock.advance(Duration::from_secs(passed * 60 * 60));
+        wait(shop.store.purge(shop.clock.wall(), 1)).expect("the store works");
+    }
+    aside("UPDATE steadfast_outbox SET rejected_at_ms = NULL, rejected = NULL");
+    shop.sent() == 1
+}
+
+/// The breaker, the kill switch or a pause refuses a call whose row no dispatcher has recorded yet.
+pub fn who_is_refused_is_told_of_a_row() -> bool {
+    let shop = Shop::open();
+    let call = || shop.client.post("/pay").key("k").bytes("{}");
+    drop(call().blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
+    shop.client.engage_kill_switch();
+    let told = wait(call().send()).expect_err("it is held");
+    matches!(told.disposition(), Disposition::Continues { .. })
 }
 
 pub fn what_is_cancelled_in_the_outbox_is_not_sent() -> bool {

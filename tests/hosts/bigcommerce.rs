@@ -2,7 +2,7 @@
 
 use http::Method;
 use reqwest::RequestBuilder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use steadfast::testkit::fakes::BigCommerceFake;
 
 use crate::answers::{client, told};
@@ -12,6 +12,11 @@ pub fn call(fake: &BigCommerceFake, method: Method, path: &str) -> RequestBuilde
         .request(method, format!("{}/stores/hash{path}", fake.url()))
         .header("X-Auth-Token", "token")
         .header("Content-Type", "application/json")
+}
+
+/// The `payments` of a refund of this amount, by the merchant's own hand.
+pub fn paid(amount: f64) -> Value {
+    json!([{ "provider_id": "custom", "amount": amount, "offline": true }])
 }
 
 /// Sends a body, unless it is null. The status and the body of the answer.

@@ -25,7 +25,7 @@ pub struct SharedStore {
 
 impl SharedStore {
     /// Carries a claim or a transition out, with what is planned for the moments before and after it.
-    async fn write<T>(
+    pub async fn write<T>(
         &self,
         name: impl Fn() -> String,
         operation: impl Future<Output = Result<T, StoreError>>,
@@ -46,7 +46,7 @@ impl SharedStore {
     /// Carries `operation` out a moment from now, unless the process is dead by then: what is under way when a
     /// process dies is done or not done, whichever the moment says. A process that only stands still has it done.
     /// An empty outcome is not worth a line.
-    async fn carry_out<T>(
+    pub async fn carry_out<T>(
         &self,
         name: impl Fn() -> String,
         operation: impl Future<Output = Result<T, StoreError>>,
@@ -110,7 +110,7 @@ fn step(to: &State) -> &'static str {
     }
 }
 
-fn claimed(claimed: &Claimed) -> String {
+pub fn claimed(claimed: &Claimed) -> String {
     match claimed {
         Claimed::Fresh(_) => "fresh".to_owned(),
         Claimed::TakenOver(record) => format!("taken over, fence {}", record.fence),

@@ -83,6 +83,10 @@ impl Outbox for Counted {
         self.store.reject(number, why, now).await
     }
 
+    async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        self.store.under_key(account, key).await
+    }
+
     async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError> {
         self.store.rejection(account, key).await
     }

@@ -1,6 +1,7 @@
 //! The transactional outbox on SQLite: a business row and a vendor call commit or vanish together.
 
 mod admission;
+mod age;
 mod bench;
 mod busy;
 #[path = "../hosts/commands.rs"]

@@ -16,7 +16,7 @@ use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::internals::{Account, Outbox};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Enqueued};
+use steadfast::{Call, Client, Disposition, Effect, Enqueued};
 
 use super::driven::fresh_schema;
 use super::server::{self, ASLEEP, Server};
@@ -315,6 +315,47 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
     );
     shop.deliver().await;
     assert_eq!(shop.fake.ledger().count(), 4);
+}
+
+/// A row that is put back when its key's record has come and gone; and the word for a call whose row waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_old_row_begins_nothing_and_who_is_refused_is_told_of_a_row() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let enqueue = |key: &str| {
+        shop.sql(&format!(
+            "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', '{key}', 'amount=1000&currency=usd', \
+             'application/x-www-form-urlencoded', account => 'test')"
+        ))
+    };
+    let age = |days: u64| {
+        shop.sql(&format!(
+            "UPDATE {{schema}}.outbox SET enqueued_at_ms = enqueued_at_ms - {days}::bigint * 86400000, rejected_at_ms = NULL, \
+             rejected = NULL"
+        ))
+    };
+    enqueue("order-42/charge");
+    shop.stripe.engage_kill_switch();
+    let told = shop.charge(42).send().await.expect_err("it is held");
+    assert_eq!((told.effect(), told.disposition()), (Effect::None, Disposition::Continues { at: None }));
+    let told = shop.charge(43).send().await.expect_err("it is held");
+    assert_eq!((told.effect(), told.disposition()), (Effect::None, Disposition::Ended));
+    shop.stripe.release_kill_switch();
+
+    age(8);
+    shop.deliver().await;
+    let rejected = shop.rejected().await;
+    assert_eq!((rejected.len(), shop.counts().await), (1, (0, 0, 0, 0)), "{rejected:?}");
+    assert!(rejected[0].1.contains("invalid enqueued_at_ms"), "{rejected:?}");
+    // What is on record takes it as a repeat, however old it is.
+    shop.charge(42).send().await.expect("charged");
+    age(0);
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 1, 1));
+    enqueue("order-44/charge");
+    age(6);
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 2, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

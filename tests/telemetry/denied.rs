@@ -97,6 +97,10 @@ impl Outbox for Locked {
         Ok(false)
     }
 
+    async fn under_key(&self, _: &Account, _: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
     async fn rejection(&self, _: &Account, _: &str) -> Result<Option<String>, StoreError> {
         Ok(None)
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use steadfast::clock::{Instant, Timestamp};
-use steadfast::operation::record::{Record, Resolution, State};
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record, Resolution, State};
 use steadfast::{Disposition, Effect, Gate, Obtained};
 
 use crate::allowed::{
     ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
     is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
-use crate::facts::{All, Said, Taken, Told, operation_of};
+use crate::facts::{AdmittedAs, All, Said, Taken, Told, operation_of};
 use crate::plan::{WallClock, What, secs};
 use crate::promise::{self, Untrue};
 use crate::promised;
@@ -33,6 +33,8 @@ pub enum Kind {
     SecondEffectOfAKeyUsedAgain,
     SecondEffectOfAKeyForgotten,
     SecondEffectAfterEdit,
+    SecondEffectOfALateRow,
+    SecondEffectOfARowOfARepeat,
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
@@ -62,6 +64,8 @@ pub enum Kind {
     NoneToldOfAnAbsentOne,
     NoneTold,
     NoneToldAndThenSent,
+    NoneToldOfARow,
+    NoneToldOfARowUnderAFreeKey,
     EndedToldAndThenSent,
     WaitsToldAndThenSent,
     RefusalToldThoughApplied,
@@ -84,6 +88,9 @@ pub enum Kind {
     NeverLookedUp,
     // What was left to a dispatcher.
     AcceptedAndLost,
+    RowLost,
+    RowLeftInOutbox,
+    RowRejectedTooSoon,
     TakenBeforeItsTime,
     SentBeforeItsTime,
     SentThoughCancelled,
@@ -133,7 +140,7 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
             }
         }
         for number in 0..world.schedule.operations.len() {
-            for kind in too_many(world, all, number) {
+            for kind in too_many(world, all, number).into_iter().chain(second_of_row(world, all, number)) {
                 breaches
                     .entry(kind)
                     .or_insert_with(|| format!("operation {number}: {:?}", effects(all, number)));
@@ -375,6 +382,37 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
     found
 }
 
+/// Whether a row had an effect of its own, although another call of its key had had one that the row was to repeat: one
+/// that was made since the row was committed, or one that was on record when it was.
+fn second_of_row(world: &World, all: &All, number: usize) -> Option<Kind> {
+    let lives = all.lives.get(&number)?;
+    if world.schedule.operations[number].kind.is_idempotent() {
+        return None;
+    }
+    let caused = || all.sends_of(number).filter(|send| !send.effects.is_empty());
+    all.rows.iter().filter(|row| row.operation == number).find_map(|row| {
+        let admitted = row.admitted.filter(|admitted| admitted.how == AdmittedAs::Begun)?;
+        let (place, life) = (admitted.life?, lives.get(admitted.life?)?);
+        let own = caused().find(|send| send.life == place)?;
+        let is_earlier = |send: &&crate::facts::Send| {
+            let of = &lives[send.life];
+            send.life < place && of.key == life.key && of.evicted.is_none()
+        };
+        let earlier = caused().filter(is_earlier).last()?;
+        let differ = clocks_differ(world, own.left.since(Instant::ORIGIN));
+        if life.forced > 0 || differ > CLOCKS_DIFFER_MAX {
+            return None;
+        }
+        // What is less than a retention apart is found for any call, see `too_many`.
+        let is_repeat = row.at.since(earlier.left) < RETENTION && own.left.since(earlier.left) >= RETENTION;
+        if earlier.left >= row.at {
+            Some(Kind::SecondEffectOfALateRow)
+        } else {
+            is_repeat.then_some(Kind::SecondEffectOfARowOfARepeat)
+        }
+    })
+}
+
 /// Whether a redrive without force repeated an earlier write after a later write had been answered.
 fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
     let operations = &world.schedule.operations;
@@ -401,7 +439,7 @@ pub fn judge_words(world: &World) -> Breaches {
     let mut breaches = Breaches::new();
     world.facts.with(|all| {
         for told in &all.told {
-            for kind in judge_word(world, all, told) {
+            for kind in judge_word(world, all, told).into_iter().chain(promised::sent_of_row(all, told)) {
                 breaches.entry(kind).or_insert_with(|| format!("{told:?}"));
             }
         }
@@ -547,7 +585,9 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     };
     let called_again = is_called_again(all, told, is_calm);
     let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
-    let by_itself = life.redrives == 0 && !called_again && !is_claimed_meanwhile(all, told, life, is_calm);
+    let by_row = told.life.is_some_and(|life| all.is_asked_again_by_row((told.operation, life), told.at));
+    let by_itself =
+        life.redrives == 0 && !called_again && !by_row && !is_claimed_meanwhile(all, told, life, is_calm);
     by_itself && sends.any(|send| send.left > told.at)
 }
 
@@ -650,4 +690,4 @@ pub const EDITED: &str = "-edited";
 const RETENTION_MIN: std::time::Duration = secs(23 * 3600);
 
 /// How long a key is the same operation after it settled: design, rule 9.
-const RETENTION: std::time::Duration = secs(7 * 24 * 3600);
+pub const RETENTION: std::time::Duration = secs(7 * 24 * 3600);

@@ -1,11 +1,13 @@
 //! What else a schedule may have, drawn from a stream of its own: a new one does not change what the others draw.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use steadfast::clock::Instant;
 
 use crate::draw::{Draw, ms, secs};
 use crate::plan::{Caller, Disruption, Operation, Operator, Page, Schedule, Trouble, WallClock, What, When};
+use crate::queue::Queued;
 use crate::vendors::Kind;
 
 /// Most schedules have one or none of these.
@@ -36,6 +38,24 @@ pub struct Extras {
     pub late_rounds: u32,
     /// What requests meet then. Empty: what they met before.
     pub late_troubles: Vec<Trouble>,
+    /// What callers commit into the store's outbox. Empty: the store has none.
+    pub rows: Vec<RowPlan>,
+    /// How long after all is at rest an operator puts back the rows that are kept aside.
+    pub puts_back: Option<Duration>,
+}
+
+/// A call that a caller commits into the store's outbox.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlan {
+    pub operation: usize,
+    pub host: usize,
+    pub at: Duration,
+    /// As plain SQL writes it: at the store's time, and for whatever host its client calls.
+    pub by_sql: bool,
+    /// The caller tells the dispatchers of its process.
+    pub wakes: bool,
+    /// How long after that an operator keeps it aside, and for how long. `None`: until all is at rest, or for good.
+    pub aside: Option<(Duration, Option<Duration>)>,
 }
 
 /// What the vendors make of lookups, as long as the weather lasts.
@@ -154,6 +174,71 @@ impl Schedule {
             self.extras.another = is_keyed.then(|| (number, host, draw.within(secs(0)..span)));
         }
         self
+    }
+
+    /// Callers commit calls into the store's outbox, and others send the same keys. An operator keeps some of the rows
+    /// aside, and puts them back, also when what was sent meanwhile is forgotten.
+    pub fn with_rows(mut self, draw: &Draw, span: Duration) -> Schedule {
+        const DAY: Duration = secs(24 * 3600);
+        let is_mixed = self.queue.as_ref().is_none_or(|queue| queue.what == Queued::Mixed);
+        let is_of_its_own = self.is_backlog || self.dispatcher || self.horizon != span * 2 || !is_mixed;
+        let has_key = |number: &usize| self.operations[*number].kind != Kind::Get;
+        let keyed: Vec<usize> = (0..self.operations.len()).filter(has_key).collect();
+        if !draw.one_in(10) || is_of_its_own || keyed.is_empty() {
+            return self;
+        }
+        (self.sqlite, self.extras.records_max) = (false, None);
+        for _ in 0..1 + draw.below(3) {
+            let (operation, host) = (keyed[draw.index(keyed.len())], draw.index(self.hosts));
+            let at = draw.within(secs(0)..span / 2);
+            let aside = match draw.below(4) {
+                0 => Some((Duration::ZERO, None)),
+                1 => Some((draw.within(ms(0)..span / 20), Some(draw.within(secs(1)..span)))),
+                _ => None,
+            };
+            let (by_sql, wakes) = (draw.one_in(3), draw.one_in(3));
+            self.extras.rows.push(RowPlan { operation, host, at, by_sql, wakes, aside });
+            let beside = self.callers_beside(draw, at..at + span / 10);
+            let callers = &mut self.operations[operation].callers;
+            callers.extend(beside);
+            if draw.one_in(2) {
+                // Nobody has sent it before.
+                callers.retain(|caller| caller.at >= at);
+            }
+        }
+        if draw.one_in(2) {
+            // For a while nobody dispatches, or nobody ever does.
+            self.recovers_every.iter_mut().for_each(|every| *every = None);
+        }
+        if draw.one_in(2) {
+            let soon = draw.within(secs(60)..secs(6 * 3600));
+            let late = draw.within(DAY * 8..DAY * 9);
+            self.extras.puts_back = Some([soon, late, late][draw.index(3)]);
+            // What a wrong clock makes of a week is no row's fault.
+            self.clocks = vec![WallClock::default(); self.hosts];
+            self.disruptions.retain(|disruption| !matches!(disruption.what, What::Step(_)));
+            self.server = None;
+        }
+        self
+    }
+
+    /// Who sends the key of a row: before a dispatcher comes to it, or after.
+    fn callers_beside(&self, draw: &Draw, within: Range<Duration>) -> Vec<Caller> {
+        let caller = |_| {
+            let at = draw.within(within.clone());
+            let deadline = match draw.below(4) {
+                0 | 1 => Some(Duration::ZERO),
+                2 => Some(draw.within(ms(5)..secs(20))),
+                _ => None,
+            };
+            Caller {
+                host: draw.index(self.hosts),
+                persists: draw.one_in(2),
+                waits: draw.one_in(4),
+                ..Caller::once(at, deadline)
+            }
+        };
+        (0..1 + draw.below(2)).map(caller).collect()
     }
 
     /// A host stands still with an answer on its way to it until its key is forgotten, purged and used again.

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Record, State};
+use steadfast::operation::record::{Claimed, Record, State};
 use steadfast::{Disposition, Effect, Error, Gate, Obtained, Reply};
 
 use crate::vendors::Name;
@@ -54,6 +54,8 @@ pub struct All {
     /// What dispatchers took: the process, the operation, its fence, and when.
     pub taken_by: Vec<(u64, usize, u64, Instant)>,
     pub stopped: Vec<Stopped>,
+    /// By their numbers, from 1 on.
+    pub rows: Vec<RowCommitted>,
 }
 
 /// A call was told that it is on record, for a dispatcher to send.
@@ -89,6 +91,65 @@ pub struct Waited {
     pub life: usize,
     pub began: Instant,
     pub at: Instant,
+}
+
+/// A transaction was committed that put a call into the store's outbox.
+#[derive(Clone, Debug)]
+pub struct RowCommitted {
+    pub operation: usize,
+    pub at: Instant,
+    /// When it was kept aside, and when it was put back.
+    pub asides: Vec<(Instant, Option<Instant>)>,
+    /// When a dispatcher rejected it last, and why.
+    pub rejected: Option<(Instant, String)>,
+    pub admitted: Option<Admitted>,
+}
+
+/// A row is gone, and its operation is on record.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted {
+    pub at: Instant,
+    pub life: Option<usize>,
+    pub how: AdmittedAs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdmittedAs {
+    /// The first call of a life of its key.
+    Begun,
+    /// The next call under a key that refused credentials had freed.
+    TakenOver,
+    /// One more call for an operation that was on record.
+    Repeat,
+}
+
+impl AdmittedAs {
+    /// What a claim makes of the row that it is for. `None`: the row stays.
+    pub fn of(claimed: &Claimed) -> Option<AdmittedAs> {
+        match claimed {
+            Claimed::Fresh(_) => Some(AdmittedAs::Begun),
+            Claimed::TakenOver(_) => Some(AdmittedAs::TakenOver),
+            Claimed::Settled(_) | Claimed::Busy { .. } => Some(AdmittedAs::Repeat),
+            Claimed::Mismatch { .. } | Claimed::InTheWay { .. } => None,
+        }
+    }
+}
+
+impl RowCommitted {
+    pub fn new(operation: usize, at: Instant) -> RowCommitted {
+        RowCommitted { operation, at, asides: Vec::new(), rejected: None, admitted: None }
+    }
+
+    pub fn is_aside(&self) -> bool {
+        self.asides.last().is_some_and(|(_, back)| back.is_none())
+    }
+
+    /// Whether it waited for a dispatcher all the time from `began` to `ended`, and no operator had a hand in it since.
+    pub fn waits_through(&self, began: Instant, ended: Instant) -> bool {
+        self.at < began
+            && self.admitted.is_none_or(|admitted| admitted.at > ended)
+            && self.asides.iter().all(|(_, back)| back.is_some_and(|back| back < began))
+    }
 }
 
 /// A dispatcher was stopped.
@@ -492,6 +553,15 @@ impl All {
     pub fn waits_for_its_turn(&self, place: (usize, usize)) -> bool {
         let ahead = self.ahead_of(place).unwrap_or_default();
         ahead.iter().filter_map(|other| self.life_at(*other)).any(|life| life.holds_line(self.commits))
+    }
+
+    /// Whether a row was admitted to this life of its key after `at`, so that the operation is sent once more.
+    pub fn is_asked_again_by_row(&self, (operation, life): (usize, usize), at: Instant) -> bool {
+        self.rows.iter().filter(|row| row.operation == operation).any(|row| {
+            row.admitted.is_some_and(|admitted| {
+                admitted.how == AdmittedAs::TakenOver && admitted.life == Some(life) && admitted.at > at
+            })
+        })
     }
 
     pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {

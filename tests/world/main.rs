@@ -6,6 +6,8 @@
 //! clocks are off by seconds to days. And it audits everything that anybody was told, at the moment when it was
 //! told: each effect, each reply, each dead letter, and what became of it later.
 //!
+//! Some callers commit a call into the store's outbox instead of sending it, or beside it: see `outbox`.
+//!
 //! Each way to break the promise is a [`Kind`]. Those that are still open are in [`KNOWN`], with the finding that
 //! names them and a seed that shows them, and those that nobody can mend in [`LIMITS`], with what README says of them:
 //! the run fails on any other, and on an entry whose seed shows it no more.
@@ -48,6 +50,7 @@ mod exact;
 mod extras;
 mod facts;
 mod network;
+mod outbox;
 mod plain;
 mod plan;
 mod promised;

@@ -224,7 +224,10 @@ impl Schedule {
         schedule.server = ServerPlan::of(&Draw::new(seed, 6), span);
         // A stream in which the seeds that these tests name keep their vendors, most of them.
         let schedule = schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27));
-        schedule.with_store_away(&Draw::new(seed, 28), span).with_another(&Draw::new(seed, 29), span)
+        let schedule = schedule.with_store_away(&Draw::new(seed, 28), span);
+        let schedule = schedule.with_another(&Draw::new(seed, 29), span);
+        // A stream in which no seed that these tests name has an outbox.
+        schedule.with_rows(&Draw::new(seed, 41), span)
     }
 
     /// A crash leaves dozens of operations at a healthy vendor.

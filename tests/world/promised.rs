@@ -9,27 +9,73 @@ use std::time::Duration;
 
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
+use steadfast::{Disposition, Effect};
 
-use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
+use crate::audit::{Breaches, Kind, RETENTION, clocks_differ, drifted, is_calm};
 use crate::extras::Extras;
-use crate::facts::{Accepted, All, Cancelled, How, Send, Stopped, Waited};
+use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, RowCommitted, Send, Stopped, Told, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::policy;
 use crate::world::World;
 
-/// What was accepted, and is neither on record nor was ever seen to end.
+/// What was accepted, and is neither on record nor was ever seen to end; and what was committed into the outbox, and is
+/// neither that nor kept aside.
 pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
-    let is_kept = |all: &All, accepted: &Accepted| {
-        let Some(life) = accepted.life.and_then(|life| all.life_at((accepted.operation, life))) else {
+    let is_kept = |all: &All, (operation, life): (usize, Option<usize>)| {
+        let Some(life) = life.and_then(|life| all.life_at((operation, life))) else {
             return false;
         };
         life.stands.iter().any(|stand| stand.how == How::Ended)
             || records.iter().any(|record| record.id == life.id)
     };
     world.facts.with(|all| {
-        let lost = all.accepted.iter().find(|accepted| !is_kept(all, accepted));
-        lost.map(|lost| (Kind::AcceptedAndLost, format!("{lost:?}"))).into_iter().collect()
+        let mut breaches = Breaches::new();
+        let mut accepted = all.accepted.iter();
+        if let Some(lost) = accepted.find(|accepted| !is_kept(all, (accepted.operation, accepted.life))) {
+            breaches.insert(Kind::AcceptedAndLost, format!("{lost:?}"));
+        }
+        for row in &all.rows {
+            let kind = match row.admitted {
+                Some(admitted) if is_kept(all, (row.operation, admitted.life)) => None,
+                Some(_) => Some(Kind::RowLost),
+                None if row.is_aside() => rejected_too_soon(world, row),
+                None => Some(Kind::RowLeftInOutbox),
+            };
+            if let Some(kind) = kind {
+                breaches.entry(kind).or_insert_with(|| format!("{row:?}"));
+            }
+        }
+        breaches
+    })
+}
+
+/// Whether a row was rejected for its age before the record of a call of its time could have been gone.
+fn rejected_too_soon(world: &World, row: &RowCommitted) -> Option<Kind> {
+    let (at, why) = row.rejected.as_ref()?;
+    let differ = clocks_differ(world, at.since(Instant::ORIGIN));
+    let is_too_soon = why.contains(LATE) && at.since(row.at) + differ + A_MOMENT < RETENTION;
+    (is_too_soon && differ <= CLOCKS_DIFFER_MAX).then_some(Kind::RowRejectedTooSoon)
+}
+
+/// Whether a call was told that there is no effect and that nothing goes on, while a row of its key waited from before the
+/// call on, and was sent later.
+pub fn sent_of_row(all: &All, told: &Told) -> Option<Kind> {
+    if told.effect != Some(Effect::None) || !matches!(told.next, Some(Disposition::Ended)) {
+        return None;
+    }
+    let waited = all
+        .rows
+        .iter()
+        .filter(|row| row.operation == told.operation && row.waits_through(told.began, told.at));
+    waited.filter_map(|row| row.admitted).find_map(|admitted| {
+        let mut sends = all.sends_of(told.operation);
+        let is_sent = sends.any(|send| Some(send.life) == admitted.life && send.left >= admitted.at);
+        match admitted.how {
+            AdmittedAs::Begun if is_sent => Some(Kind::NoneToldOfARow),
+            AdmittedAs::TakenOver if is_sent => Some(Kind::NoneToldOfARowUnderAFreeKey),
+            _ => None,
+        }
     })
 }
 
@@ -242,6 +288,9 @@ fn may_fail(world: &World, host: usize) -> bool {
 /// More often within this time nobody has a reason to take an operation: see `dispatcher`.
 const TAKEN_MAX: usize = 30;
 const TAKEN_WITHIN: Duration = secs(10);
+
+/// How the engine says of a row that it is too old.
+const LATE: &str = "lay in the outbox for longer than its record would be kept";
 
 /// A few of the store's answers.
 const A_MOMENT: Duration = secs(1);

@@ -12,11 +12,12 @@ use steadfast::operation::record::{
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
+use steadfast::testkit::internals::{Heartbeat, Look, Outbox, Peer, Sight};
 use steadfast::{AttemptReport, Sequence};
 use tokio::sync::Mutex;
 
 use crate::facts::{Facts, How, KeyLife, Renewal, Taken, operation_of};
+use crate::outbox::Rows;
 use crate::shared_store::SharedStore;
 use crate::world::World;
 
@@ -28,13 +29,14 @@ pub struct Watched {
     /// The same, if it is bounded: it forgets what is settled once it is full.
     pub bounded: Option<Arc<Memory>>,
     pub facts: Arc<Facts>,
+    pub rows: Arc<Rows>,
     pub clock: TestClock,
     pub under_way: Arc<AtomicUsize>,
     pub turn: Mutex<()>,
 }
 
 impl Watched {
-    async fn alone<T>(&self, operation: impl Future<Output = T>) -> T {
+    pub async fn alone<T>(&self, operation: impl Future<Output = T>) -> T {
         let _counted = UnderWay::count(&self.under_way);
         let _turn = self.turn.lock().await;
         operation.await
@@ -64,6 +66,30 @@ impl Watched {
                     life.map(|life| life.evicted.get_or_insert(now));
                 });
             }
+        }
+    }
+
+    /// Notes what a claim has begun or taken over, which is left until `due` by the clock that said `wall`.
+    pub fn note_claimed(
+        &self,
+        claimed: &Claimed,
+        (due, wall): (Option<Timestamp>, Timestamp),
+        sequence: Option<Sequence>,
+        predecessor: Option<&Key>,
+    ) {
+        let began = self.clock.now();
+        match claimed {
+            Claimed::Fresh(record) => {
+                let due = due.map(|due| began.plus(due.since(wall)));
+                self.begins(record, due, sequence, predecessor);
+            }
+            Claimed::TakenOver(record) => self.of(record, |life, commit| {
+                life.takeovers += 1;
+                life.due = None;
+                life.on_record.taken = (began, wall.since(record.claimed_at));
+                life.is_held(commit, record.updated_at, began);
+            }),
+            _ => {}
         }
     }
 
@@ -145,20 +171,7 @@ impl Store for Watched {
         }
         self.note_evicted(evicted).await;
         let claimed = claimed?;
-        let began = self.clock.now();
-        match &claimed {
-            Claimed::Fresh(record) => {
-                let due = due.map(|due| began.plus(due.since(wall)));
-                self.begins(record, due, sequence, predecessor.as_ref());
-            }
-            Claimed::TakenOver(record) => self.of(record, |life, commit| {
-                life.takeovers += 1;
-                life.due = None;
-                life.on_record.taken = (began, wall.since(record.claimed_at));
-                life.is_held(commit, record.updated_at, began);
-            }),
-            _ => {}
-        }
+        self.note_claimed(&claimed, (due, wall), sequence, predecessor.as_ref());
         Ok(claimed)
     }
 
@@ -273,6 +286,10 @@ impl Store for Watched {
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         self.alone(self.inner.heartbeat(heartbeat)).await
     }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        self.rows.is_there.then_some(self as &dyn Outbox)
+    }
 }
 
 /// One process's way to the store, which notes for how long a holder waits for its renewal.
@@ -316,6 +333,10 @@ impl Wrapper for Renewing {
         };
         world.facts.with(|all| all.taken_by.extend(taken.iter().filter_map(whose)));
         Ok(taken)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        self.inner.inner.outbox().map(|_| self as &dyn Outbox)
     }
 }
 

@@ -196,7 +196,8 @@ impl Kind {
                 client.post("/v3/catalog/brands").json(&json!({"name": format!("Brand {number}")}))
             }
             Kind::Refund => client.post("/v3/orders/100/payment_actions/refunds").json(&json!({
-                "items": [{"item_type": "PRODUCT", "item_id": 1 + number % 50, "quantity": 1}], "payments": []
+                "items": [{"item_type": "PRODUCT", "item_id": 1 + number % 50, "quantity": 1}],
+                "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]
             })),
             Kind::Email => client.post("/email").json(&json!({
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."

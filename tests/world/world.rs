@@ -24,6 +24,7 @@ use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
 use crate::facts::{CALL, Does, Facts, Said, Told, operation_of};
 use crate::in_memory;
+use crate::outbox::Rows;
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
 use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
 use crate::promised;
@@ -39,6 +40,8 @@ pub struct World {
     pub vendors: Vendors,
     /// It plays the disk: it outlives the hosts.
     pub store: Arc<dyn Store>,
+    /// The table of its outbox.
+    pub rows: Arc<Rows>,
     /// Chance while it runs.
     pub draw: Draw,
     pub counts: Vec<Counts>,
@@ -136,9 +139,20 @@ impl World {
         let facts = Arc::new(Facts::default());
         let turn = tokio::sync::Mutex::new(());
         let (seen, time) = (facts.clone(), clock.clone());
+        let rows = Arc::new(Rows::new(!schedule.extras.rows.is_empty()));
+        let table = rows.clone();
         Arc::new(World {
             vendors: Vendors::new(&clock, &schedule),
-            store: Arc::new(Watched { inner: disk, bounded, facts: seen, clock: time, under_way, turn }),
+            store: Arc::new(Watched {
+                inner: disk,
+                bounded,
+                facts: seen,
+                rows: table,
+                clock: time,
+                under_way,
+                turn,
+            }),
+            rows,
             draw: Draw::new(seed, 1),
             // One more for the operator.
             counts: (0..=schedule.hosts).map(|_| Counts::default()).collect(),
@@ -159,6 +173,9 @@ impl World {
         }
         for disruption in self.schedule.disruptions.clone() {
             under_way.spawn(self.clone().at_its_time(disruption));
+        }
+        for plan in 0..self.schedule.extras.rows.len() {
+            under_way.spawn(self.clone().keep_aside(plan));
         }
         self.clock.latency(self.schedule.horizon).await;
         self.note(|| "all die; calm from here on".to_owned());
@@ -186,6 +203,9 @@ impl World {
             self.clock.latency(after).await;
             self.use_keys_again(&operator).await;
             breaches.extend(self.rest_and_judge(&operator).await);
+        }
+        if let Some(after) = self.schedule.extras.puts_back {
+            breaches.extend(self.put_all_back(&operator, after).await);
         }
         if self.schedule.extras.is_outlived {
             breaches.extend(self.outlive(&operator).await);
@@ -256,6 +276,7 @@ impl World {
                 let client = client_of(&clients, self.schedule.operations[number].kind.vendor()).clone();
                 tasks.spawn(self.clone().offer_another((life.clone(), at), client, incarnation, number));
             }
+            self.commit_rows(&mut tasks, &life, &clients);
             let mut dispatchers = Vec::new();
             let desk = self.schedule.queue.as_ref().and_then(|queue| queue.desks[host].clone());
             if let Some(desk) = desk {
@@ -501,7 +522,7 @@ impl World {
         }
     }
 
-    async fn purge(&self) {
+    pub async fn purge(&self) {
         let purged = self.letters(&[]).purge("ann").await.expect("the operator's store does not fail");
         self.note(|| format!("{purged} purged"));
     }
@@ -557,7 +578,13 @@ impl World {
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
             let mut left = self.store.list(&filter, None, 100).await.expect("a page").rows;
             left.retain(|row| !self.waits_for_its_turn(&row.id));
-            let Some(next) = left.iter().filter_map(|row| row.until).min() else { return Vec::new() };
+            let Some(next) = left.iter().filter_map(|row| row.until).min() else {
+                if !self.rows.has_waiting() {
+                    return Vec::new();
+                }
+                self.clock.latency(ROUND_MIN).await;
+                continue;
+            };
             let mut wait = next.since(self.time());
             if wait > PATIENCE && self.is_any_of_a_wrong_clock(&left).await {
                 wait = Duration::ZERO;
@@ -691,7 +718,7 @@ impl World {
         self.state.lock().trace.push(line);
     }
 
-    fn is_done(&self, number: usize, place: usize) -> bool {
+    pub fn is_done(&self, number: usize, place: usize) -> bool {
         self.state.lock().done.contains(&(number, place))
     }
 

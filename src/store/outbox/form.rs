@@ -14,7 +14,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::{Part, Seals};
-use crate::store::{StoreError, codec};
+use crate::store::{StoreError, StoreErrorKind, codec};
 
 /// `{"Stripe-Account": "acct_1"}`; a header that is there more than once has an array of its values.
 fn headers_text(headers: &[(String, String)]) -> String {
@@ -155,7 +155,7 @@ pub(in crate::store) fn sealed_bytes(
 /// # Errors
 ///
 /// `Sealed` for a key that is not at hand, `Corrupt` for what is not what was sealed for this account and key.
-pub(in crate::store) fn unsealed(
+fn unsealed(
     seals: &Seals,
     account: &Account,
     (row, blob): (&mut OutboxRow, Vec<u8>),
@@ -171,6 +171,27 @@ pub(in crate::store) fn unsealed(
     row.method = request.method.to_string();
     row.body = request.body;
     Ok(())
+}
+
+/// A row with what is sealed of it. What cannot be read is the row's problem.
+///
+/// # Errors
+///
+/// `Sealed` for a key that is not at hand: another process may have it.
+pub(in crate::store) fn whole(
+    seals: &Seals,
+    account: &Account,
+    mut row: OutboxRow,
+    blob: Option<Vec<u8>>,
+) -> Result<OutboxRow, StoreError> {
+    if let Some(blob) = blob {
+        match unsealed(seals, account, (&mut row, blob)) {
+            Err(error) if error.kind() == StoreErrorKind::Sealed => return Err(error),
+            Err(error) => row.problem = Some(error.to_string()),
+            Ok(()) => {}
+        }
+    }
+    Ok(row)
 }
 
 /// The name that a row is sealed for. No scope begins like this (a `%` in a namespace is written `%25`), so that a row

@@ -16,6 +16,7 @@ use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, sequence, standing, write};
 use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle};
 use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Notes, Record};
 use crate::store::columns::{Columns, redacted};
@@ -70,7 +71,7 @@ async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Cl
     let work = move |within: Within| {
         let (claim, request) = (claim.clone(), request.clone());
         async move {
-            let ended = decide_within(&within, claim, &request).await;
+            let ended = decide_within(&within, claim, &request, None).await;
             within.ended(ended).await
         }
     };
@@ -112,14 +113,15 @@ async fn admit_within(
 ) -> Result<Turn<Option<Outcome>>, StoreError> {
     let schema = within.shared.connections.schema();
     let lock = format!(
-        "SELECT FROM {schema}.outbox o WHERE number = $1 AND rejected_at_ms IS NULL AND (sequence IS NULL OR NOT {} \
+        "SELECT enqueued_at_ms FROM {schema}.outbox o WHERE number = $1 AND rejected_at_ms IS NULL AND (sequence IS NULL OR NOT {} \
          AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold'))) FOR UPDATE SKIP LOCKED",
         before(&schema.to_string())
     );
-    if within.ask("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?.is_empty() {
-        return Ok(Turn::Done(None));
-    }
-    let Turn::Done(told) = decide_within(within, claim, request).await? else { return Ok(Turn::Again) };
+    let locked = within.ask("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?;
+    let Some(row) = locked.first() else { return Ok(Turn::Done(None)) };
+    let written = Reader::of(row).time()?;
+    let decided = decide_within(within, claim, request, Some(written)).await?;
+    let Turn::Done(told) = decided else { return Ok(Turn::Again) };
     if !matches!(told.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }) {
         let remove = format!("DELETE FROM {schema}.outbox WHERE number = $1");
         within.ask("remove a row of the outbox", &remove, &[(&number, Type::INT8)]).await?;
@@ -132,7 +134,13 @@ type Outcome = (Claimed, Option<Box<Stored>>);
 
 type Decided = Turn<Outcome>;
 
-async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<Decided, StoreError> {
+/// `written`: when the row of the outbox was, if it is one.
+async fn decide_within(
+    within: &Within,
+    claim: Claim,
+    request: &[u8],
+    written: Option<Timestamp>,
+) -> Result<Decided, StoreError> {
     let old = claim.predecessor.as_ref();
     let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
     let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
@@ -141,6 +149,11 @@ async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
+    let is_on_record = held.as_ref().is_some_and(|held| !held.record.has_expired(found.now));
+    if !is_on_record && written.is_some_and(|written| first.is_late(written, found.now)) {
+        let late = Claimed::InTheWay { obstacle: Obstacle::Late, effect: Effect::Unknown };
+        return Ok(Turn::Done((late, None)));
+    }
     if let Some(old) = old {
         // A key that names itself as its predecessor is its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };

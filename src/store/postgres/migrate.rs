@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "batches", sql: include_str!("migrations/0006_batches.sql") },
     Step { name: "tenants", sql: include_str!("migrations/0007_tenants.sql") },
     Step { name: "closing", sql: include_str!("migrations/0008_closing.sql") },
+    Step { name: "outbox_keys", sql: include_str!("migrations/0009_outbox_keys.sql") },
 ];
 
 struct Step {

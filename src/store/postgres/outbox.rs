@@ -19,10 +19,10 @@ use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEALED_MAX, RESEND, Rejected, Statement,
-    Value, headers, names, sealed_anew, sealed_bytes, sequence, unsealed, values,
+    Value, headers, names, sealed_anew, sealed_bytes, sequence, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
-use crate::store::{Reseal, ResealedBatch, StoreError, StoreErrorKind};
+use crate::store::{Reseal, ResealedBatch, StoreError};
 
 mod aside;
 
@@ -115,23 +115,28 @@ impl Outbox for Postgres {
         let mut page = Page { rows: Vec::with_capacity(found.len()), next: None };
         for row in &found {
             let mut from = Reader::of(row);
-            let (mut row, blob) = read(&mut from, body_bytes_max)?;
+            let (row, blob) = read(&mut from, body_bytes_max)?;
             // The last one that was read: behind it there may be more.
             let (nth, more): (i64, bool) = (from.next()?, from.next()?);
             if more || nth == number(limit) {
                 page.next = Some((row.number + 1).to_string());
             }
-            if let Some(blob) = blob {
-                match unsealed(&self.0.seals, account, (&mut row, blob)) {
-                    // Another process has the key.
-                    Err(error) if error.kind() == StoreErrorKind::Sealed => continue,
-                    Err(error) => row.problem = Some(error.to_string()),
-                    Ok(()) => {}
-                }
+            match whole(&self.0.seals, account, row, blob) {
+                Ok(row) => page.rows.push(row),
+                // Another process has the key.
+                Err(_) => continue,
             }
-            page.rows.push(row);
         }
         Ok(page)
+    }
+
+    async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        let found = aside::under_key(&self.0, account, key).await?;
+        let rows = found.iter().map(|row| {
+            let (row, blob) = read(&mut Reader::of(row), 0)?;
+            whole(&self.0.seals, account, row, blob)
+        });
+        rows.collect()
     }
 
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 12] = [
+pub(super) const MIGRATIONS: [&str; 13] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -14,6 +14,7 @@ pub(super) const MIGRATIONS: [&str; 12] = [
     include_str!("migrations/0010_outbox.sql"),
     include_str!("migrations/0011_heartbeats.sql"),
     include_str!("migrations/0012_tenants.sql"),
+    include_str!("migrations/0013_outbox_keys.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

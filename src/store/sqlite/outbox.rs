@@ -18,11 +18,11 @@ use crate::operation::record::{Claim, Claimed, Page};
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, RESEALED_MAX, Rejected, Statement, Value, sealed_anew,
-    sealed_bytes, unsealed, values,
+    sealed_bytes, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, StoreError, StoreErrorKind};
+use crate::store::{Reseal, ResealedBatch, StoreError};
 
 mod aside;
 mod behind;
@@ -74,18 +74,21 @@ impl Outbox for Sqlite {
         let work = move |connection: &_| waiting(connection, &asked, from, (limit, body_bytes_max), &seals);
         let found = self.reader().run(OnDrop::Skip, work).await?;
         let mut rows = Vec::with_capacity(found.rows.len());
-        for (mut row, blob) in found.rows {
-            if let Some(blob) = blob {
-                match unsealed(&self.seals, account, (&mut row, blob)) {
-                    // Another process has the key.
-                    Err(error) if error.kind() == StoreErrorKind::Sealed => continue,
-                    Err(error) => row.problem = Some(error.to_string()),
-                    Ok(()) => {}
-                }
+        for (row, blob) in found.rows {
+            match whole(&self.seals, account, row, blob) {
+                Ok(row) => rows.push(row),
+                // Another process has the key.
+                Err(_) => continue,
             }
-            rows.push(row);
         }
         Ok(Page { rows, next: found.next })
+    }
+
+    async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        let (asked, key) = (account.clone(), key.to_owned());
+        let work = move |connection: &_| aside::under_key(connection, &asked, &key);
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        found.into_iter().map(|(row, blob)| whole(&self.seals, account, row, blob)).collect()
     }
 
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
@@ -197,12 +200,18 @@ fn waiting(
 fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
     let sql = format!(
-        "SELECT 1 FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \
+        "SELECT enqueued_at_ms FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \
          OR NOT {BEFORE} AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold')))"
     );
     let mut its_turn = connection.prepare_cached(&sql).while_doing(doing)?;
-    if Guard::RowStillThere.keeps(!its_turn.exists([to_number(number)]).while_doing(doing)?) {
+    let written = its_turn.query_row([to_number(number)], |row| row.get(0)).optional().while_doing(doing)?;
+    if Guard::RowStillThere.keeps(written.is_none()) {
         return Ok(None);
+    }
+    if let Some(late) =
+        written.map(from_ms).map(|at| write::late(connection, first, at)).transpose()?.flatten()
+    {
+        return Ok(Some(late));
     }
     let met = write::claim(connection, first)?;
     let is_on_record = match &met {

@@ -84,6 +84,22 @@ pub(super) fn claim(connection: &Prepared<'_>, first: &First) -> Result<Met, Sto
     Ok(Met::Present(Box::new((claimed, stored))))
 }
 
+/// What a claim meets of a row that was written at `written`, if it is too old to begin an operation.
+pub(super) fn late(
+    connection: &Connection,
+    first: &First,
+    written: Timestamp,
+) -> Result<Option<Met>, StoreError> {
+    let record = &first.record;
+    let now = notes::saw(connection, record.claimed_at)?.now(record.claimed_at);
+    if !record.is_late(written, now) {
+        return Ok(None);
+    }
+    let held = row::load(connection, &record.id)?;
+    let is_on_record = held.is_some_and(|held| !held.record.has_expired(now));
+    Ok((!is_on_record).then_some(Met::InTheWay(Obstacle::Late, Effect::Unknown)))
+}
+
 /// A life of a key has begun, in the row that was inserted last.
 fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<Met, StoreError> {
     let mut place = None;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::Shared;
@@ -26,6 +27,23 @@ pub(super) async fn rejection(
     let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];
     let rows = shared.ask("look for a rejected row of the outbox", sql, values).await?;
     rows.first().map_or(Ok(None), |row| Reader::of(row).next())
+}
+
+/// The rows under this key that were not rejected, without their bodies.
+pub(super) async fn under_key(
+    shared: &Arc<Shared>,
+    account: &Account,
+    key: &str,
+) -> Result<Vec<Row>, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT number, method, path, key, headers, content_type, NULL::bytea, NULL::bigint, sealed, due_ms, on_unknown, \
+         keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
+         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 AND rejected_at_ms IS NULL ORDER BY number"
+    );
+    let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
+    let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];
+    shared.ask("look for the rows of a key in the outbox", sql, values).await
 }
 
 /// The next rows that are not sealed with this key.

@@ -3,6 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::Found;
+use super::row::read;
 use crate::store::StoreError;
 use crate::store::outbox::{Account, Anew, SealedRow};
 use crate::store::seals::{HEAD_BYTES, KeyId, SEALED, Seals};
@@ -18,6 +20,19 @@ pub(super) fn rejection(
     let mut statement = connection.prepare_cached(REJECTION).while_doing(doing)?;
     let last = statement.query_row([namespace, vendor, account, key], |row| row.get::<_, Option<String>>(0));
     Ok(last.optional().while_doing(doing)?.flatten())
+}
+
+/// The rows under this key that were not rejected, without their bodies.
+pub(super) fn under_key(
+    connection: &Connection,
+    Account { namespace, vendor, account }: &Account,
+    key: &str,
+) -> Result<Vec<Found>, StoreError> {
+    let doing = "look for the rows of a key in the outbox";
+    let mut statement = connection.prepare_cached(UNDER_KEY).while_doing(doing)?;
+    let rows =
+        statement.query_map([namespace, vendor, account, key], |row| read(row, 0)).while_doing(doing)?;
+    rows.collect::<Result<_, _>>().while_doing(doing)
 }
 
 /// The next rows that are not sealed with this key.
@@ -51,6 +66,10 @@ pub(super) fn seal(connection: &Connection, rows: &[Anew], seals: &Seals) -> Res
 
 const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END \
      FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1";
+
+const UNDER_KEY: &str = "SELECT number, method, path, key, headers, content_type, NULL, NULL, sealed, due_ms, \
+     on_unknown, keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox \
+     WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 AND rejected_at_ms IS NULL ORDER BY number";
 
 const SEALED_OTHERWISE: &str = "SELECT number, namespace, vendor, account, key, sealed FROM steadfast_outbox \
      WHERE number >= ?1 AND sealed IS NOT NULL AND substr(sealed, 1, ?3) <> ?2 ORDER BY number LIMIT ?4";

@@ -1,0 +1,130 @@
+//! What there is of an operation: its record, or a row of the outbox that asks for it.
+
+use http::{HeaderName, Method};
+
+use super::on_record::{STORE_GRACE, Standing, in_progress};
+use super::{Engine, limit};
+use crate::clock::Instant;
+use crate::error::{Disposition, Effect, Error, Kind};
+use crate::guard::Guard;
+use crate::operation::record::Record;
+use crate::operation::{Key, OperationId, Scope};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::store::{OutboxRow, StoreError};
+
+/// What there is of an operation.
+pub(super) enum Found {
+    /// Its record.
+    Record(Box<Record>),
+    /// A row of the outbox that no dispatcher has recorded yet.
+    Row,
+    Nothing,
+}
+
+/// The word for what is a row of the outbox.
+pub(super) const IN_OUTBOX: (Effect, Disposition) = (Effect::None, Disposition::Continues { at: None });
+
+impl Engine {
+    /// What is on record of the operation with this key, of the call that `request` is the one of: a success, or how else
+    /// it stands. `None` if nothing is on record, or its time is over.
+    pub(crate) async fn recorded(
+        &self,
+        request: &Request,
+        key: Key,
+        deadline: Instant,
+    ) -> Result<Option<Reply>, Error> {
+        let former = match self.former_base_urls.is_empty() {
+            true => None,
+            false => Box::pin(self.former_name(request, &key, deadline)).await?,
+        };
+        let path = former.as_deref().unwrap_or(request.url.path());
+        let id = OperationId::new(self.scope_at(request, path), key);
+        let named = |error: Error| {
+            if error.key().is_some() { error } else { self.in_context(error, request, Some((&id, None))) }
+        };
+        let failed = || Error::new(Kind::Store { doing: READ }, Effect::Unknown);
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+        let record = match self.record_or_row(&id, until).await {
+            Ok(Found::Record(record)) => *record,
+            Ok(Found::Row) => {
+                let (effect, next) = IN_OUTBOX;
+                return Err(named(Error::new(Kind::InProgress, effect).going_on(next)));
+            }
+            Ok(Found::Nothing) => return Ok(None),
+            Err(source) => return Err(named(failed().because_of(source))),
+        };
+        match self.standing_of(record, until).await {
+            Standing::Final { is_over: true, .. } | Standing::Absent => Ok(None),
+            Standing::Final { outcome, .. } => outcome.map(Some).map_err(named),
+            Standing::Free(refused) => Err(named(refused)),
+            Standing::Open(open) => Err(named(in_progress(&open))),
+            Standing::CannotSay => Err(named(failed())),
+        }
+    }
+
+    /// The record under this name. `Err` is why the store cannot say, if it answered in time.
+    pub(super) async fn record_of(
+        &self,
+        id: &OperationId,
+        until: Instant,
+    ) -> Result<Option<Record>, Option<StoreError>> {
+        limit::within(&*self.clock, until, self.store.get(id)).await.ok_or(None)?.map_err(Some)
+    }
+
+    /// The same, or a row of the outbox. A row may become a record between the two looks: where there is neither, the record
+    /// is looked for again.
+    pub(super) async fn record_or_row(
+        &self,
+        id: &OperationId,
+        until: Instant,
+    ) -> Result<Found, Option<StoreError>> {
+        let found = |record: Record| Found::Record(Box::new(record));
+        if let Some(record) = self.record_of(id, until).await? {
+            return Ok(found(record));
+        }
+        if self.outbox().is_none() {
+            return Ok(Found::Nothing);
+        }
+        if self.is_in_outbox(id, until).await.ok_or(None)? {
+            return Ok(Found::Row);
+        }
+        Ok(self.record_of(id, until).await?.map_or(Found::Nothing, found))
+    }
+
+    /// Whether a row of the outbox asks for this operation and is not recorded yet. `None` if the store cannot say, or not
+    /// in time.
+    pub(super) async fn is_in_outbox(&self, id: &OperationId, until: Instant) -> Option<bool> {
+        let Some(outbox) = self.outbox().filter(|_| Guard::RowIsToldOf.holds()) else { return Some(false) };
+        let account = self.account();
+        let rows = outbox.under_key(&account, id.key.as_str());
+        let rows = limit::within(&*self.clock, until, rows).await?.ok()?;
+        Some(rows.iter().any(|row| self.scope_of_row(row).is_some_and(|scope| scope == id.scope)))
+    }
+
+    /// What becomes of an operation after its holder has freed its key, since its credentials were refused: a row of the
+    /// outbox may take it over, or has done so. `None`: it ends here.
+    pub(super) async fn next_of_freed(&self, freed: &Record) -> Option<Disposition> {
+        self.outbox()?;
+        let until = self.clock.now().plus(STORE_GRACE);
+        if self.is_in_outbox(&freed.id, until).await != Some(false) {
+            return Some(IN_OUTBOX.1);
+        }
+        let record = self.record_of(&freed.id, until).await.ok()??;
+        (record.fence != freed.fence).then(|| record.disposition())
+    }
+
+    /// The scope of the operation that a row asks for; `None` of one that will be rejected.
+    fn scope_of_row(&self, row: &OutboxRow) -> Option<Scope> {
+        let mut url = self.vendor.base_url().clone();
+        let path = row.path.split('?').next().unwrap_or_default();
+        url.set_path(&[url.path().trim_end_matches('/'), path].concat());
+        let mut request = Request::new(Method::from_bytes(row.method.as_bytes()).ok()?, url);
+        for (name, value) in &row.headers {
+            request.headers.append(HeaderName::from_bytes(name.as_bytes()).ok()?, value.parse().ok()?);
+        }
+        Some(self.scope_at(&request, request.url.path()))
+    }
+}
+
+const READ: &str = "read what is on record";

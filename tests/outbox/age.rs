@@ -1,0 +1,155 @@
+//! Rows that wait for long, and callers that ask for their operation meanwhile.
+
+use std::time::Duration;
+
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Filter, Phase, Takeover};
+use steadfast::store::Store as _;
+use steadfast::{Call, Disposition, Effect};
+
+use super::bench::Shop;
+use crate::commands;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A day longer than records are kept by default.
+const LONG: Duration = Duration::from_secs(8 * 24 * 60 * 60);
+
+impl Shop {
+    /// Commits the call, without an order.
+    fn commit(&self, call: Call) {
+        drop(call.blocking_enqueue_in(&self.connection()).expect("it is written").committed());
+    }
+
+    fn set_aside(&self) {
+        self.sql("UPDATE steadfast_outbox SET rejected_at_ms = 1, rejected = 'no such origin'");
+    }
+
+    fn put_back(&self) {
+        self.sql("UPDATE steadfast_outbox SET rejected_at_ms = NULL, rejected = NULL");
+    }
+
+    async fn purge(&self) -> usize {
+        self.store.purge(self.clock.wall(), 100).await.expect("a store")
+    }
+
+    /// Lets time pass that the store believes: it is told of it twice, with an hour between.
+    async fn pass(&self, time: Duration) {
+        self.clock.advance(time.saturating_sub(HOUR));
+        self.touch().await;
+        self.clock.advance(HOUR);
+        self.touch().await;
+    }
+
+    /// A command that takes nothing.
+    async fn touch(&self) {
+        let take = commands::takeover(Phase::Scheduled, self.clock.wall());
+        let take = Takeover { account: Some("default/stripe/nobody".to_owned()), ..take };
+        assert_eq!(self.store.take(take).await.expect("a store").len(), 0);
+    }
+}
+
+/// The service makes the call of a rejected row again, and an operator puts the row back after the record's time.
+#[tokio::test]
+async fn a_row_that_is_put_back_after_its_keys_record_is_gone_is_not_sent() {
+    for purged in [false, true] {
+        let shop = Shop::open();
+        shop.commit(shop.charge(42));
+        shop.set_aside();
+        shop.charge(42).send().await.expect("charged");
+        shop.pass(LONG).await;
+        assert_eq!(if purged { shop.purge().await } else { 1 }, 1);
+        shop.put_back();
+        shop.deliver().await;
+        assert_eq!((shop.fake.ledger().count(), shop.waiting()), (1, 0), "purged: {purged}");
+        let why = shop.rejected().await.remove(0).why;
+        assert!(why.contains("invalid enqueued_at_ms") && why.contains("look at the vendor first"), "{why}");
+
+        // An operator has looked, and has it sent.
+        let now = shop.clock.wall().as_millis();
+        shop.sql(&format!("UPDATE steadfast_outbox SET enqueued_at_ms = {now}"));
+        shop.put_back();
+        shop.deliver().await;
+        assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (2, 0));
+    }
+}
+
+/// A row that no dispatcher has come to, beside a call under its key.
+#[tokio::test]
+async fn an_old_row_is_a_repeat_of_what_is_on_record() {
+    let shop = Shop::open();
+    shop.commit(shop.charge(42));
+    shop.pass(LONG - DAY).await;
+    shop.charge(42).send().await.expect("charged");
+    shop.pass(2 * DAY).await;
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0));
+    // Not so old that a record could have come and gone: it is the first.
+    shop.commit(shop.charge(43));
+    shop.pass(6 * DAY).await;
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (2, 0));
+}
+
+/// A store that was told a time in a month by one host believes no other one less.
+#[tokio::test]
+async fn a_host_that_is_a_month_ahead_finds_no_row_too_old() {
+    let shop = Shop::open();
+    shop.commit(shop.charge(42));
+    shop.touch().await;
+    let right = shop.clock.wall();
+    shop.clock.set_wall(right.plus(30 * DAY));
+    shop.deliver().await;
+    assert_eq!(shop.rejected().await.len(), 0);
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0));
+}
+
+/// Before a dispatcher has recorded it, the caller's next call is refused by a gate, or has no time.
+#[tokio::test]
+async fn who_is_refused_while_its_row_waits_is_told_that_it_goes_on() {
+    let shop = Shop::open();
+    let word = async |call: Call| {
+        let error = call.send().await.expect_err("it is refused");
+        (error.effect(), error.disposition())
+    };
+    let goes_on = (Effect::None, Disposition::Continues { at: None });
+    let nothing = (Effect::None, Disposition::Ended);
+    shop.commit(shop.charge(42));
+    shop.stripe.engage_kill_switch();
+    assert_eq!(word(shop.charge(42)).await, goes_on);
+    assert_eq!(word(shop.charge(42).deadline(Duration::ZERO)).await, goes_on);
+
+    // Of another key, route or account no row waits.
+    let customer = || shop.stripe.post("/v1/customers").key("order-42/charge").form(&[("name", "Ann")]);
+    assert_eq!(word(shop.charge(43)).await, nothing);
+    assert_eq!(word(customer()).await, nothing);
+    assert_eq!(word(shop.charge(42).header("stripe-account", "acct_1")).await, nothing);
+    shop.commit(customer());
+    assert_eq!(word(customer()).await, goes_on);
+
+    // A row that was rejected goes nowhere.
+    shop.set_aside();
+    assert_eq!(word(shop.charge(42)).await, nothing);
+    shop.put_back();
+    shop.stripe.release_kill_switch();
+    shop.deliver().await;
+    assert_eq!(shop.fake.ledger().count(), 2);
+    shop.charge(42).send().await.expect("it is on record");
+}
+
+/// What a row starts over has not ended: the row waits, and is no mistake.
+#[tokio::test]
+async fn a_row_waits_for_the_end_of_what_it_starts_over() {
+    let shop = Shop::open();
+    shop.charge(42).after(DAY).enqueue().await.expect("it is recorded");
+    shop.commit(shop.charge(43).supersedes("order-42/charge"));
+    shop.deliver().await;
+    assert_eq!((shop.waiting(), shop.rejected().await.len()), (1, 0));
+    let all = shop.store.list(&Filter::default(), None, 10).await.expect("a store").rows;
+    assert_eq!(all.len(), 1);
+
+    let first = shop.charge(42).after(DAY).enqueue().await.expect("it is there");
+    first.cancel("another amount").await.expect("it is cancelled");
+    shop.deliver().await;
+    assert_eq!((shop.count("steadfast_outbox"), shop.fake.ledger().count()), (0, 1));
+}
