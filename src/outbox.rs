@@ -109,6 +109,9 @@
 //! earlier call under its key may have taken effect, and its record be gone. Look at the vendor, set `enqueued_at_ms` to
 //! the present, and put it back.
 //!
+//! A row is compared with what is on record when it is admitted, and not when it was committed. So keep records for longer
+//! than a row may wait: see [`Call::retention`](crate::Call::retention).
+//!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!
 //! # Sealed stores

@@ -482,6 +482,7 @@ impl Record {
 
     /// Whether this first record is of a row of the outbox that is too old for one. Since the row was `written`, an
     /// earlier call under the key may have had a record that is gone at `now`.
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
     pub(crate) fn is_late(&self, written: Timestamp, now: Timestamp) -> bool {
         Guard::LateRowBeginsNothing.keeps(written.plus(self.keep) <= now)
     }
