@@ -47,15 +47,18 @@ impl Engine {
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
         let record = match self.record_or_row(&id, until).await {
             Ok(Found::Record(record)) => *record,
-            Ok(Found::Row) => {
-                let (effect, next) = IN_OUTBOX;
-                return Err(named(Error::new(Kind::InProgress, effect).going_on(next)));
-            }
+            Ok(Found::Row) => return Err(named(in_outbox())),
             Ok(Found::Nothing) => return Ok(None),
             Err(source) => return Err(named(failed().because_of(source))),
         };
         match self.standing_of(record, until).await {
-            Standing::Final { is_over: true, .. } | Standing::Absent => Ok(None),
+            Standing::Final { is_over: true, .. } | Standing::Absent => {
+                match self.is_in_outbox(&id, until).await {
+                    Some(false) => Ok(None),
+                    Some(true) => Err(named(in_outbox())),
+                    None => Err(named(failed())),
+                }
+            }
             Standing::Final { outcome, .. } => outcome.map(Some).map_err(named),
             Standing::Free(refused) => Err(named(refused)),
             Standing::Open(open) => Err(named(in_progress(&open))),
@@ -125,6 +128,12 @@ impl Engine {
         }
         Some(self.scope_at(&request, request.url.path()))
     }
+}
+
+/// What is told of a row that waits.
+fn in_outbox() -> Error {
+    let (effect, next) = IN_OUTBOX;
+    Error::new(Kind::InProgress, effect).going_on(next)
 }
 
 const READ: &str = "read what is on record";

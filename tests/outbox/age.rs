@@ -127,6 +127,11 @@ async fn who_is_refused_while_its_row_waits_is_told_that_it_goes_on() {
     shop.commit(customer());
     assert_eq!(word(customer()).await, goes_on);
 
+    // Nor does a look at what is on record say that there is nothing.
+    let told = shop.charge(42).recorded().await.expect_err("it waits");
+    assert!(told.is_in_progress() && told.effect() == Effect::None, "{told}");
+    assert!(shop.charge(43).recorded().await.expect("a store").is_none());
+
     // A row that was rejected goes nowhere.
     shop.set_aside();
     assert_eq!(word(shop.charge(42)).await, nothing);

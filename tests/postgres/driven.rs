@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
-use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, Wrapper};
+use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
@@ -33,11 +33,24 @@ impl std::fmt::Debug for Hand {
     }
 }
 
+/// A PgBouncer older than 1.22.1, such as Debian 12's, may give a connection to the next client while answers on it are
+/// unread, which the store before this one did not wait for (pgbouncer/pgbouncer#1034). It breaks at the first statement
+/// and is gone from the pool, which has no more than four.
+async fn opened(builder: PostgresBuilder) -> Postgres {
+    for _ in 0..4 {
+        let builder = builder.clone();
+        match tokio::task::spawn_blocking(move || builder.open()).await.expect("no panic") {
+            Err(error) if error.kind() == StoreErrorKind::Lost => {}
+            opened => return opened.expect("the store opens"),
+        }
+    }
+    panic!("each connection of the pooler's is broken")
+}
+
 impl Driven {
     /// `builder` opens the store in `schema`, on a server that also answers at `url`.
     pub async fn open(builder: PostgresBuilder, url: &str, schema: &str) -> Driven {
-        let store = tokio::task::spawn_blocking(move || builder.open()).await.expect("no panic");
-        let store = store.expect("the store opens");
+        let store = opened(builder).await;
         let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
         let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
         tokio::spawn(connection);
