@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{json_of, order_webhooks};
+use crate::answers::{json_of, order_webhooks, with};
 use crate::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -51,12 +51,6 @@ fn payment(value: i64) -> Value {
             "holderName": "John Smith", "cvc": "737",
         },
     })
-}
-
-fn with(mut body: Value, pointer: &str, value: Value) -> Value {
-    let (parent, name) = pointer.rsplit_once('/').unwrap();
-    body.pointer_mut(parent).unwrap()[name] = value;
-    body
 }
 
 fn change(value: i64) -> Value {

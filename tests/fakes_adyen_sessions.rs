@@ -3,6 +3,8 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[path = "hosts/adyen_fake.rs"]
+mod adyen_fake;
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 #[path = "hosts/answers.rs"]
 mod answers;
@@ -12,28 +14,15 @@ mod receiver;
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
 use steadfast::testkit::{Fault, TestClock};
 
-use crate::answers::order_webhooks;
+use crate::adyen_fake::{ask, ok};
+use crate::answers::{order_webhooks, with};
 use crate::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Status and body; null if there is none.
-async fn ask(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> (u16, Value) {
-    let method: Method = method.parse().unwrap();
-    let call = answers::client().request(method, format!("{}{path}", fake.url()));
-    answers::told(call.header("X-API-Key", "AQE").body(body.to_string())).await
-}
-
-async fn ok(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> Value {
-    let (status, told) = ask(fake, method, path, body).await;
-    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
-    told
-}
 
 async fn keyed(fake: &AdyenFake, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let call = answers::client().post(format!("{}{path}", fake.url()));
@@ -56,12 +45,6 @@ fn link() -> Value {
 
 fn card(holder: &str) -> Value {
     json!({ "type": "scheme", "encryptedCardNumber": "test_4111111111111111", "holderName": holder })
-}
-
-fn with(mut body: Value, pointer: &str, value: Value) -> Value {
-    let (parent, name) = pointer.rsplit_once('/').unwrap();
-    body.pointer_mut(parent).unwrap()[name] = value;
-    body
 }
 
 fn text(value: &Value) -> &str {

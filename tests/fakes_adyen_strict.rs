@@ -2,6 +2,8 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
+#[path = "hosts/adyen_fake.rs"]
+mod adyen_fake;
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 #[path = "hosts/answers.rs"]
 mod answers;
@@ -9,25 +11,13 @@ mod answers;
 #[path = "hosts/receiver.rs"]
 mod receiver;
 
-use reqwest::Method;
 use serde_json::{Value, json};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::AdyenFake;
 
+use crate::adyen_fake::{ask, ok};
+use crate::answers::with;
 use crate::receiver::Receiver;
-
-/// Status and body; null if there is none.
-async fn ask(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> (u16, Value) {
-    let method: Method = method.parse().unwrap();
-    let call = answers::client().request(method, format!("{}{path}", fake.url()));
-    answers::told(call.header("X-API-Key", "AQE").body(body.to_string())).await
-}
-
-async fn ok(fake: &AdyenFake, method: &str, path: &str, body: &(impl ToString + ?Sized)) -> Value {
-    let (status, told) = ask(fake, method, path, body).await;
-    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
-    told
-}
 
 fn payment() -> Value {
     json!({
@@ -38,12 +28,6 @@ fn payment() -> Value {
             "encryptedExpiryYear": "test_2030", "encryptedSecurityCode": "test_737", "holderName": "Ann",
         },
     })
-}
-
-fn with(mut body: Value, pointer: &str, value: Value) -> Value {
-    let (parent, name) = pointer.rsplit_once('/').unwrap();
-    body.pointer_mut(parent).unwrap()[name] = value;
-    body
 }
 
 /// What a payment must not be: where, the value, the status and the code.

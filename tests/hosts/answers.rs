@@ -28,6 +28,13 @@ fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)))
 }
 
+/// The body with another value at the place of this JSON pointer.
+pub fn with(mut body: Value, pointer: &str, value: Value) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    body.pointer_mut(parent).expect("what the pointer is below")[name] = value;
+    body
+}
+
 pub fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
     answer.headers().get(name).map(|value| value.to_str().expect("text"))
 }

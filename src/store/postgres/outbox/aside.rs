@@ -1,5 +1,5 @@
-//! What an operator and a waiting caller ask of the outbox: why a row was rejected, and rows that are sealed with an older
-//! key.
+//! What an operator and a caller ask of the outbox: why a row was rejected, which rows of a key wait, and which are sealed
+//! with an older key.
 
 use std::sync::Arc;
 
@@ -23,9 +23,7 @@ pub(super) async fn rejection(
         "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1"
     );
-    let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
-    let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];
-    let rows = shared.ask("look for a rejected row of the outbox", sql, values).await?;
+    let rows = shared.ask("look for a rejected row of the outbox", sql, of_key(account, key)).await?;
     rows.first().map_or(Ok(None), |row| Reader::of(row).next())
 }
 
@@ -41,9 +39,13 @@ pub(super) async fn under_key(
          keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 AND rejected_at_ms IS NULL ORDER BY number"
     );
+    shared.ask("look for the rows of a key in the outbox", sql, of_key(account, key)).await
+}
+
+/// The values of `namespace`, `vendor`, `account` and `key`.
+fn of_key(account: &Account, key: &str) -> Vec<(Given, Type)> {
     let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
-    let values = vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)];
-    shared.ask("look for the rows of a key in the outbox", sql, values).await
+    vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)]
 }
 
 /// The next rows that are not sealed with this key.

@@ -1,5 +1,5 @@
-//! What an operator and a waiting caller ask of the outbox: why a row was rejected, and rows that are sealed with an older
-//! key.
+//! What an operator and a caller ask of the outbox: why a row was rejected, which rows of a key wait, and which are sealed
+//! with an older key.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
