@@ -40,13 +40,14 @@ const FLOORS: &[(&str, u32)] = &[
     ("testkit", 7),
 ];
 
-/// Files of more than 300 lines of code, each with the answer to why.
+/// Files of more lines of code than [`CODE_LINES_MAX`], each with the answer to why.
 const LONG_FILES: &[(&str, &str)] = &[
     ("src/error.rs", "one error type, its kinds, predicates and codes: a reader wants them together"),
     ("src/operation/record.rs", "the state machine on one page"),
 ];
 
-const CODE_LINES_MAX: usize = 300;
+/// Without documentation and tests. A type that does not fit is two types.
+const CODE_LINES_MAX: usize = 400;
 
 #[test]
 fn a_file_imports_only_from_its_own_floor_or_below() {
