@@ -63,6 +63,8 @@ guards! {
     ForceForUnknown,
     /// Starting over closes the old letter.
     StartOverCloses,
+    /// What was cancelled and may have taken effect is not started over.
+    CancelledUnknown,
     /// What is adopted is closed under its old name.
     Tombstone,
     /// No single host's clock says that a record has expired.
@@ -100,6 +102,10 @@ guards! {
     RowStillThere,
     /// A row is checked as a call is.
     RowIsChecked,
+    /// A store that fails rejects no row.
+    FailureRejectsNothing,
+    /// No row is recorded while the account's terms differ.
+    TermsBeforeRows,
     /// What is in the outbox is recorded before it is cancelled.
     RowRecordedToCancel,
     /// A store whose records go elsewhere takes nothing.
@@ -126,6 +132,8 @@ guards! {
     ClocksDiffer,
     /// A clock that the store doubts says nothing of what has passed.
     DoubtedClock,
+    /// Nor does a clock that was set ahead while the process ran.
+    SetAhead,
     /// A wall clock that is set back makes a send no earlier than it was.
     SendNoEarlier,
     /// Who takes an operation again goes on with its own measure.
@@ -138,6 +146,10 @@ guards! {
     LookUpsOverRuns,
     /// A lookup's answer that was cut is not read.
     CutLookUp,
+    /// Nor is one that a cache on the way has kept.
+    CachedLookUp,
+    /// A lookup asks for no answer of a cache.
+    LookUpPastCaches,
     /// A lookup keeps the lease.
     LookUpKeepsLease,
     /// An attempt ends with the hold on its operation.
@@ -146,8 +158,12 @@ guards! {
     LeaseMargin,
     /// Each send but the one behind the claim asks the store first.
     RenewBeforeSend,
+    /// A hold is fresh only if the wall clock says so too.
+    FreshByBothClocks,
     /// The vendor's wish is asked again after the lease was renewed.
     PauseAskedAgain,
+    /// A repeat that was accepted, and that a pause put off, is still to be made.
+    PutOffIsNotUsed,
     /// A process that stood still since it let go of an operation does not report what was before.
     FreedLongAgo,
     /// A takeover for a caller is charged as a retry.
@@ -164,14 +180,20 @@ guards! {
     ReplayOfSameRequest,
     /// A claim that failed may be on file.
     FailedClaim,
+    /// Also where the store's writer stopped.
+    StoppedWriter,
     /// An outcome that could not be written is written again.
     WriteAgain,
     /// A no to one attempt says nothing of an earlier one.
     SpeaksFor,
     /// A duplicate after a lookup's miss may be our own.
     OwnDuplicate,
+    /// Also where another process looked.
+    LookUpInLog,
     /// An account is part of the operation's name.
     AccountInScope,
+    /// What is of another account does not go out with this client's secret.
+    OwnSecret,
     /// A record outlives the vendor's window and its own call.
     RetentionFloor,
     /// Headers that carry secrets are refused.
@@ -191,6 +213,8 @@ guards! {
     LateRowBeginsNothing,
     /// A call that is refused before its claim is told of a row under its key.
     RowIsToldOf,
+    /// A row that becomes a record between two looks is told of as that.
+    RowBecameRecord,
     // Adapters.
     /// A page for a browser is no success.
     PageIsNoSuccess,
@@ -233,6 +257,8 @@ guards! {
     NothingOlder,
     /// A claim that is ahead of the vendor's clock makes a miss no proof.
     ClaimAhead,
+    /// The vendor's clock is that of a first answer: a replay may carry an old date.
+    FirstAnswersDate,
     /// A miss among refunds is proof only where reasons are kept.
     ReasonsKept,
     /// A filter that was ignored is noticed.

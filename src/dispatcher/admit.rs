@@ -49,7 +49,7 @@ impl Admission {
         let engine = &client.engine;
         let Some(outbox) = engine.outbox() else { return Ok(false) };
         // Whoever may not deliver for the account leaves its rows to those who may.
-        engine.disagreement.check()?;
+        engine.check_terms().await?;
         let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.request_bytes_max;
         let found = outbox.waiting(&engine.account(), self.next.as_deref(), (rows, bytes_max)).await;

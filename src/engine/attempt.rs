@@ -92,8 +92,9 @@ impl<'a> Run<'a> {
         let verdict = engine.vendor.classify(&attempt);
         self.heed(&verdict, &outcome, ended);
         // What is replayed may carry the date of its first answer.
-        if let (true, true, Verdict::Done { replayed: false }, Ok(answer)) =
-            (keyed, is_first, &verdict, &outcome)
+        let is_fresh = keyed && is_first && matches!(verdict, Verdict::Done { replayed: false });
+        if let Ok(answer) = &outcome
+            && (is_fresh || Guard::FirstAnswersDate.is_out())
         {
             engine.vendor_clock.learn(answer, judged_at, ended);
         }

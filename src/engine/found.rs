@@ -92,7 +92,8 @@ impl Engine {
         if self.is_in_outbox(id, until).await.ok_or(None)? {
             return Ok(Found::Row);
         }
-        Ok(self.record_of(id, until).await?.map_or(Found::Nothing, found))
+        let recorded = Guard::RowBecameRecord.keeps(self.record_of(id, until).await?);
+        Ok(recorded.map_or(Found::Nothing, found))
     }
 
     /// Whether a row of the outbox asks for this operation and is not recorded yet. `None` if the store cannot say, or not

@@ -80,7 +80,8 @@ impl<'a> Hold<'a> {
     /// Whether the store gave us the operation no longer than [`MOMENT`] ago, by our own clock and by the wall clock.
     pub(super) fn began_a_moment_ago(&self, now: Instant) -> bool {
         let (began, _) = self.began;
-        now.since(began) <= MOMENT && self.engine.wall().since(self.wall) <= MOMENT
+        let by_wall = self.engine.wall().since(self.wall);
+        now.since(began).max(Guard::FreshByBothClocks.keeps(by_wall)) <= MOMENT
     }
 
     /// Whether the hold lasts for `needed` from now, with the margin to spare.

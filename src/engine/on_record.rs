@@ -362,9 +362,8 @@ pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Unsupported => true,
         // A commit that failed at the disk may have been written down; one whose answer was lost, or whose writer
         // stopped, too.
-        StoreErrorKind::Corrupt | StoreErrorKind::Lost | StoreErrorKind::Stopped | StoreErrorKind::Other => {
-            false
-        }
+        StoreErrorKind::Corrupt | StoreErrorKind::Lost | StoreErrorKind::Other => false,
+        StoreErrorKind::Stopped => Guard::StoppedWriter.is_out(),
     }
 }
 
@@ -373,3 +372,21 @@ const CLAIM: &str = "claim the operation";
 /// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.
 pub(super) const STORE_GRACE: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_may_be_on_file_unless_the_store_turned_it_away() {
+        let wrote = |kind| wrote_nothing(&StoreError::new("no").of_kind(kind));
+        for kind in
+            [StoreErrorKind::Corrupt, StoreErrorKind::Lost, StoreErrorKind::Stopped, StoreErrorKind::Other]
+        {
+            assert!(!wrote(kind), "{kind:?}");
+        }
+        for kind in [StoreErrorKind::Full, StoreErrorKind::Closed, StoreErrorKind::Unreachable] {
+            assert!(wrote(kind), "{kind:?}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::on_record::{Standing, wrote_nothing};
 use super::{Engine, Work, limit};
 use crate::clock::Timestamp;
 use crate::error::{ADMIT_ROW, Effect, Error, Input, Kind, Obstacle};
+use crate::guard::Guard;
 use crate::operation::record::Claimed;
 use crate::operation::{Key, RedactedFields};
 use crate::request::Request;
@@ -212,11 +213,12 @@ impl Engine {
         let (started, wall) = (self.clock.now(), self.wall());
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         let due = due.map_or(wall, |due| due.max(wall));
-        // It may agree again, and the row is not to blame.
-        self.disagreement.check().map_err(NotAdmitted::Failed)?;
         let named = self.name_on_record(&mut request, work, key, deadline).await.map_err(|error| {
-            if error.is_store() { NotAdmitted::Failed(error) } else { NotAdmitted::Rejected(error) }
+            let is_stores = Guard::FailureRejectsNothing.keeps(error.is_store());
+            if is_stores { NotAdmitted::Failed(error) } else { NotAdmitted::Rejected(error) }
         })?;
+        // They may agree again, and the row is not to blame. Right before the claim: they may have been told meanwhile.
+        Guard::TermsBeforeRows.or(self.disagreement.check(), Ok(())).map_err(NotAdmitted::Failed)?;
         let request = Arc::new(request);
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };

@@ -76,7 +76,7 @@ impl Engine {
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;
-        if !is_ours {
+        if Guard::OwnSecret.keeps(!is_ours) {
             return Err(run.hand_back().await);
         }
         // Not even a lookup: a person has to say which of the two addresses is wrong.

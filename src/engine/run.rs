@@ -85,8 +85,8 @@ impl<'a> Run<'a> {
             }
             if self.is_asked_to_wait(begins) {
                 // Another call was told so while this one wrote. What it may repeat is on record, and is not used twice.
-                self.resends_left =
-                    self.resends_left.saturating_add(u32::from(matches!(cleared, Cleared::AtRisk)));
+                let put_off = Guard::PutOffIsNotUsed.keeps(matches!(cleared, Cleared::AtRisk));
+                self.resends_left = self.resends_left.saturating_add(u32::from(put_off));
                 continue;
             }
             let judged = self.attempt(permit, begins).await;
@@ -243,7 +243,9 @@ impl<'a> Run<'a> {
         if record.fence == record.first_fence {
             return false;
         }
-        let was_in_doubt = |report: &AttemptReport| report.is_look_up() || report.effect == Effect::Unknown;
+        let was_in_doubt = |report: &AttemptReport| {
+            Guard::LookUpInLog.keeps(report.is_look_up()) || report.effect == Effect::Unknown
+        };
         let log = Box::pin(self.log_of(record)).await;
         log.is_none_or(|reports| reports.iter().any(was_in_doubt))
     }

@@ -84,9 +84,9 @@ impl Engine {
 }
 
 impl Engine {
-    /// Before anything is taken, a store that could not say what is registered is asked again. It may be able to take
-    /// by now, and what another service recorded would go out with this client's secret.
-    pub(super) async fn check_terms(&self) -> Result<(), Error> {
+    /// Before anything is taken or admitted, a store that could not say what is registered is asked again. It may be able
+    /// to take by now, and what another service recorded would go out with this client's secret.
+    pub(crate) async fn check_terms(&self) -> Result<(), Error> {
         if self.disagreement.is_unanswered.load(Ordering::Acquire) {
             // One that still cannot answer stops nobody.
             let _ = self.register().await;

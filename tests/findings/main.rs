@@ -16,6 +16,7 @@ mod engine;
 #[path = "../hosts/in_memory.rs"]
 mod in_memory;
 mod lives;
+#[allow(dead_code, reason = "the guards use the rest of it")]
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
 #[path = "../hosts/on_disk.rs"]

@@ -19,23 +19,23 @@ use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Policy, Reply}
 
 use crate::acme::Acme;
 use crate::life::{BURIED, says};
-use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, told_late};
+use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, repeat_put_off, told_late};
 use crate::trouble::{Trouble, Troubled};
 use crate::wait;
 use crate::watched::Watched;
 
-struct Bench {
-    client: Client,
-    transport: ScriptedTransport,
-    clock: TestClock,
+pub struct Bench {
+    pub client: Client,
+    pub transport: ScriptedTransport,
+    pub clock: TestClock,
 }
 
 impl Bench {
-    fn new(vendor: impl Vendor, policy: Policy, transport: ScriptedTransport) -> Bench {
+    pub fn new(vendor: impl Vendor, policy: Policy, transport: ScriptedTransport) -> Bench {
         Bench::on(TestClock::auto(), Arc::new(Memory::new()), vendor, policy, transport)
     }
 
-    fn on(
+    pub fn on(
         clock: TestClock,
         store: Arc<dyn Store>,
         vendor: impl Vendor,
@@ -54,11 +54,11 @@ impl Bench {
         Bench { client, transport, clock }
     }
 
-    fn charge(&self) -> Call {
+    pub fn charge(&self) -> Call {
         self.client.post("/charges").key("k").json(&json!({ "amount": 1 }))
     }
 
-    fn send(&self) -> Result<Reply, Error> {
+    pub fn send(&self) -> Result<Reply, Error> {
         wait(self.charge().send())
     }
 
@@ -67,31 +67,36 @@ impl Bench {
         self.transport.requests().iter().filter(|request| request.url.path() == path).count()
     }
 
-    fn charges(&self) -> usize {
+    pub fn charges(&self) -> usize {
         self.sent_to("/charges")
     }
 
-    /// A call that is dropped while its request is under way, as by a crash, and its lease then over.
+    /// The same, and its lease is over.
     fn leave_it_behind(&self) {
+        self.leave_behind(self.charge());
+        self.clock.advance(secs(3_600));
+    }
+
+    /// A call that is dropped while its request is under way, as by a crash.
+    pub fn leave_behind(&self, call: Call) {
         wait(async {
-            let call = tokio::spawn(self.charge().send());
+            let call = tokio::spawn(call.send());
             while self.transport.requests().is_empty() {
                 tokio::task::yield_now().await;
             }
             call.abort();
             assert!(call.await.is_err_and(|error| error.is_cancelled()));
         });
-        self.clock.advance(secs(3_600));
     }
 }
 
 /// The shipped ladder without jitter, and no gate.
-fn plain() -> Policy {
+pub fn plain() -> Policy {
     let ladder = Policy::background().backoff.jitter(Jitter::None);
     Policy::background().backoff(ladder).without_budget().without_breaker()
 }
 
-fn secs(seconds: u64) -> Duration {
+pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -100,17 +105,17 @@ fn id() -> OperationId {
     OperationId::new(scope, Key::new("k").expect("a key"))
 }
 
-fn script() -> ScriptedTransport {
+pub fn script() -> ScriptedTransport {
     ScriptedTransport::new()
 }
 
-fn lost() -> ScriptedTransport {
+pub fn lost() -> ScriptedTransport {
     script().fail(SendErrorKind::Reset)
 }
 
-const FOUND: &str = r#"[{"id":"ch_1"}]"#;
+pub const FOUND: &str = r#"[{"id":"ch_1"}]"#;
 
-fn json_answer(status: u16, body: impl Into<String>) -> Answer {
+pub fn json_answer(status: u16, body: impl Into<String>) -> Answer {
     Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), body.into())
 }
 
@@ -243,6 +248,10 @@ pub fn a_wish_that_comes_while_a_call_writes_is_heeded() -> bool {
     sent[1].since(asked_at) >= ASKED
 }
 
+pub fn a_repeat_that_a_pause_put_off_is_made() -> bool {
+    wait(repeat_put_off((Acme::new(), plain()))) == 2
+}
+
 pub fn no_none_is_said_of_what_was_let_go_of_long_ago() -> bool {
     wait(told_late((Acme::new(), plain()), Wrote::Refusal, secs(48), true)).effect() == Effect::Unknown
 }
@@ -329,11 +338,19 @@ pub fn another_request_is_not_answered_with_it() -> bool {
     wait(other.send()).is_err_and(|error| error.is_key_reused())
 }
 
-pub fn a_claim_that_failed_is_not_said_to_be_without_effect() -> bool {
+fn told_of_a_claim(trouble: Trouble) -> Effect {
     let store = Troubled::default();
-    store.claims([Trouble::Fail]);
+    store.claims([trouble]);
     let bench = Bench::on(TestClock::auto(), Arc::new(store), Acme::new(), plain(), script());
-    bench.send().expect_err("nobody knows").effect() == Effect::Unknown
+    bench.send().expect_err("nobody knows").effect()
+}
+
+pub fn a_claim_that_failed_is_not_said_to_be_without_effect() -> bool {
+    told_of_a_claim(Trouble::Fail) == Effect::Unknown
+}
+
+pub fn a_claim_whose_writer_stopped_is_not_said_to_be_without_effect() -> bool {
+    told_of_a_claim(Trouble::Stop) == Effect::Unknown
 }
 
 pub fn an_outcome_is_written_although_the_store_fails_once() -> bool {

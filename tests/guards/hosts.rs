@@ -3,13 +3,20 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use steadfast::testkit::TestClock;
+use async_trait::async_trait;
+use serde_json::json;
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Record, Takeover};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::fakes::{InProcess, StripeFake};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
-use steadfast::{BoxFuture, Client};
+use steadfast::{BoxFuture, Client, Effect};
 
-use crate::apart::{Apart, order_recovered_by_another};
+use crate::acme::Acme;
+use crate::apart::{Apart, order_recovered_by_another, order_recovered_on_a_server};
+use crate::life::{BURIED, lapsed, says};
 use crate::wait;
 
 fn is_found_once(apart: Apart) -> bool {
@@ -27,6 +34,12 @@ pub fn a_host_three_days_ahead_does_not_look_too_early() -> bool {
 
 pub fn a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead() -> bool {
     is_found_once(Apart { recoverer: 1_200, third: Some(2 * 86_400), ..Apart::default() })
+}
+
+pub fn a_servers_clock_that_is_set_ahead_ends_no_settle_time() -> bool {
+    let apart = Apart { server_set_by: 3_600, ..Apart::default() };
+    let came = wait(order_recovered_on_a_server(apart, 0));
+    (came.orders, came.found) == (1, true)
 }
 
 pub fn a_clock_that_is_set_back_in_a_call_ends_no_settle_time() -> bool {
@@ -71,5 +84,44 @@ pub fn a_host_that_slept_while_it_connected_sends_nothing() -> bool {
         let charge = client.post("/v1/charges").key("k").form(&[("amount", "1000"), ("currency", "usd")]);
         let found = charge.send().await.is_ok();
         found && fake.ledger().count() == 1
+    })
+}
+
+/// The store of a host that sleeps for an hour as a take is answered. Meanwhile another host takes the operation, and ends
+/// it without an effect.
+#[derive(Debug)]
+struct SleptOver {
+    store: Memory,
+    clock: TestClock,
+}
+
+#[async_trait]
+impl Wrapper for SleptOver {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
+        let taken = self.store.take(take).await?;
+        if !taken.is_empty() {
+            self.clock.jump_wall(Duration::from_secs(3_600));
+            let now = self.clock.wall().as_millis() / 1_000;
+            for record in self.store.take(lapsed(now)).await? {
+                let ends = says(record.fence, now, Effect::None, BURIED);
+                self.store.transition(&record, ends).await?.expect("it holds it");
+            }
+        }
+        Ok(taken)
+    }
+}
+
+pub fn a_host_that_slept_over_its_take_asks_again() -> bool {
+    wait(async {
+        let (clock, network) = (TestClock::auto(), ScriptedTransport::new().status(200));
+        let client = Client::builder(Acme::new()).transport(network.clone()).clock(clock.clone());
+        let client = client.store(SleptOver { store: Memory::new(), clock }).build().expect("a client");
+        client.post("/charges").key("k").json(&json!({})).enqueue().await.expect("recorded");
+        assert_eq!(client.recover(1).await.expect("the store works").taken, 1);
+        network.requests().is_empty()
     })
 }

@@ -192,6 +192,11 @@ pub fn a_letter_that_was_started_over_cannot_be_redriven() -> bool {
     acted(&letter, Action::Redrive { forced: true }, 30) == Err(Forbidden::Resolved)
 }
 
+pub fn what_was_cancelled_and_may_have_happened_is_not_started_over() -> bool {
+    let cancelled = acted(&first(0), Action::Cancel, 60).expect("its lease is over");
+    supersede(Some(&cancelled), &Key::new("k2").expect("a key"), (at(70), at(70))).is_err()
+}
+
 pub fn what_was_adopted_cannot_be_redriven_under_its_old_name() -> bool {
     let left = acted(&dead(Effect::None), Action::Adopt { to: scope("w") }, 20).expect("nobody holds it");
     acted(&left, Action::Redrive { forced: true }, 30) == Err(Forbidden::Resolved)

@@ -93,6 +93,7 @@ mod hosts;
 mod life;
 mod limits;
 mod lines;
+mod look_ups;
 mod queued;
 mod reads;
 mod recovering;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use steadfast::clock::Clock as _;
-use steadfast::operation::record::{Filter, Phase};
-use steadfast::store::{Memory, Store};
+use steadfast::operation::record::{Filter, Phase, Record, Takeover};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -55,4 +56,32 @@ pub fn an_outage_that_one_operation_meets_alone_does_not_bury_it() -> bool {
         }
         store.list(&Filter::default(), None, 1).await.expect("a store").rows[0].phase != Phase::Dead
     })
+}
+
+/// A store that gives what is due to whoever asks, whosever it is.
+#[derive(Debug)]
+struct Careless(Arc<Memory>);
+
+#[async_trait]
+impl Wrapper for Careless {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
+        self.0.take(Takeover { account: None, ..take }).await
+    }
+}
+
+pub fn what_is_of_another_account_is_not_sent() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let network = ScriptedTransport::new().status(200);
+    let ours = client(&clock, &store, ScriptedTransport::new());
+    let other = Client::builder(Acme::new().account("other")).transport(network.clone()).clock(clock);
+    let other = other.store(Careless(store)).namespace("test").build().expect("a client");
+    wait(async {
+        ours.post("/charges").key("k").enqueue().await.expect("recorded");
+        assert_eq!(other.recover(1).await.expect("a store").taken, 1);
+    });
+    network.requests().is_empty()
 }

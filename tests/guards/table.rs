@@ -2,7 +2,9 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, hosts, life, limits, lines, queued, reads, recovering, rows, shelves};
+use crate::{
+    adapters, calls, hosts, life, limits, lines, look_ups, queued, reads, recovering, rows, shelves,
+};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -37,6 +39,7 @@ pub const PROOFS: &[Proof] = proofs! {
     DeadLetterStays: life::a_dead_letter_does_not_expire,
     ForceForUnknown: life::force_leaves_no_spare_send_where_nothing_took_effect,
     StartOverCloses: life::a_letter_that_was_started_over_cannot_be_redriven,
+    CancelledUnknown: life::what_was_cancelled_and_may_have_happened_is_not_started_over,
     Tombstone: life::what_was_adopted_cannot_be_redriven_under_its_old_name,
     BelievedTime: life::a_host_that_is_a_month_ahead_expires_nothing,
     SequenceOrder: lines::a_claim_does_not_jump_the_queue,
@@ -54,7 +57,10 @@ pub const PROOFS: &[Proof] = proofs! {
     RowStillThere: rows::a_row_that_is_gone_is_not_admitted,
     LateRowBeginsNothing: rows::a_row_that_is_older_than_its_record_would_be_begins_nothing,
     RowIsToldOf: rows::who_is_refused_is_told_of_a_row,
+    RowBecameRecord: rows::what_is_recorded_between_two_looks_is_told_of,
     RowIsChecked: rows::a_row_with_a_secret_is_not_sent,
+    FailureRejectsNothing: rows::a_store_that_fails_once_rejects_no_row,
+    TermsBeforeRows: rows::no_row_is_recorded_by_who_learns_meanwhile_that_its_terms_differ,
     RowRecordedToCancel: rows::what_is_cancelled_in_the_outbox_is_not_sent,
     ClosedStore: rows::a_store_that_was_copied_takes_nothing,
     NearerOfTwo: hosts::a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead,
@@ -68,17 +74,22 @@ pub const PROOFS: &[Proof] = proofs! {
     SettleOnce: calls::a_settle_time_that_is_longer_than_a_call_ends,
     ClocksDiffer: hosts::a_host_four_minutes_ahead_does_not_look_too_early,
     DoubtedClock: hosts::a_host_three_days_ahead_does_not_look_too_early,
+    SetAhead: hosts::a_servers_clock_that_is_set_ahead_ends_no_settle_time,
     SendNoEarlier: hosts::a_clock_that_is_set_back_in_a_call_ends_no_settle_time,
     OwnMeasure: hosts::whoever_takes_it_again_finds_it_within_minutes,
     NothingIsNoHaste: queued::hosts_far_apart_do_not_take_one_order_again_and_again,
     FailedLookUp: calls::look_ups_that_fail_use_up_none,
     LookUpsOverRuns: calls::three_look_ups_that_cannot_tell_are_all_whoever_makes_them,
     CutLookUp: calls::an_answer_that_was_cut_uses_up_no_look_up,
+    CachedLookUp: look_ups::a_miss_out_of_a_cache_sends_nothing,
+    LookUpPastCaches: look_ups::a_cache_that_does_not_say_so_is_passed_by,
     LookUpKeepsLease: calls::a_look_up_of_many_pages_is_not_cut_by_its_lease,
     StopAt: calls::no_attempt_outlives_the_lease,
     LeaseMargin: calls::an_attempt_ends_before_its_lease,
     RenewBeforeSend: calls::whoever_was_overtaken_in_a_wait_does_not_send,
+    FreshByBothClocks: hosts::a_host_that_slept_over_its_take_asks_again,
     PauseAskedAgain: calls::a_wish_that_comes_while_a_call_writes_is_heeded,
+    PutOffIsNotUsed: calls::a_repeat_that_a_pause_put_off_is_made,
     FreedLongAgo: calls::no_none_is_said_of_what_was_let_go_of_long_ago,
     TakeoverPays: calls::a_takeover_for_a_caller_draws_on_the_budget,
     RetryPays: calls::a_retry_without_budget_is_not_sent,
@@ -87,10 +98,13 @@ pub const PROOFS: &[Proof] = proofs! {
     ReplayBehindGates: calls::a_success_is_replayed_while_the_vendor_is_switched_off,
     ReplayOfSameRequest: calls::another_request_is_not_answered_with_it,
     FailedClaim: calls::a_claim_that_failed_is_not_said_to_be_without_effect,
+    StoppedWriter: calls::a_claim_whose_writer_stopped_is_not_said_to_be_without_effect,
     WriteAgain: calls::an_outcome_is_written_although_the_store_fails_once,
     SpeaksFor: calls::a_no_to_the_second_send_is_not_one_to_the_first,
     OwnDuplicate: calls::a_duplicate_behind_a_miss_is_perhaps_our_own,
+    LookUpInLog: look_ups::a_duplicate_after_another_process_looked_is_perhaps_our_own,
     AccountInScope: calls::two_accounts_share_no_operation,
+    OwnSecret: recovering::what_is_of_another_account_is_not_sent,
     RetentionFloor: calls::a_record_is_kept_for_as_long_as_the_vendor_remembers,
     SecretHeaders: calls::a_secret_in_a_header_is_refused,
     NeverEarly: calls::nobody_comes_back_before_the_vendor_said,
@@ -122,6 +136,7 @@ pub const PROOFS: &[Proof] = proofs! {
     VersionAtClaim: adapters::a_resend_keeps_to_the_version_of_its_claim,
     NothingOlder: adapters::last_weeks_charge_is_not_this_weeks,
     ClaimAhead: adapters::a_miss_is_no_proof_where_the_claim_is_ahead_of_the_vendor,
+    FirstAnswersDate: look_ups::only_a_first_answer_tells_the_vendors_clock,
     ReasonsKept: adapters::a_miss_among_refunds_without_reasons_is_no_proof,
     FilterNoticed: adapters::an_order_of_somebody_else_is_not_ours,
     Generation: limits::a_failure_from_before_the_circuit_opened_does_not_open_it_again,

@@ -28,6 +28,8 @@ pub struct Apart {
     pub recoverer_set_by: i64,
     /// A third host that recovers after the other, each time.
     pub third: Option<i64>,
+    /// What the server's is set by once the caller was told, where the store has one.
+    pub server_set_by: i64,
 }
 
 /// A host's clocks: its wall clock is off by this many seconds.
@@ -71,17 +73,25 @@ pub struct Came {
 /// recovers.
 pub async fn order_recovered_by_another(apart: Apart) -> Came {
     let clock = TestClock::auto();
-    recovered_by_another(apart, Arc::new(Memory::new()), clock).await
+    recovered_by_another(apart, Arc::new(Memory::new()), clock, || {}).await
 }
 
 /// The same, on a store whose server is off by this many seconds from the right time.
 pub async fn order_recovered_on_a_server(apart: Apart, server: i64) -> Came {
     let clock = TestClock::auto();
-    let server = ServerTimed::new(Off::by(&clock, server));
-    recovered_by_another(apart, Arc::new(server), clock).await
+    let time = Off::by(&clock, server);
+    let is_set = || time.1.store(server + apart.server_set_by, Ordering::Relaxed);
+    let store = Arc::new(ServerTimed::new(time.clone()));
+    recovered_by_another(apart, store, clock, is_set).await
 }
 
-async fn recovered_by_another(apart: Apart, store: Arc<dyn Store>, clock: TestClock) -> Came {
+/// `meanwhile` comes once the caller was told.
+async fn recovered_by_another(
+    apart: Apart,
+    store: Arc<dyn Store>,
+    clock: TestClock,
+    meanwhile: impl FnOnce(),
+) -> Came {
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let (orders, watch) = (sent.clone(), clock.clone());
     let caller_off = Arc::new(AtomicI64::new(apart.caller));
@@ -115,6 +125,7 @@ async fn recovered_by_another(apart: Apart, store: Arc<dyn Store>, clock: TestCl
     let order = json!({"products": [{"product_id": 7, "quantity": 1}]});
     let told = caller.post("/v2/orders").key("order-42").json(&order).send().await;
     assert_eq!(told.expect_err("no call waits for so long").effect(), Effect::Unknown);
+    meanwhile();
     let (mut found, mut after) = (0, Duration::ZERO);
     let sent_at = sent.lock()[0];
     for _ in 0..100 {

@@ -16,7 +16,7 @@ use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Stripe, Vendor};
-use steadfast::{Call, Client, Error, Policy};
+use steadfast::{Call, Client, Error, OnUnknown, Policy};
 
 /// A store that does something once it has carried out a write, before its caller knows.
 struct Then<F> {
@@ -136,13 +136,28 @@ pub async fn told_late<V: Vendor + Clone>(
 /// When a vendor asked to be left alone for [`ASKED`], in an answer to another call that came while this one wrote
 /// `what`; and when this one was sent. Its first send is none, so that there is a second.
 pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) -> (Instant, Vec<Instant>) {
+    meanwhile(of, what, (SendErrorKind::Connect, OnUnknown::Park)).await
+}
+
+/// How often a call is sent whose caller accepts one repeat, if the first answer is lost, and another call is told to
+/// leave the vendor alone while the repeat is written down.
+pub async fn repeat_put_off<V: Vendor + Clone>(of: (V, Policy)) -> usize {
+    meanwhile(of, Wrote::Renewal, (SendErrorKind::Reset, OnUnknown::Resend)).await.1.len()
+}
+
+/// `first` is what the first send meets.
+async fn meanwhile<V: Vendor + Clone>(
+    of: (V, Policy),
+    what: Wrote,
+    (first, on_unknown): (SendErrorKind, OnUnknown),
+) -> (Instant, Vec<Instant>) {
     let clock = TestClock::auto();
     let (sent, asked_at) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
     let (times, watch) = (sent.clone(), clock.clone());
     let network = ScriptedTransport::new().always_with(move |_| {
         let mut times = times.lock();
         times.push(watch.now());
-        Err(if times.len() == 1 { SendErrorKind::Connect } else { SendErrorKind::Reset })
+        Err(if times.len() == 1 { first } else { SendErrorKind::Reset })
     });
     let told: Arc<Mutex<Option<Client>>> = Arc::default();
     let (whom, noted, time) = (told.clone(), asked_at.clone(), clock.clone());
@@ -156,7 +171,7 @@ pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) ->
     };
     let client = client(of, network, &clock, Then { store: Arc::new(Memory::new()), then });
     *told.lock() = Some(client.clone());
-    charge(&client).send().await.expect_err("the second is lost");
+    charge(&client).on_unknown(on_unknown).send().await.expect_err("the second is lost");
     *told.lock() = None;
     let (sent, asked_at) = (sent.lock().clone(), asked_at.lock().expect("it was asked"));
     (asked_at, sent)

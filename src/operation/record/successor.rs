@@ -58,7 +58,9 @@ pub fn supersede(
     match old.resolved.as_ref().map(|said| &said.resolution) {
         Some(Resolution::Superseded { key } | Resolution::Replaced { key }) if key == successor => Ok(None),
         Some(Resolution::NotApplied) => Ok(Some(closed(old, successor, now))),
-        Some(Resolution::Cancelled) if had_no_effect => Ok(Some(closed(old, successor, now))),
+        Some(Resolution::Cancelled) if had_no_effect || Guard::CancelledUnknown.is_out() => {
+            Ok(Some(closed(old, successor, now)))
+        }
         // Also if the letter itself had no effect: it may have come under that key.
         Some(Resolution::Superseded { .. } | Resolution::Replaced { .. }) => {
             refuse(Obstacle::Resolved, Effect::Unknown)

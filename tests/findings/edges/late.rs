@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use std::sync::Arc;
 use steadfast::clock::{Clock as _, Instant};
+use steadfast::dispatcher::Dispatcher;
 use steadfast::policy::Timeouts;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -176,5 +177,28 @@ fn a_late_write_that_was_done_before_wakes_too() {
         let told = waiter.await.expect("no panic").expect("the holder's reply");
         assert_eq!((clock.now(), told.obtained()), (after(ms(1_500)), Obtained::Replayed));
         assert!(holder.await.expect("no panic").is_err());
+    });
+}
+
+/// Nor does the next one of its sequence wait for its dispatcher's next look.
+#[test]
+fn a_late_write_wakes_the_next_of_its_sequence() {
+    on_virtual_time(|clock, _| async move {
+        let troubled = Arc::new(Troubled::default());
+        let store: Arc<dyn Store> = troubled.clone();
+        let network = ScriptedTransport::new().status(200).status(200);
+        let client =
+            client(&clock, &store, &network, plain().timeout(Timeouts::new(ms(500), ms(500), secs(2))));
+        let enqueue = async |key: &str| {
+            let call = client.post("/charges").key(key).sequence("customer-7");
+            call.enqueue().await.expect("it is recorded")
+        };
+        let (_, next) = (enqueue("a").await, enqueue("b").await);
+        // Tried at 0, 50, 150, 350, 750 and 1,550 ms by the run, at 1,600, 1,700 and 1,900 ms without it.
+        troubled.transitions([Trouble::Fail; 8]);
+        let _dispatcher = Dispatcher::over([&client]).period(secs(600)).start();
+        next.wait(secs(60)).await.expect("it is sent");
+        assert!((after(ms(1_900))..after(secs(2))).contains(&clock.now()), "{:?}", clock.now());
+        assert_eq!(network.requests().len(), 2);
     });
 }

@@ -7,14 +7,16 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Record;
+use steadfast::policy::RecoveryConfig;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess};
-use steadfast::testkit::{Fault, TestClock};
+use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
 use steadfast::vendor::BigCommerce;
 use steadfast::{Disposition, Effect, Error, Policy};
 
+use crate::engine::vendor::Acme;
 use crate::recovery::shop::phases;
 use crate::recovery::time::on_virtual_time;
-use crate::rig::{Rig, secs};
+use crate::rig::{Rig, plain, secs, until};
 
 const SETTLE: Duration = Duration::from_secs(30);
 
@@ -119,5 +121,26 @@ fn look_ups_that_fail_for_long_do_not_starve_it() {
         let record = shop.record().await;
         assert_eq!((record.effect, record.attempts, shop.fake.ledger().count()), (Effect::Applied, 1, 1));
         assert!(took < secs(120), "{took:?}: a tenth of the time, and a period");
+    });
+}
+
+/// At one start a second. A settle time that is left to the schedule is no send, and what is behind it does not wait for it.
+#[test]
+fn what_waits_for_its_settle_time_gives_its_start_back() {
+    on_virtual_time(|clock, _| async move {
+        let mut vendor = Acme::searchable();
+        vendor.settle = secs(60);
+        let rig = Rig::of(vendor.clone()).network(ScriptedTransport::new().hang()).clock(&clock).build();
+        let left = tokio::spawn(rig.charge().send());
+        until(|| !rig.network.requests().is_empty()).await;
+        left.abort();
+        clock.advance(secs(3_600));
+        let policy = plain().recovery(RecoveryConfig::new(1, 1));
+        let heir = rig.beside(vendor).network(ScriptedTransport::new().status(200)).policy(policy).build();
+        heir.client.post("/charges").key("order-43").enqueue().await.expect("it is recorded");
+        let began = clock.now();
+        let recovered = heir.client.recover(2).await.expect("the store works");
+        assert_eq!((recovered.taken, recovered.postponed, recovered.succeeded), (2, 1, 1));
+        assert_eq!(clock.now(), began);
     });
 }

@@ -31,7 +31,7 @@ fn troubled(transport: ScriptedTransport) -> (Arc<Troubled>, Rig) {
 
 #[tokio::test]
 async fn d7_a_claim_that_failed_or_took_too_long_may_be_on_file() {
-    for trouble in [Trouble::Fail, Trouble::FailAfter, Trouble::Hang, Trouble::HangAfter] {
+    for trouble in [Trouble::Fail, Trouble::FailAfter, Trouble::Stop, Trouble::Hang, Trouble::HangAfter] {
         let (store, rig) = troubled(ScriptedTransport::new().status(200));
         store.claims([trouble]);
         let error = charged(&rig).await.expect_err("no claim");

@@ -18,6 +18,8 @@ pub enum Trouble {
     Fail,
     /// Nothing is written, and the store knows it.
     Full,
+    /// The writer has stopped, and the store does not know with what.
+    Stop,
     /// It is written, and the caller is told that it failed.
     FailAfter,
     /// Nothing is written, and no answer comes.
@@ -74,6 +76,7 @@ async fn with<T>(
         Trouble::None => write.await,
         Trouble::Fail => Err(StoreError::new("a disk error")),
         Trouble::Full => Err(StoreError::new("the disk is full").of_kind(StoreErrorKind::Full)),
+        Trouble::Stop => Err(StoreError::new("the writer stopped").of_kind(StoreErrorKind::Stopped)),
         Trouble::Hang => std::future::pending().await,
         Trouble::FailAfter => {
             write.await?;

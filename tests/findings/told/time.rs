@@ -2,7 +2,7 @@
 
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::{Disposition, Effect, Error};
+use steadfast::{Disposition, Effect, Error, Gate};
 
 use super::{held, rig};
 use crate::rig::{Rig, ms, plain, secs, until};
@@ -55,5 +55,19 @@ async fn a23_a_later_attempt_is_counted_from_its_own_beginning() {
     until(|| rig.network.requests().len() >= 2).await;
     // After half a second of the ladder.
     assert_eq!(refused(&rig).await.0, Some(TestClock::START.plus(ms(500) + secs(30))));
+    holder.abort();
+}
+
+/// Earlier than that, a caller that comes back would only be told that the key is in progress.
+#[tokio::test]
+async fn a_gate_that_refuses_names_no_time_before_the_holders_end() {
+    let rig = rig(ScriptedTransport::new().hang(), plain());
+    let holder = held(&rig, rig.charge()).await;
+    for (pause, at) in [(secs(5), secs(30)), (secs(45), secs(45))] {
+        rig.client.pause_for(pause);
+        let told = rig.charge().send().await.expect_err("it is asked to wait");
+        assert_eq!(told.gate(), Some(Gate::Pause), "{told}");
+        assert_eq!(told.retry_at().map(Timestamp::from), Some(TestClock::START.plus(at)), "{told}");
+    }
     holder.abort();
 }
