@@ -162,7 +162,7 @@ guards! {
     FreshByBothClocks,
     /// The vendor's wish is asked again after the lease was renewed.
     PauseAskedAgain,
-    /// A repeat that was accepted, and that a pause put off, is still to be made.
+    /// A repeat that was accepted, and that a pause postponed, is still to be made.
     PutOffIsNotUsed,
     /// A process that stood still since it let go of an operation does not report what was before.
     FreedLongAgo,
