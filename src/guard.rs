@@ -295,6 +295,10 @@ guards! {
     NameTaken,
     /// A store whose file was replaced acknowledges nothing.
     FileReplaced,
+    /// A server that takes no claim is believed only of what has ended.
+    StandbyKnowsLess,
+    /// What a store cannot hold is on record nowhere, and is not asked for again.
+    NotHeldIsRejected,
 }
 
 impl Guard {

@@ -15,7 +15,7 @@ use crate::guard::Guard;
 use crate::operation::record::Claimed;
 use crate::operation::{Key, RedactedFields};
 use crate::request::Request;
-use crate::store::{Account, Database, Outbox, OutboxRow, Statement};
+use crate::store::{Account, Database, Outbox, OutboxRow, Statement, StoreErrorKind};
 use crate::telemetry::{self, Whose};
 
 /// What a transaction has to execute, and what becomes of it.
@@ -240,6 +240,10 @@ impl Engine {
             }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));
+            }
+            Err(Some(source)) if Guard::NotHeldIsRejected.keeps(source.kind() == StoreErrorKind::Invalid) => {
+                let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, Effect::None);
+                return rejected(failed.with_source(source));
             }
             Err(source) => {
                 let effect = match &source {

@@ -46,7 +46,7 @@ pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
 pub use take::Takeover;
 use take::Taker;
-pub use view::{Filter, Page, Phase, Summary, Tally};
+pub use view::{Filter, Page, Phase, Summary, Tally, is_final};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.
 ///

@@ -55,8 +55,7 @@ mod views;
 
 pub use copying::{
     check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
-    check_copy_server_timed, check_copy_that_is_cut_short, check_copying, check_copying_server_timed,
-    check_giving_a_copy_up, check_registered_terms,
+    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
 pub use heartbeats::check_heartbeats;
@@ -94,18 +93,10 @@ pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_re
 pub use views::{check_evidence, check_filters, check_pages, check_tally};
 
 /// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
-pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
-    check_server_timed(&fresh).await;
-    check_doubted_times(&*fresh().await).await;
-    check_adoption_by_one_clock(&*fresh().await).await;
-    check_supersession_by_one_clock(&*fresh().await).await;
-    check_supersession_after_a_pause(&*fresh().await).await;
-}
-
-/// Runs what of the suite is for a store too that has a server's clock. Such a store doubts no clock: there is one,
-/// and it is always right. The test must hold the clock: it must say what a command says before the command is
+///
+/// Of a store that has a server's clock, the test must hold that: it must say what a command says before the command is
 /// carried out.
-pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_every_call_from_every_state(&*fresh().await).await;
     check_fences(&*fresh().await).await;
     check_lease_boundaries(&*fresh().await).await;
@@ -152,6 +143,10 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_pages(&*fresh().await).await;
     check_tally(&*fresh().await).await;
     check_evidence(&*fresh().await).await;
+    check_doubted_times(&*fresh().await).await;
+    check_adoption_by_one_clock(&*fresh().await).await;
+    check_supersession_by_one_clock(&*fresh().await).await;
+    check_supersession_after_a_pause(&*fresh().await).await;
 }
 
 /// When most of the suite takes place: a moment that any clock's column can hold.

@@ -35,6 +35,7 @@ mod connect;
 mod connections;
 mod copying;
 mod due;
+mod durability;
 mod failure;
 mod heartbeat;
 mod line;
@@ -76,6 +77,7 @@ use batch::Queue;
 use bounds::Bounds;
 use claim::Start;
 use connections::Connections;
+use durability::Durability;
 use notify::Notices;
 use statements::Statements;
 use time::ServerTime;
@@ -84,13 +86,14 @@ use turns::Rivals;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
-/// What a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`). A role or a
-/// database that sets it to `off` is refused.
+/// What a method has acknowledged is committed, as durably as the server commits. `synchronous_commit = off` is
+/// overridden. Where `fsync` or `full_page_writes` is off, a warning says so once.
 ///
 /// # Behaviour
 ///
 /// - A claim and a settlement are a commit each. Those that come together share one, and a lone one is sent at once.
-/// - Times are the server's, to the millisecond. No host's clock is compared with what is on record.
+/// - Times are the server's, to the millisecond. No host's clock is compared with what is on record. A time that is far
+///   ahead of the last one frees no key and purges nothing for an hour.
 /// - A claim that is dropped before it was sent leaves nothing. A settlement is written all the same.
 /// - An answer that never came says nothing: the error's kind is then [`Lost`](crate::store::StoreErrorKind::Lost), and
 ///   what was asked may be on record.
@@ -110,6 +113,7 @@ struct Shared {
     time: ServerTime,
     bounds: Bounds,
     tenants: Tenants,
+    durability: Durability,
     rivals: Rivals,
     starts: Queue<Start>,
     steps: Queue<Step>,
@@ -140,6 +144,7 @@ impl Postgres {
             time: ServerTime::new(clock),
             bounds: Bounds::default(),
             tenants: Tenants::default(),
+            durability: Durability::default(),
             rivals: Rivals::default(),
             starts: Queue::default(),
             steps: Queue::default(),
@@ -202,8 +207,8 @@ impl Store for Postgres {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        let stored = self.0.read(id).await?;
-        stored.map(|(_, stored)| stored.whole(&self.0.seals)).transpose()
+        let stored = self.0.read(id).await?.stored;
+        stored.map(|stored| stored.whole(&self.0.seals)).transpose()
     }
 
     async fn list(
@@ -233,7 +238,7 @@ impl Store for Postgres {
     }
 
     async fn believed(&self, _: Timestamp) -> Result<Timestamp, StoreError> {
-        self.0.now().await
+        self.0.now().await.map(|(_, believed)| believed)
     }
 
     async fn purge(&self, _: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -117,6 +117,16 @@ pub fn a_row_that_is_gone_is_not_admitted() -> bool {
     wait(shop.store.admit(7, wanted("k", 0))).expect("the store works").is_none()
 }
 
+/// As a path that is too long for Postgres to index.
+pub fn a_row_that_the_store_cannot_hold_is_rejected() -> bool {
+    let shop = Shop::open();
+    let unfit = "CREATE TRIGGER unfit BEFORE INSERT ON operation BEGIN SELECT RAISE(ABORT, 'too long'); END";
+    shop.connection().execute_batch(unfit).expect("the schema takes it");
+    shop.insert("{}");
+    assert_eq!(shop.sent(), 0);
+    wait(shop.store.rejected(None, 8)).expect("the store works").rows.len() == 1
+}
+
 pub fn a_row_with_a_secret_is_not_sent() -> bool {
     let shop = Shop::open();
     shop.insert(r#"{"authorization": "Bearer secret"}"#);

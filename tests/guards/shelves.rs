@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use steadfast::Effect;
+use async_trait::async_trait;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Action, Claimed, Forbidden, Record, Resolution};
-use steadfast::store::{Memory, Sqlite, Store, StoreErrorKind};
+use steadfast::operation::record::{Action, Claim, Claimed, Forbidden, Record, Resolution, is_final};
+use steadfast::store::{Memory, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Effect};
 
 use crate::life::{BURIED, DAY, HOUR, act, at, lapsed, says, scope, success, wanted};
 use crate::wait;
@@ -75,5 +78,35 @@ pub fn a_store_whose_file_was_replaced_takes_nothing() -> bool {
         fs::rename(&copy, &path).expect("in its place");
         let taken = store.take(lapsed(60)).await;
         taken.is_err_and(|error| error.kind() == StoreErrorKind::Replaced)
+    })
+}
+
+/// A standby of a store's server, which has nothing of late yet.
+#[derive(Debug)]
+struct Behind(Memory);
+
+#[async_trait]
+impl Wrapper for Behind {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn claim(&self, _: Claim) -> Result<Claimed, StoreError> {
+        Err(StoreError::new("it only reads").of_kind(StoreErrorKind::ReadOnly))
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        let found = self.0.get(id).await?;
+        let only_reads = || StoreError::new("it only reads").of_kind(StoreErrorKind::ReadOnly);
+        if is_final(found.as_ref()) { Ok(found) } else { Err(only_reads()) }
+    }
+}
+
+pub fn a_standby_does_not_say_that_nothing_was_done() -> bool {
+    wait(async {
+        let client = Client::builder(Stripe::new("sk_test_1")).store(Behind(Memory::new()));
+        let client = client.transport(ScriptedTransport::new()).build().expect("a client");
+        let charge = client.post("/v1/charges").key("k").form(&[("amount", "1000")]).send().await;
+        charge.is_err_and(|error| error.effect() == Effect::Unknown)
     })
 }

@@ -149,5 +149,7 @@ pub const PROOFS: &[Proof] = proofs! {
     EvictOnlySettled: shelves::a_full_store_refuses_before_it_forgets_what_a_person_closed,
     PurgeNotesFence: shelves::a_key_that_a_file_forgot_goes_on_with_its_fences,
     NameTaken: shelves::two_operations_never_share_a_name,
+    StandbyKnowsLess: shelves::a_standby_does_not_say_that_nothing_was_done,
+    NotHeldIsRejected: rows::a_row_that_the_store_cannot_hold_is_rejected,
     FileReplaced: shelves::a_store_whose_file_was_replaced_takes_nothing,
 };

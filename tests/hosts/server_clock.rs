@@ -55,7 +55,7 @@ impl<C: Clock> Wrapper for ServerTimed<C> {
     }
 
     async fn believed(&self, _: Timestamp) -> Result<Timestamp, StoreError> {
-        Ok(self.clock.wall())
+        self.store.believed(self.clock.wall()).await
     }
 
     async fn purge(&self, _: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -23,7 +23,7 @@ async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealK
         }
         Arc::new(Driven::open(builder, &server.url(&schema), &schema).await) as Arc<dyn Store>
     };
-    contract::check_server_timed(fresh).await;
+    contract::check_all(fresh).await;
 }
 
 async fn plain(server: &Server) {
@@ -31,7 +31,7 @@ async fn plain(server: &Server) {
 }
 
 async fn of_a_dispatcher(server: &'static Server) {
-    contract::check_server_timed(async || roles::fresh(server, "dispatcher", None).await).await;
+    contract::check_all(async || roles::fresh(server, "dispatcher", None).await).await;
 }
 
 async fn sealed(server: &Server) {

@@ -33,7 +33,7 @@ fn open(server: &Server, schema: &str) -> Arc<Postgres> {
 async fn records_are_copied_from_postgres_to_postgres() {
     let Some(server) = server::shared() else { return };
     let fresh = async || driven(server, None).await;
-    contract::check_copying_server_timed(fresh, fresh).await;
+    contract::check_copying(fresh, fresh).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -45,12 +45,12 @@ async fn records_are_copied_from_a_file_to_postgres_and_back() {
         let name = format!("{}.db", files.fetch_add(1, Ordering::Relaxed));
         Arc::new(Sqlite::open(directory.path().join(name)).expect("opens"))
     };
-    contract::check_copy_server_timed(file(), driven(server, None).await).await;
-    contract::check_copy_server_timed(driven(server, None).await, file()).await;
+    contract::check_copy(file(), driven(server, None).await).await;
+    contract::check_copy(driven(server, None).await, file()).await;
     let (one, two) = (SealKeys::new([1; 32]), SealKeys::new([2; 32]));
-    contract::check_copy_server_timed(file(), driven(server, Some(one.clone())).await).await;
-    contract::check_copy_server_timed(driven(server, Some(one)).await, driven(server, Some(two)).await).await;
-    contract::check_copy_server_timed(Arc::new(Memory::new()), driven(server, None).await).await;
+    contract::check_copy(file(), driven(server, Some(one.clone())).await).await;
+    contract::check_copy(driven(server, Some(one)).await, driven(server, Some(two)).await).await;
+    contract::check_copy(Arc::new(Memory::new()), driven(server, None).await).await;
 }
 
 fn leaving() -> Standing {

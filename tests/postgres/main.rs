@@ -10,6 +10,7 @@
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod calls;
+mod clocks;
 #[path = "../hosts/commands.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 mod commands;
@@ -17,6 +18,7 @@ mod contract;
 mod copying;
 mod defaults;
 mod driven;
+mod durability;
 mod failover;
 #[path = "../hosts/in_memory.rs"]
 mod in_memory;
@@ -24,13 +26,16 @@ mod looks;
 mod migrations;
 mod opening;
 mod outbox;
+mod passwords;
 mod pooler;
 mod races;
 mod roles;
 mod sequences;
 mod server;
+mod standby;
 mod tls;
 mod troubles;
+mod unfit;
 
 use std::sync::Arc;
 

@@ -9,16 +9,16 @@ fn versions(server: &Server, schema: &str) -> String {
     server.sql(&format!("SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM \"{schema}\".steadfast_migration"))
 }
 
-const ALL: &str = "1 operations, 2 standing, 3 outbox, 4 sequences, 5 heartbeats, 6 batches, 7 tenants, 8 closing, 9 outbox_keys";
+const ALL: &str = "1 operations, 2 standing, 3 outbox, 4 sequences, 5 heartbeats, 6 batches, 7 tenants, 8 closing, 9 outbox_keys, 10 clock";
 
 #[test]
 fn migrating_makes_the_schema_and_then_nothing_more() {
     let Some(server) = server::shared() else { return };
     let builder = Postgres::builder(&server.url("made")).expect("a URL");
     let made = builder.clone().apply_migrations(false).expect("it is made");
-    assert_eq!(made, (0, 9));
+    assert_eq!(made, (0, 10));
     let again = builder.apply_migrations(false).expect("it is there");
-    assert_eq!(again, (9, 9));
+    assert_eq!(again, (10, 10));
     assert_eq!(versions(server, "made"), ALL);
 }
 
@@ -108,5 +108,5 @@ fn the_printed_statements_make_what_migrating_makes() {
     let found = Postgres::builder(&server.url("printed")).expect("a URL").migrate(false);
     found.clone().open().expect("it is there");
     let applied = found.apply_migrations(true).expect("nothing to do");
-    assert_eq!(applied, (9, 9));
+    assert_eq!(applied, (10, 10));
 }

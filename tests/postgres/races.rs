@@ -170,7 +170,7 @@ async fn a_row_that_the_server_refuses_fails_alone() {
                 Ok(Claimed::Fresh(record)) if !is_bad => {
                     settle(&*store, &record).await;
                 }
-                Err(error) if is_bad => assert_eq!(error.kind(), StoreErrorKind::Other, "{error:?}"),
+                Err(error) if is_bad => assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error:?}"),
                 told => panic!("{id}: {told:?}"),
             }
             usize::from(is_bad)

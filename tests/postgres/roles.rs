@@ -79,6 +79,12 @@ async fn a_reader_looks_and_nothing_is_sent_for_it() {
     assert_eq!(source.map(StoreError::kind), Some(StoreErrorKind::Denied));
     let replayed = pay(&stripe(reader, &unsent), "order-1").await;
     assert!(unsent.requests().is_empty(), "{replayed:?}");
+    // Of the schema's functions it may call those that it reads with.
+    let may = format!(
+        "SELECT string_agg(proname, ',' ORDER BY proname) FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace \
+         AND has_function_privilege('{schema}_as_reader', oid, 'EXECUTE')"
+    );
+    assert_eq!(server.sql(&may), "later,store_now");
 }
 
 /// Connected as a role's login, to the database beside the store.

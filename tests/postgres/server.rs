@@ -63,15 +63,35 @@ impl Server {
         let mut conf = fs::read_to_string(data.join("postgresql.conf")).expect("initdb made it");
         conf.push_str("\ninclude 'conf.d.conf'\n");
         fs::write(data.join("postgresql.conf"), conf).expect("settings are written");
-        // Not `pg_ctl stop`: where nobody reaps what we leave, it waits a minute for a process that is dead.
-        let stop = format!(
-            "kill -QUIT $(head -n 1 {pid}); n=0; while [ -e {pid} ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done",
-            pid = data.join("postmaster.pid").display()
-        );
-        let watcher = watch(&stop, &directory);
+        let watcher = watch(&stop_of(&data), &directory);
         let server = Server { directory, programs, port, watcher };
         server.control(&["-w", "-l", "log", "start"]);
         Some(server)
+    }
+
+    /// A standby of this server, which must have been started with [`REPLICATES`], with more lines for its settings.
+    pub fn standby(&self, settings: &[&str]) -> Server {
+        let directory = private_directory("steadfast-pg-standby");
+        let (data, port) = (directory.join("data"), free_port());
+        run(as_server(&self.programs.join("pg_basebackup"))
+            .args(["-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-h"])
+            .arg(&self.directory)
+            .args(["-p", &self.port.to_string(), "-D"])
+            .arg(&data));
+        let own = [format!("unix_socket_directories = '{}'", directory.display()), format!("port = {port}")];
+        let given = settings.iter().map(|setting| (*setting).to_owned());
+        let mut lines = fs::read_to_string(data.join("conf.d.conf")).expect("the primary has it");
+        lines.push_str(&(own.into_iter().chain(given).collect::<Vec<_>>().join("\n") + "\n"));
+        fs::write(data.join("conf.d.conf"), lines).expect("settings are written");
+        let watcher = watch(&stop_of(&data), &directory);
+        let server = Server { directory, programs: self.programs.clone(), port, watcher };
+        server.control(&["-w", "-l", "log", "start"]);
+        server
+    }
+
+    /// Makes a standby the primary.
+    pub fn promote(&self) {
+        self.control(&["-w", "promote"]);
     }
 
     /// The URL of a schema in database `postgres`, as the superuser.
@@ -169,6 +189,17 @@ impl Drop for Server {
         let _ = self.watcher.wait();
     }
 }
+
+/// Not `pg_ctl stop`: where nobody reaps what we leave, it waits a minute for a process that is dead.
+fn stop_of(data: &Path) -> String {
+    format!(
+        "kill -QUIT $(head -n 1 {pid}); n=0; while [ -e {pid} ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done",
+        pid = data.join("postmaster.pid").display()
+    )
+}
+
+/// The settings of a server that has a [`standby`](Server::standby).
+pub const REPLICATES: [&str; 2] = ["wal_level = replica", "max_wal_senders = 4"];
 
 /// Says why a test did not run. Where a test that cannot run has failed, it has.
 pub fn skipped(why: &str) {

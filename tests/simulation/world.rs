@@ -369,6 +369,10 @@ impl World {
         false
     }
 
+    pub fn has_standby(&self) -> bool {
+        false
+    }
+
     pub fn store_failed(&self) {}
 
     /// Adds a line to the trace.

@@ -24,6 +24,8 @@ pub struct Extras {
     pub locked: Vec<(Duration, Duration)>,
     /// Nobody reaches the store's server from the first to the second, for reading either.
     pub away: Vec<(Duration, Duration)>,
+    /// Meanwhile a standby answers who reads, and lags behind.
+    pub has_standby: bool,
     /// A newer version of the service sends the key of this operation with another request: from which host, and when.
     pub another: Option<(usize, usize, Duration)>,
     /// How many records the store in memory holds.
@@ -163,6 +165,12 @@ impl Schedule {
             };
             self.extras.away = (0..1 + draw.below(2)).map(away).collect();
         }
+        self
+    }
+
+    /// A standby takes the place of the store's server while that is away.
+    pub fn with_standby(mut self, draw: &Draw) -> Schedule {
+        self.extras.has_standby = !self.extras.away.is_empty() && draw.one_in(2);
         self
     }
 

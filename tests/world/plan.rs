@@ -223,8 +223,10 @@ impl Schedule {
         schedule.extras.is_outlived = Draw::new(seed, 4).one_in(8);
         schedule.server = ServerPlan::of(&Draw::new(seed, 6), span);
         // A stream in which the seeds that these tests name keep their vendors, most of them.
-        let schedule = schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27));
-        let schedule = schedule.with_store_away(&Draw::new(seed, 28), span);
+        let mut schedule = schedule.with_cast(&Draw::new(seed, 26)).with_declines(&Draw::new(seed, 27));
+        schedule.server = schedule.server.map(|server| server.ahead(&Draw::new(seed, 61), span));
+        let schedule =
+            schedule.with_store_away(&Draw::new(seed, 28), span).with_standby(&Draw::new(seed, 62));
         let schedule = schedule.with_another(&Draw::new(seed, 29), span);
         // A stream in which no seed that these tests name has an outbox.
         schedule.with_rows(&Draw::new(seed, 41), span)

@@ -78,14 +78,28 @@ pub struct ServerPlan {
     pub clock: WallClock,
     /// When another server takes its place, and by how much that one's clock differs.
     pub step: Option<(Duration, i64)>,
+    /// From when to when it is ahead, and by how much.
+    pub ahead: Option<(Duration, Duration, i64)>,
 }
 
 impl ServerPlan {
     pub fn of(draw: &Draw, span: Duration) -> Option<ServerPlan> {
         let steps = |draw: &Draw| (draw.within(secs(0)..span), off(draw));
-        let of =
-            |draw: &Draw| ServerPlan { clock: wall_clock(draw), step: draw.one_in(6).then(|| steps(draw)) };
+        let of = |draw: &Draw| ServerPlan {
+            clock: wall_clock(draw),
+            step: draw.one_in(6).then(|| steps(draw)),
+            ahead: None,
+        };
         draw.one_in(5).then(|| of(draw))
+    }
+
+    /// For a moment, or for longer, its clock is days ahead.
+    pub fn ahead(self, draw: &Draw, span: Duration) -> ServerPlan {
+        let from = draw.within(secs(0)..span);
+        let lasts = if draw.one_in(3) { draw.within(secs(1)..span) } else { draw.within(ms(1)..secs(5)) };
+        let by = draw.within(secs(24 * 3600)..secs(30 * 24 * 3600));
+        let ahead = Some((from, from + lasts, i64::try_from(by.as_millis()).expect("a month")));
+        ServerPlan { ahead: ahead.filter(|_| draw.one_in(3)), ..self }
     }
 }
 
@@ -101,7 +115,9 @@ impl Clock for ServerClock {
     fn wall(&self) -> Timestamp {
         let passed = self.0.now().since(Instant::ORIGIN);
         let stepped_ms = self.1.step.filter(|(at, _)| passed >= *at).map_or(0, |(_, by_ms)| by_ms);
-        wall_of(&self.0, self.1.clock, stepped_ms)
+        let is_ahead = |(from, to, _): &(Duration, Duration, i64)| (*from..*to).contains(&passed);
+        let ahead_ms = self.1.ahead.filter(is_ahead).map_or(0, |(_, _, by_ms)| by_ms);
+        wall_of(&self.0, self.1.clock, stepped_ms + ahead_ms)
     }
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {

@@ -701,6 +701,11 @@ impl World {
         is_away
     }
 
+    /// Whether who reads is answered by a standby meanwhile.
+    pub fn has_standby(&self) -> bool {
+        self.schedule.extras.has_standby
+    }
+
     pub fn store_failed(&self) {
         self.facts.with(|all| {
             for life in all.lives.values_mut().filter_map(|lives| lives.last_mut()) {

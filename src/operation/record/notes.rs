@@ -5,6 +5,9 @@
 //! from a store that was not used for days. The next commands tell them apart. On a store that was idle all later
 //! commands agree; beside a clock that is ahead, those of the other hosts do not.
 //!
+//! A database server's clock is one of these: it may be ahead for a moment, and so may that of a server which takes
+//! over. Its store on Postgres has these rules in a function of its schema, and a test holds the two together.
+//!
 //! So a time that is far ahead of the last one is doubted at first. It is believed once [an hour](DOUBTED_FOR) has
 //! passed in which no command came from an earlier time. The earlier of two clocks is always believed at once. Both
 //! errors that remain keep records too long. After an idle time a store expires nothing for an hour. Beside a clock

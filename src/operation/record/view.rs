@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::act::Resolved;
 use super::{Place, Record, State};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Input, Reason};
+use crate::error::{Effect, Error, Input, Reason, Refusal};
+use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
 
 /// Where an operation stands, in one word: what lists and counts are grouped by.
@@ -44,6 +45,17 @@ impl Phase {
             Phase::Resolved => "resolved",
         }
     }
+}
+
+/// Whether what a server has of an operation stays as it is, so that a server may be believed that takes no claims: a
+/// standby lags behind, and neither nothing nor what is open is the last word there.
+pub fn is_final(found: Option<&Record>) -> bool {
+    let is_settled = found.is_some_and(|record| match &record.state {
+        State::Succeeded { .. } => true,
+        State::Refused { refusal, .. } => record.effect == Effect::None && *refusal != Refusal::Unauthorized,
+        State::InProgress { .. } | State::Scheduled { .. } | State::Dead { .. } => false,
+    });
+    Guard::StandbyKnowsLess.or(is_settled, true)
 }
 
 impl fmt::Display for Phase {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, Notes, Phase, Takeover};
+use crate::operation::record::{Action, Phase, Takeover};
 use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
@@ -24,24 +24,6 @@ use shown::{Contents, assert_closed};
 pub async fn check_copying(from: impl AsyncFn() -> Arc<dyn Store>, to: impl AsyncFn() -> Arc<dyn Store>) {
     check_copy(from().await, to().await).await;
     check_copy_of_what_changes(&from, &to).await;
-    check_copying_at_any_clock(from, to).await;
-}
-
-/// As [`check_copying`], where one of the stores or both have a server's clock. See
-/// [`check_server_timed`](super::check_server_timed): what time a store believes stays behind.
-pub async fn check_copying_server_timed(
-    from: impl AsyncFn() -> Arc<dyn Store>,
-    to: impl AsyncFn() -> Arc<dyn Store>,
-) {
-    check_copy_server_timed(from().await, to().await).await;
-    check_changes(&from, &to, Noted::Fences).await;
-    check_copying_at_any_clock(from, to).await;
-}
-
-async fn check_copying_at_any_clock(
-    from: impl AsyncFn() -> Arc<dyn Store>,
-    to: impl AsyncFn() -> Arc<dyn Store>,
-) {
     check_copy_refusals(&from, &to).await;
     check_copy_of_held_operations(&from, &to).await;
     check_copy_that_is_cut_short(&from, &to).await;
@@ -49,35 +31,8 @@ async fn check_copying_at_any_clock(
     check_registered_terms(from().await).await;
 }
 
-/// What of a store's notes is the same in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Noted {
-    All,
-    /// One of them has a server's clock, and believes no other.
-    Fences,
-}
-
-impl Noted {
-    #[track_caller]
-    fn compare(self, there: &Notes, here: &Notes) {
-        assert_eq!(there.purged, here.purged);
-        if self == Noted::All {
-            assert_eq!(there, here);
-        }
-    }
-}
-
 /// Everything is in the target as it was in the source, which is closed; fences go on.
 pub async fn check_copy(source: Arc<dyn Store>, target: Arc<dyn Store>) {
-    check_arrival(source, target, Noted::All).await;
-}
-
-/// As [`check_copy`], where one of the stores or both have a server's clock.
-pub async fn check_copy_server_timed(source: Arc<dyn Store>, target: Arc<dyn Store>) {
-    check_arrival(source, target, Noted::Fences).await;
-}
-
-async fn check_arrival(source: Arc<dyn Store>, target: Arc<dyn Store>, noted: Noted) {
     fill(&*source).await;
     upkeep(&source).register("prod/acme/a", Some("terms")).await.expect("it is open");
     let (before, head) = (Contents::of(&*source).await, head(&source).await);
@@ -90,10 +45,8 @@ async fn check_arrival(source: Arc<dyn Store>, target: Arc<dyn Store>, noted: No
     assert_eq!(Contents::of(&*target).await, before);
     let there = super::copying::head(&target).await;
     assert_eq!((there.audit, there.accounts), (head.audit, head.accounts));
-    noted.compare(&there.notes, &head.notes);
-    if noted == Noted::All {
-        assert_eq!(target.believed(LATER).await.ok(), source.believed(LATER).await.ok());
-    }
+    assert_eq!(there.notes, head.notes);
+    assert_eq!(target.believed(LATER).await.ok(), source.believed(LATER).await.ok());
     assert_closed(&*source, "the new store").await;
     let again = store::copy(&*source, &*target, &how()).await.expect("it was complete");
     assert!(again.was_complete && again.written == 0);
@@ -219,14 +172,6 @@ pub async fn check_copy_of_what_changes(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
 ) {
-    check_changes(from, to, Noted::All).await;
-}
-
-async fn check_changes(
-    from: &impl AsyncFn() -> Arc<dyn Store>,
-    to: &impl AsyncFn() -> Arc<dyn Store>,
-    noted: Noted,
-) {
     let (source, target) = (from().await, to().await);
     fill(&*source).await;
     // All rows are there, and the source is not marked as moved yet.
@@ -248,7 +193,7 @@ async fn check_changes(
     let how = how().clock(Fixed(far.plus(LEASE)));
     store::copy(&*source, &*target, &how).await.expect("goes on");
     assert_eq!(Contents::of(&*target).await, Contents::of(&*source).await);
-    noted.compare(&head(&target).await.notes, &head(&source).await.notes);
+    assert_eq!(head(&target).await.notes, head(&source).await.notes);
 }
 
 /// What is given up leaves the source open and the target closed; what is complete is not given up.

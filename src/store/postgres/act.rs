@@ -49,7 +49,7 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     stored.check(seals)?;
     let is_scrub = matches!(act.action, Action::Scrub { .. });
     let stored = if is_scrub { stored.with_request(seals)? } else { stored };
-    let act = act.rebased(found.now);
+    let (act, _) = act.rebased(found.now).seen_by(&mut found.notes.clone());
     let (record, entry) = match stored.record.act(&act) {
         Ok(acted) => acted,
         Err(why_not) => return forbidden(why_not),

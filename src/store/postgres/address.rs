@@ -4,14 +4,12 @@
 //! schema, and the words of `sslmode` that it lacks.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use super::password;
 use super::schema::Schema;
-use crate::store::StoreError;
 use crate::suggest::{nearest, shown};
 
 /// Where a store on Postgres is. `Display` and `Debug` show no password.
@@ -21,6 +19,7 @@ pub(in crate::store) struct Address {
     schema: Schema,
     security: Security,
     portable: bool,
+    is_durable_elsewhere: bool,
     /// Where a password is that the URL does not have.
     passwords: Option<PathBuf>,
 }
@@ -85,14 +84,24 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("steadfast");
         }
+        let is_one = config.get_hosts().len().max(config.get_hostaddrs().len()) < 2;
+        if !is_one && !others.iter().any(|option| option.starts_with(TARGET)) {
+            // Of several, one may be a standby, which lags behind.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         let (schema, portable) = (own.schema.unwrap_or_default(), own.portable.unwrap_or(false));
-        Ok(Address { config, schema, security, portable, passwords: own.passwords })
+        let (passwords, is_durable_elsewhere) = (own.passwords, own.is_durable_elsewhere.is_some());
+        Ok(Address { config, schema, security, portable, is_durable_elsewhere, passwords })
     }
 
-    /// With the password that the URL does not have, if the environment knows of one.
-    pub(super) fn with_password(mut self) -> Result<Address, StoreError> {
-        password::complete(&mut self.config, self.passwords.as_deref(), |name| std::env::var_os(name))?;
-        Ok(self)
+    /// The file of passwords that the URL names.
+    pub(super) fn passwords(&self) -> Option<&Path> {
+        self.passwords.as_deref()
+    }
+
+    /// Whether what the server's settings say of its disk is no matter.
+    pub(super) fn is_durable_elsewhere(&self) -> bool {
+        self.is_durable_elsewhere
     }
 
     /// Whether the URL has a password.
@@ -176,6 +185,7 @@ struct Own {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     portable: Option<bool>,
+    is_durable_elsewhere: Option<()>,
     passwords: Option<PathBuf>,
 }
 
@@ -186,6 +196,7 @@ impl Own {
             "sslmode" => self.mode.replace(mode(&value)?).is_none(),
             "sslrootcert" => self.roots.replace(value.into()).is_none(),
             "portable" => self.portable.replace(is_on(&value)?).is_none(),
+            "durability" => self.is_durable_elsewhere.replace(elsewhere(&value)?).is_none(),
             "passfile" => self.passwords.replace(value.into()).is_none(),
             "sslcert" => self.certificate.replace(value.into()).is_none(),
             _ => self.key.replace(value.into()).is_none(),
@@ -249,6 +260,10 @@ fn is_on(word: &str) -> Result<bool, String> {
     }
 }
 
+fn elsewhere(word: &str) -> Result<(), String> {
+    if word == "elsewhere" { Ok(()) } else { Err("`durability` is elsewhere, or is left out".to_owned()) }
+}
+
 fn unknown(name: &str) -> String {
     // Long or odd, it may be a piece of a password.
     let is_word =
@@ -278,7 +293,10 @@ fn decoded(text: &str) -> Option<String> {
 
 const EXAMPLE: &str = "postgres://shop@db.internal/shop?schema=payments";
 
-const OWN: &[&str] = &["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "portable"];
+const OWN: &[&str] =
+    &["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "portable", "durability"];
+
+const TARGET: &str = "target_session_attrs=";
 
 /// What the driver reads.
 const OTHERS: &[&str] = &[

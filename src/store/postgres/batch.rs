@@ -210,7 +210,7 @@ async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
 
 /// Whether the server found fault with what it was given, and not with itself.
 fn is_of_a_row(error: &StoreError) -> bool {
-    matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Other)
+    matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Invalid | StoreErrorKind::Other)
 }
 
 /// Two work and sync in turn. More are smaller, and cost the server more for each call.

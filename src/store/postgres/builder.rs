@@ -7,6 +7,7 @@ use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
+use super::password::Asked;
 use crate::clock::{Clock, Monotonic};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
@@ -21,6 +22,7 @@ pub struct PostgresBuilder {
     limits: Limits,
     migration: Migration,
     seals: Seals,
+    password: Option<Asked>,
     clock: Arc<dyn Clock>,
 }
 
@@ -37,6 +39,7 @@ impl PostgresBuilder {
             limits: Limits::default(),
             migration: Migration::default(),
             seals: Seals::default(),
+            password: None,
             clock: Arc::new(Monotonic::new()),
         }
     }
@@ -88,6 +91,15 @@ impl PostgresBuilder {
         self
     }
 
+    /// Asks for the password at each connection, such as for a token that lasts for minutes. May block. `None` or an
+    /// empty text keeps the last one. It goes before the URL's own, `PGPASSWORD` and files.
+    ///
+    /// Default: read from where the URL or the environment says, at each connection too.
+    pub fn password(mut self, ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> PostgresBuilder {
+        self.password = Some(Asked::of(ask));
+        self
+    }
+
     /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
     ///
     /// Default: not sealed.
@@ -118,7 +130,7 @@ impl PostgresBuilder {
     /// or brought up to date here. `Newer` for that of a newer release. `Sealed` if it needs a key that was not
     /// given. `Invalid` for certificates that cannot be read.
     pub fn open(self) -> Result<Postgres, StoreError> {
-        let connections = Connections::new(self.address, self.limits)?;
+        let connections = Connections::new(self.address, self.limits, self.password)?;
         let opened = connections.clone();
         let migration = self.migration;
         connections.run_blocking(async move { migration.at_open(&opened).await })?;
@@ -135,7 +147,7 @@ impl PostgresBuilder {
     ///
     /// A [`StoreError`]; nothing was changed.
     pub fn apply_migrations(self, roles: bool) -> Result<(u32, u32), StoreError> {
-        let connections = Connections::new(self.address, self.limits)?;
+        let connections = Connections::new(self.address, self.limits, self.password)?;
         let opened = connections.clone();
         connections.run_blocking(async move { super::migrate::apply(&opened, roles).await })
     }

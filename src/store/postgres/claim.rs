@@ -12,13 +12,14 @@ use tokio_postgres::types::Type;
 
 use super::batch::{self, Asked, Job, Queue};
 use super::outbox::before;
+use super::read::Read;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, sequence, standing, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Notes, Record};
+use crate::operation::record::{Claim, Claimed, Record};
 use crate::store::columns::{Columns, redacted};
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::stored::Stored;
@@ -44,10 +45,11 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
             }
             Err(error) => return Err(error),
         }
-        match shared.read(&claim.id).await? {
-            Some((now, stored)) => {
+        let Read { now, notes, stored } = shared.read(&claim.id).await?;
+        match stored {
+            Some(stored) => {
                 let first = Record::first(claim.clone().rebased(now));
-                let claimed = stored.record.claim(&first, claim.lease, &Notes::default());
+                let claimed = stored.record.claim(&first, claim.lease, &notes);
                 return match claimed.changes() {
                     None => told(shared, claimed, stored),
                     Some(_) => decide(shared, claim, request).await,
@@ -149,7 +151,7 @@ async fn decide_within(
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
-    let is_on_record = held.as_ref().is_some_and(|held| !held.record.has_expired(found.now));
+    let is_on_record = held.as_ref().is_some_and(|held| !held.record.has_expired(found.notes.now(found.now)));
     if !is_on_record && written.is_some_and(|written| first.is_late(written, found.now)) {
         let late = Claimed::InTheWay { obstacle: Obstacle::Late, effect: Effect::Unknown };
         return Ok(Turn::Done((late, None)));
@@ -157,7 +159,9 @@ async fn decide_within(
     if let Some(old) = old {
         // A key that names itself as its predecessor is its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };
-        if let Some(in_the_way) = names::supersede(within, (&first, held.as_ref()), old).await? {
+        if let Some(in_the_way) =
+            names::supersede(within, (&first, held.as_ref()), (old, &found.notes)).await?
+        {
             return Ok(Turn::Done((in_the_way, None)));
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio_postgres::error::DbError;
 use tokio_postgres::tls::MakeTlsConnect;
@@ -18,6 +19,7 @@ use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
 use super::address::Address;
 use super::failure::{advice, no_connection};
+use super::password::{Asked, Passwords};
 use super::tls::{Connector, connector};
 use crate::clock::{Clock, SystemClock};
 use crate::store::{StoreError, StoreErrorKind};
@@ -28,7 +30,9 @@ pub(super) type Driver = Connection<Socket, <Connector as MakeTlsConnect<Socket>
 /// How a connection is made.
 pub(super) struct Connect {
     pub(super) address: Address,
-    pub(super) connector: Connector,
+    /// Made anew for each connection where it comes from files, which are changed while services run.
+    connector: Mutex<Connector>,
+    passwords: Passwords,
     pub(super) clock: Arc<dyn Clock>,
     /// A pooler stands between that refuses options in the startup message.
     refuses_options: AtomicBool,
@@ -43,10 +47,27 @@ pub(super) struct Connected {
 impl Connect {
     /// On the runtime that will drive the connections: its timers are the machine's. What is waited for is a server's,
     /// and no clock that a test has paused moves it.
-    pub(super) fn new(address: Address) -> Result<Connect, StoreError> {
-        let connector = connector(address.security())?;
-        let refuses_options = AtomicBool::new(false);
-        Ok(Connect { address, connector, clock: Arc::new(SystemClock::new()), refuses_options })
+    pub(super) fn new(address: Address, asked: Option<Asked>) -> Result<Connect, StoreError> {
+        let connector = Mutex::new(connector(address.security())?);
+        let (passwords, refuses_options) = (Passwords::new(asked), AtomicBool::new(false));
+        let clock = Arc::new(SystemClock::new());
+        Ok(Connect { address, connector, passwords, clock, refuses_options })
+    }
+
+    /// The last one that was made.
+    pub(super) fn connector(&self) -> Connector {
+        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
+        self.connector.lock().clone()
+    }
+
+    /// What the files say now. If they cannot be read, the last one stays.
+    fn connector_now(&self) -> Connector {
+        let security = self.address.security();
+        let has_files = security.roots.is_some() || security.identity.is_some();
+        if has_files && let Ok(now) = connector(security) {
+            *self.connector.lock() = now;
+        }
+        self.connector()
     }
 
     /// Makes one, on the runtime that will drive it.
@@ -61,7 +82,9 @@ impl Connect {
 
     /// Makes one, for its owner to drive.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
-        let config = with_limit(self.address.config());
+        let mut config = with_limit(self.address.config());
+        let named = self.address.passwords();
+        self.passwords.complete(&mut config, named, |name| std::env::var_os(name)).await?;
         if !self.refuses_options.load(Ordering::Relaxed) {
             match self.open_with(&with_isolation(&config)).await? {
                 Ok(opened) => return Ok(opened),
@@ -77,8 +100,7 @@ impl Connect {
     async fn open_with(&self, config: &Config) -> Result<Result<(Client, Driver), Error>, StoreError> {
         let place = self.address.place();
         // Boxed: the driver's future is as large as a page, and would be part of every caller's.
-        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
-        let connecting = Box::pin(config.connect(self.connector.clone()));
+        let connecting = Box::pin(config.connect(self.connector_now()));
         let connecting = self.within(CONNECT_MAX, connecting).await;
         let Some(connected) = connecting else {
             let problem = format!(

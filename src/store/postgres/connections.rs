@@ -35,6 +35,7 @@ use super::connect::{Connect, Connected};
 use super::failure::{advice, failure, silent};
 use super::line::{Asking, CANCEL_MAX, Line};
 use super::opening::Opening;
+use super::password::Asked;
 use super::schema::Schema;
 use super::thread::Thread;
 use crate::store::{StoreError, StoreErrorKind};
@@ -82,10 +83,13 @@ struct Shared {
 
 impl Connections {
     /// Starts the thread and connects nothing yet.
-    pub(super) fn new(address: Address, limits: Limits) -> Result<Connections, StoreError> {
-        let address = address.with_password()?;
+    pub(super) fn new(
+        address: Address,
+        limits: Limits,
+        asked: Option<Asked>,
+    ) -> Result<Connections, StoreError> {
         let thread = Thread::start()?;
-        let connect = Arc::new(thread.run_blocking(async { Connect::new(address) })?);
+        let connect = Arc::new(thread.run_blocking(async { Connect::new(address, asked) })?);
         let line = |_| Arc::new(Line::new(Arc::clone(&connect), limits.statement_max));
         Ok(Connections(Arc::new(Shared {
             opening: Arc::new(Opening::new(Arc::clone(&connect))),
@@ -178,6 +182,11 @@ impl Connections {
     /// Whether nothing may be used that a distributed Postgres lacks: advisory locks, LISTEN.
     pub(super) fn is_portable(&self) -> bool {
         self.0.connect.address.is_portable()
+    }
+
+    /// Whether what the server's settings say of its disk is no matter.
+    pub(super) fn is_durable_elsewhere(&self) -> bool {
+        self.0.connect.address.is_durable_elsewhere()
     }
 
     /// How to make another connection, for a part that needs one of its own.

@@ -10,19 +10,22 @@ use super::row::{Reader, damaged};
 use super::standing::{self, CLOSED};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use crate::operation::record::Notes;
+use crate::store::numbers::from_ms;
 use crate::store::restored::Sealed;
 use crate::store::{Head, Restore, Standing, StoreError, StoreErrorKind};
 
-/// The time that the store believes is the server's.
 pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
     let schema = shared.connections.schema();
     let sql = format!(
-        "SELECT {schema}.store_now(), fence, standing, (SELECT count(*) FROM {schema}.audit) FROM {schema}.purged"
+        "SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing, (SELECT count(*) FROM {schema}.audit) \
+         FROM {schema}.purged, {schema}.clock"
     );
     let rows = shared.ask(doing, sql, Vec::new()).await?;
     let mut from = Reader::of(rows.first().ok_or_else(|| damaged("the table of what was purged is empty"))?);
-    let (now, purged): (_, i64) = (from.time()?, from.next()?);
+    let purged: i64 = from.next()?;
+    let mut time = || Ok::<_, StoreError>(from.next::<Option<i64>>()?.map(from_ms));
+    let notes = Notes { purged: purged.max(0) as u64, believed: time()?, doubted: time()?.zip(time()?) };
     let standing = standing_of(from.next()?)?;
     let audit: i64 = from.next()?;
     let rows = shared.ask(doing, format!("SELECT path, terms FROM {schema}.account"), Vec::new()).await?;
@@ -31,7 +34,6 @@ pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
         let mut from = Reader::of(row);
         accounts.insert(from.next()?, from.next()?);
     }
-    let notes = Notes { purged: purged.max(0) as u64, believed: Some(now), ..Notes::default() };
     Ok(Head { standing, notes, audit: audit.max(0) as u64, accounts })
 }
 

@@ -33,6 +33,12 @@ pub(super) fn silent(doing: &'static str) -> StoreError {
     StoreError::new(problem).of_kind(StoreErrorKind::Lost)
 }
 
+/// Of a server that could not take the claim of what it is asked about.
+pub(super) fn only_reads(doing: &'static str) -> StoreError {
+    let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::ReadOnly));
+    StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly)
+}
+
 /// What stood in the way of a connection to `place`.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
@@ -85,6 +91,9 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
             "the server refused the user; check name and password, the right to connect to the database, and pg_hba.conf"
         }
         StoreErrorKind::Full => "the server has no room left on its disk",
+        StoreErrorKind::Invalid => {
+            "the server cannot hold or index what it was given; shorten it, or write it otherwise"
+        }
         StoreErrorKind::Locked => "another transaction was in the way for too long; try again",
         StoreErrorKind::Lost => {
             "the connection broke before the answer came, so that it may be on record or not"
@@ -176,6 +185,12 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
         "57014" => StoreErrorKind::TimedOut,
         // Starting up, shutting down or recovering: it takes no connections.
         "57P03" => StoreErrorKind::Unreachable,
+        // A duplicate is another transaction's doing.
+        "23505" => StoreErrorKind::Other,
+        // The row: its data, a constraint, more than the server can hold or index. The next time it is no better.
+        _ if !is_fatal && ["22", "23", "54"].iter().any(|class| code.starts_with(class)) => {
+            StoreErrorKind::Invalid
+        }
         // Whether it was committed is not known.
         "40003" | "08007" => StoreErrorKind::Lost,
         "0A000" => StoreErrorKind::Unsupported,
@@ -237,6 +252,11 @@ mod tests {
             ("XX000", true, "", StoreErrorKind::Lost),
             ("XX000", false, "", StoreErrorKind::Other),
             ("23505", false, "", StoreErrorKind::Other),
+            ("22021", false, "", StoreErrorKind::Invalid),
+            ("22P05", false, "", StoreErrorKind::Invalid),
+            ("23514", false, "", StoreErrorKind::Invalid),
+            ("54000", false, "", StoreErrorKind::Invalid),
+            ("54000", true, "", StoreErrorKind::Lost),
             ("08P01", true, "query_wait_timeout", StoreErrorKind::Busy),
             ("08P01", true, "no more connections allowed (max_client_conn)", StoreErrorKind::Busy),
             ("08P01", true, "server login has been failing, try again later", StoreErrorKind::Unreachable),

@@ -143,8 +143,7 @@ impl Watch {
         // First: what is answered from now on may have been cut short.
         self.cancels.fetch_add(1, Ordering::AcqRel);
         let cancel = client.cancel_token();
-        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
-        let cancelled = cancel.cancel_query(self.connect.connector.clone());
+        let cancelled = cancel.cancel_query(self.connect.connector());
         // Whether the server took it shows on the line.
         let _ = self.connect.within(CANCEL_MAX, cancelled).await;
         matches!(self.connect.within(CANCEL_MAX, &mut empty).await, Some(Ok(_)))

@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 
 use super::Shared;
 use super::bounds::{self, Begun, ENDED};
+use super::durability::FORGETS;
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
@@ -35,11 +36,13 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     shared.time.saw(now);
     standing::check(&mut from, Standing::check_new)?;
     let expired: bool = from.next()?;
+    let (believed, forgets): (_, bool) = (from.time()?, from.next()?);
+    shared.durability.saw(forgets, &shared.connections);
     let is_over = shared.time.instant();
     // What has been seen to be empty is not read again. What is there is for whoever takes it.
     let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
     if !expired {
-        nothing(ended);
+        shared.bounds.end(ended, is_over, believed, None);
     }
     let mut waiting = Vec::with_capacity(look.accounts.len());
     let mut have_rows = Vec::with_capacity(look.accounts.len());
@@ -121,11 +124,11 @@ fn statement(schema: &Schema) -> String {
     };
     // The first of them, and not whether there is one: to find that there is none, the server may read the whole table.
     format!(
-        "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
-         FROM (SELECT {schema}.store_now() AS now) AS read) \
+        "WITH clock AS MATERIALIZED (SELECT now_ms AS now, {schema}.later(now_ms, $6) AS soon, \
+         {schema}.later(now_ms, {far_ms}) AS far, least(now_ms, believed_ms) AS believed FROM {schema}.see_time()) \
          SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
-         NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
+         AND o.wake_ms <= clock.believed ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
+         clock.believed, {FORGETS}, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \

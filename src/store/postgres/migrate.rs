@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "tenants", sql: include_str!("migrations/0007_tenants.sql") },
     Step { name: "closing", sql: include_str!("migrations/0008_closing.sql") },
     Step { name: "outbox_keys", sql: include_str!("migrations/0009_outbox_keys.sql") },
+    Step { name: "clock", sql: include_str!("migrations/0010_clock.sql") },
 ];
 
 struct Step {
@@ -168,24 +169,24 @@ async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgr
 }
 
 /// Refuses a session of another isolation than READ COMMITTED. Behind a pooler, [`connect`](super::connect) cannot
-/// ask for that, and a setting of our own would stay behind in a session that is not ours. And one whose commits are
-/// not on disk when they are acknowledged: a claim that a crash of the server forgets is a second send.
+/// ask for that, and a setting of our own would stay behind in a session that is not ours. And a database that cannot
+/// hold what a request may be of: one without an encoding takes all bytes.
 async fn check_session(client: &Client) -> Result<(), StoreError> {
     let read = |error| failure("read the session's settings", error);
     // Null where a server does not know the setting.
-    let ask = "SELECT current_setting('transaction_isolation'), current_setting('synchronous_commit', true)";
+    let ask = "SELECT current_setting('transaction_isolation'), current_setting('server_encoding', true)";
     let row = client.query_typed_one(ask, &[]).await.map_err(read)?;
-    let (isolation, commit) = (row.try_get::<_, String>(0), row.try_get::<_, Option<String>>(1));
-    let (isolation, commit) = (isolation.map_err(read)?, commit.map_err(read)?);
+    let (isolation, encoding) = (row.try_get::<_, String>(0), row.try_get::<_, Option<String>>(1));
+    let (isolation, encoding) = (isolation.map_err(read)?, encoding.map_err(read)?);
     let problem = if !matches!(&*isolation, "read committed" | "read uncommitted") {
         format!(
             "the role's transactions are {isolation} by default, and a pooler is in the way of asking for another: \
              ALTER ROLE … SET default_transaction_isolation = 'read committed', or connect without it"
         )
-    } else if commit.as_deref() == Some("off") {
-        "the role commits with synchronous_commit = off: a crash of the server would forget claims, and their calls be sent \
-         again; ALTER ROLE … SET synchronous_commit = on"
-            .to_owned()
+    } else if let Some(other) = encoding.filter(|encoding| !matches!(&**encoding, "UTF8" | "SQL_ASCII")) {
+        format!(
+            "the database's encoding is {other}, which cannot hold every request; make one with ENCODING 'UTF8'"
+        )
     } else {
         return Ok(());
     };

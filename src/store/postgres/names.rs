@@ -19,14 +19,15 @@ use crate::store::stored::Stored;
 pub(super) async fn supersede(
     within: &Within,
     (first, held): (&Record, Option<&Stored>),
-    old: Option<Stored>,
+    (old, notes): (Option<Stored>, &Notes),
 ) -> Result<Option<Claimed>, StoreError> {
     let now = first.claimed_at;
-    let held = held.filter(|held| !held.record.has_expired(now));
+    let believed = notes.now(now);
+    let held = held.filter(|held| !held.record.has_expired(believed));
     if held.is_some_and(|held| held.record.fingerprint != first.fingerprint) {
         return Ok(None);
     }
-    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, (now, now)) {
+    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, (now, believed)) {
         Ok(Some((closed, entry))) => {
             if let Some(old) = old {
                 old.check(&within.shared.seals)?;

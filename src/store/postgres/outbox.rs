@@ -229,10 +229,14 @@ impl Outbox for Postgres {
 }
 
 /// The rows in their order, up to the first with which they are large together. Of each, how many there are up to it, and
-/// whether it is that one.
+/// whether it is that one. The sequences that a rejected row holds are found once, and not for each row that waits behind
+/// it: there may be very many, and no look gets past them.
 fn waiting_statement(schema: &str) -> String {
     format!(
-        "SELECT number, method, path, key, headers, content_type, \
+        "WITH holding AS MATERIALIZED (SELECT sequence, min(number) AS first FROM {schema}.outbox \
+         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND rejected_at_ms IS NOT NULL \
+         AND on_dead_letter = 'hold' AND sequence IS NOT NULL GROUP BY sequence) \
+         SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= $6 THEN body END, octet_length(body)::bigint, sealed, due_ms, on_unknown, \
          keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms, nth, up_to > $8 \
          FROM (SELECT *, row_number() OVER (ORDER BY number) AS nth, sum(bytes) OVER (ORDER BY number)::bigint AS up_to \
@@ -240,9 +244,8 @@ fn waiting_statement(schema: &str) -> String {
          + coalesce(octet_length(sealed), 0))::bigint AS bytes FROM {schema}.outbox o \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND number >= $4 AND rejected_at_ms IS NULL \
          AND (sealed IS NULL OR substr(sealed, 2, 8) = ANY ($7)) \
-         AND (sequence IS NULL OR NOT {} AND before.rejected_at_ms IS NOT NULL AND before.on_dead_letter = 'hold')) \
-         ORDER BY number LIMIT $5) AS first) AS counted WHERE up_to - bytes <= $8 ORDER BY number",
-        before(schema)
+         AND NOT EXISTS (SELECT FROM holding h WHERE h.sequence = o.sequence AND h.first < o.number) \
+         ORDER BY number LIMIT $5) AS first) AS counted WHERE up_to - bytes <= $8 ORDER BY number"
     )
 }
 

@@ -1,15 +1,83 @@
 //! A password that is not in the URL, from where libpq looks for it. The URL is in a file that is shown and kept, and
 //! a password must not be. (<https://www.postgresql.org/docs/current/libpq-pgpass.html>)
+//!
+//! It is read at each connection: passwords are changed while services run. A file that is being written may be empty
+//! for a moment, so that the last one that was read stays until there is another.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, fs};
+
+use parking_lot::Mutex;
 
 use secrecy::zeroize::Zeroizing;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::store::{StoreError, StoreErrorKind};
+
+/// A function that knows the password.
+#[derive(Clone)]
+pub(super) struct Asked(Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl Asked {
+    pub(super) fn of(ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> Asked {
+        Asked(Arc::new(ask))
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asked")
+    }
+}
+
+/// Where the password of the next connection is, and the last one.
+pub(super) struct Passwords {
+    asked: Option<Asked>,
+    last: Mutex<Option<Zeroizing<Vec<u8>>>>,
+}
+
+impl Passwords {
+    pub(super) fn new(asked: Option<Asked>) -> Passwords {
+        Passwords { asked, last: Mutex::default() }
+    }
+
+    /// Sets the password of `config`; see [`complete`]. One that cannot be read now is the last one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`complete`], while none was read.
+    pub(super) async fn complete(
+        &self,
+        config: &mut Config,
+        named: Option<&Path>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<(), StoreError> {
+        let read = match &self.asked {
+            None => complete(config, named, environment),
+            Some(Asked(ask)) => {
+                // It may ask another server.
+                let ask = Arc::clone(ask);
+                let asked = tokio::task::spawn_blocking(move || ask().map(Zeroizing::new)).await;
+                if let Some(password) = asked.ok().flatten().filter(|password| !password.is_empty()) {
+                    config.password(&*password);
+                }
+                Ok(())
+            }
+        };
+        let mut last = self.last.lock();
+        match (config.get_password(), last.as_ref()) {
+            (Some(password), _) => *last = Some(Zeroizing::new(password.to_vec())),
+            (None, Some(last)) => {
+                config.password(&**last);
+            }
+            (None, None) => return read,
+        }
+        Ok(())
+    }
+}
 
 /// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that the URL
 /// names (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
@@ -38,7 +106,7 @@ pub(super) fn complete(
         },
     };
     let text = read(&file)?;
-    if let Some(password) = find(&text, config) {
+    if let Some(password) = find(&text, config).filter(|password| !password.is_empty()) {
         config.password(&*password);
     }
     Ok(())

@@ -12,8 +12,8 @@ use super::{Shared, standing};
 use crate::clock::Timestamp;
 use crate::store::{Standing, StoreError, StoreErrorKind};
 
-/// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each. A claim
-/// is never behind more than one of them, and only behind those of its own rows.
+/// Removes at most `limit` rows that have expired by the time that the store believes, in batches that are a commit
+/// each. A claim is never behind more than one of them, and only behind those of its own rows.
 ///
 /// What lies before the last one in the index is gone, and vacuum may not come by for long. So each batch, also of
 /// the next purge, begins where the one before has ended. See [`bounds`](super::bounds).
@@ -22,9 +22,9 @@ pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize,
     while removed < limit {
         let batch = BATCH.min(limit - removed);
         let begun = shared.bounds.begin((ENDED, None), shared.time.instant());
-        let Gone { rows, last, now } = batch_of(shared, begun.from, batch).await?;
+        let Gone { rows, last, believed } = batch_of(shared, begun.from, batch).await?;
         let is_full = rows >= batch;
-        shared.bounds.end(begun, shared.time.instant(), now, last.filter(|_| is_full));
+        shared.bounds.end(begun, shared.time.instant(), believed, last.filter(|_| is_full));
         bounds::search(shared);
         removed += rows;
         if !is_full {
@@ -39,8 +39,8 @@ struct Gone {
     rows: usize,
     /// When the last of them expired.
     last: Option<i64>,
-    /// The server's time.
-    now: Timestamp,
+    /// The time that the store believes.
+    believed: Timestamp,
 }
 
 async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone, StoreError> {
@@ -55,8 +55,9 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
             let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
             let (rows, last, now): (i64, _, _) = (from.next()?, from.next()?, from.time()?);
             own.time.saw(now);
+            let believed = from.time()?;
             standing::check(&mut from, Standing::check_new)?;
-            Ok(Gone { rows: usize::try_from(rows).unwrap_or_default(), last, now })
+            Ok(Gone { rows: usize::try_from(rows).unwrap_or_default(), last, believed })
         })
         .await
 }

@@ -5,18 +5,27 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::row::{self, OPERATION, Reader, Value, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
+use super::{Shared, failure};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Declined, Filter, Page, Phase, Summary, Tally};
+use crate::operation::record::{AuditEntry, Declined, Filter, Notes, Page, Phase, Summary, Tally, is_final};
 use crate::store::filters::{self, Dialect};
 use crate::store::pages::{ROWS_MAX, listable, page, start};
 use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, numbers, reports};
+use crate::store::{Standing, StoreError, StoreErrorKind, numbers, reports};
+
+/// An operation as it was read.
+pub(super) struct Read {
+    /// The server's time.
+    pub(super) now: Timestamp,
+    /// Without the highest fence that was purged.
+    pub(super) notes: Notes,
+    pub(super) stored: Option<Stored>,
+}
 
 impl Shared {
     /// One statement, which is a transaction of its own, among those of all callers.
@@ -37,27 +46,56 @@ impl Shared {
             .await
     }
 
-    /// What is on record of an operation, and the server's time.
-    pub(super) async fn read(
-        self: &Arc<Self>,
-        id: &OperationId,
-    ) -> Result<Option<(Timestamp, Stored)>, StoreError> {
-        let rows = self.ask("read an operation", self.statements.read.clone(), name(id)).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let mut from = Reader::of(row);
+    /// What is on record of an operation.
+    ///
+    /// # Errors
+    ///
+    /// Of the kind [`ReadOnly`](crate::store::StoreErrorKind::ReadOnly) where the server takes no claim, such as a
+    /// standby, and what it has is not [final](is_final).
+    pub(super) async fn read(self: &Arc<Self>, id: &OperationId) -> Result<Read, StoreError> {
+        let rows = match self.ask(READ, self.statements.read.clone(), name(id)).await {
+            // A name that it cannot hold is on record nowhere.
+            Err(error) if error.kind() == StoreErrorKind::Invalid => {
+                let (now, _) = self.now().await?;
+                return Ok(Read { now, notes: Notes::default(), stored: None });
+            }
+            rows => rows?,
+        };
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
         let now = from.time()?;
         self.time.saw(now);
-        let record = row::operation(&mut from)?;
-        Ok(Some((now, row::stored(record, &mut from)?)))
+        let believed = row::believed(&mut from, now)?;
+        let (only_reads, is_there): (bool, bool) = (from.next()?, from.next()?);
+        let stored = if is_there {
+            let record = row::operation(&mut from)?;
+            Some(row::stored(record, &mut from)?)
+        } else {
+            None
+        };
+        if only_reads && !is_final(stored.as_ref().map(|stored| &stored.record)) {
+            return Err(failure::only_reads(READ));
+        }
+        Ok(Read { now, notes: Notes { believed, ..Notes::default() }, stored })
     }
 
-    /// The server's time.
-    pub(super) async fn now(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
-        let sql = self.statements.notes.clone();
+    /// The server's time, and the time that the store believes. Writes nothing.
+    pub(super) async fn now(self: &Arc<Self>) -> Result<(Timestamp, Timestamp), StoreError> {
+        self.noted(self.statements.notes.clone()).await
+    }
+
+    /// Takes in the time of a command that does nothing else.
+    pub(super) async fn see(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.noted(self.statements.see.clone()).await.map(drop)
+    }
+
+    async fn noted(self: &Arc<Self>, sql: String) -> Result<(Timestamp, Timestamp), StoreError> {
         let rows = self.ask("read the server's time", sql, Vec::new()).await?;
-        let now = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).time()?;
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let (now, notes) = row::notes(&mut from)?;
         self.time.saw(now);
-        Ok(now)
+        let (_, forgets): (Option<&str>, bool) = (from.next()?, from.next()?);
+        self.durability.saw(forgets, &self.connections);
+        Ok((now, notes.now(now)))
     }
 
     pub(super) async fn evidence(
@@ -237,3 +275,5 @@ fn in_any_scope(schema: &Schema) -> String {
          SELECT name FROM scopes WHERE name IS NOT NULL)"
     )
 }
+
+const READ: &str = "read an operation";

@@ -32,9 +32,17 @@ impl Sealed {
             self.write_audit(within).await?;
         }
         if let Some(notes) = &self.notes {
-            // The time is the server's, whatever the other store believed.
             let sql = format!("UPDATE {}.purged SET fence = greatest(fence, $1)", schema(within));
             within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
+            // Its records have the times of the clock that the other store believed.
+            let sql = format!(
+                "UPDATE {}.clock SET believed_ms = $1, doubted_from_ms = $2, doubted_to_ms = $3",
+                schema(within)
+            );
+            let (from, to) = notes.doubted.unzip();
+            let times: [Option<i64>; 3] = [notes.believed, from, to].map(|time| time.map(to_ms));
+            let values: [Value<'_>; 3] = times.each_ref().map(|time| (time as _, Type::INT8));
+            within.ask(DOING, &sql, &values).await?;
         }
         match &self.accounts {
             Some(accounts) => write_accounts(within, accounts).await,

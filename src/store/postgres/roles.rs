@@ -63,6 +63,7 @@ DO $$ DECLARE what text; BEGIN
         EXECUTE format('ALTER FUNCTION %s OWNER TO {owner}', what);
     END LOOP;
 END $$;
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 GRANT USAGE ON SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced TO {app}, {dispatcher};
@@ -70,9 +71,10 @@ GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
 GRANT INSERT, UPDATE, DELETE ON {schema}.heartbeat TO {app}, {dispatcher};
 GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
 GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
-GRANT UPDATE ON {schema}.purged, {schema}.closing TO {dispatcher};
+GRANT UPDATE ON {schema}.purged, {schema}.closing, {schema}.clock TO {dispatcher};
 GRANT UPDATE, DELETE ON {schema}.outbox TO {dispatcher};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {app}, {dispatcher};
+GRANT EXECUTE ON FUNCTION {schema}.store_now(), {schema}.later(bigint, bigint) TO {reader};
 "#
     )
 }

@@ -5,7 +5,8 @@ use tokio_postgres::types::{FromSql, ToSql, Type};
 
 use super::schema::Schema;
 use super::sequence;
-use crate::operation::record::{Record, Resolved};
+use crate::clock::Timestamp;
+use crate::operation::record::{Notes, Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::store::columns::{Columns, StateColumns};
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
         self.next::<i16>().map(i64::from)
     }
 
-    pub(super) fn time(&mut self) -> Result<crate::clock::Timestamp, StoreError> {
+    pub(super) fn time(&mut self) -> Result<Timestamp, StoreError> {
         self.next::<i64>().map(from_ms)
     }
 
@@ -143,6 +144,20 @@ pub(super) fn first_claim(record: &mut Record, from: &mut Reader<'_>) -> Result<
 pub(super) fn stored(mut record: Record, from: &mut Reader<'_>) -> Result<Stored, StoreError> {
     let number = first_claim(&mut record, from)?;
     Ok(Stored { number, record, request: Some(from.next()?), answer: from.next()? })
+}
+
+/// The server's time, and of the notes what [a command](super::statements::Statements::see) needs.
+pub(super) fn notes(from: &mut Reader<'_>) -> Result<(Timestamp, Notes), StoreError> {
+    let now = from.time()?;
+    let believed = believed(from, now)?;
+    Ok((now, Notes { purged: from.fence()?, believed, doubted: None }))
+}
+
+/// The time that the store believes at `now`. On file it is up to a minute older.
+pub(super) fn believed(from: &mut Reader<'_>, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    let mut noted = Notes { believed: from.next::<Option<i64>>()?.map(from_ms), ..Notes::default() };
+    noted.saw(now);
+    Ok(noted.believed)
 }
 
 fn resolved(text: &str) -> Result<Resolved, StoreError> {

@@ -4,6 +4,7 @@
 //! table was small is not kept after it has grown. Those of every call are functions of the schema, whose plans a
 //! session keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
 
+use super::durability::FORGETS;
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
 use super::sequence;
@@ -18,14 +19,17 @@ pub(super) struct Statements {
     pub(super) step: String,
     /// See [`due`](super::due).
     pub(super) due: String,
-    /// One operation as it is, with the time: scope, key.
+    /// One operation as it is, with the time, the time that is believed, and whether the server only reads: scope, key.
     pub(super) read: String,
     /// Locks operations, in the order of their names: scopes, keys. What is read beside them must be read afterwards.
     pub(super) lock: String,
     /// What the first claims of operations brought, and their blobs: scopes, keys.
     pub(super) rest: String,
-    /// The time, the highest fence that was purged, and what the store is there for if it is closed.
+    /// The time, the time that is believed, the highest fence that was purged, what the store is there for if it is
+    /// closed, and [`FORGETS`]. Writes nothing.
     pub(super) notes: String,
+    /// The same of a command, whose time the store takes in.
+    pub(super) see: String,
     /// [`Changes`].
     pub(super) update: String,
     /// [`Changes`], then vendor and seal. Gives a row if the name was free.
@@ -51,13 +55,15 @@ impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
         let request = row::request(schema);
         Statements {
-            start: function(schema, "start_operations", 16),
-            step: function(schema, "move_operations", 15),
-            due: function(schema, "take_due", 10),
+            start: seeing(schema, &function(schema, "start_operations", 16)),
+            step: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
+            due: seeing(schema, &function(schema, "take_due", 10)),
             read: format!(
-                "SELECT {schema}.store_now(), {OPERATION}, {request}, {BLOBS} FROM {schema}.operation o \
-                 JOIN {schema}.request r USING (scope, key) LEFT JOIN {schema}.outcome a USING (scope, key) \
-                 WHERE o.scope = $1 AND o.key = $2"
+                "SELECT {schema}.store_now(), c.believed_ms, current_setting('transaction_read_only') = 'on', \
+                 o.key IS NOT NULL, {OPERATION}, {request}, {BLOBS} FROM {schema}.clock c \
+                 LEFT JOIN {schema}.operation o ON o.scope = $1 AND o.key = $2 \
+                 LEFT JOIN {schema}.request r ON r.scope = o.scope AND r.key = o.key \
+                 LEFT JOIN {schema}.outcome a ON a.scope = o.scope AND a.key = o.key WHERE c.sole"
             ),
             lock: format!(
                 "SELECT {OPERATION} FROM unnest($1, $2) AS n (scope, key) JOIN {schema}.operation o \
@@ -68,7 +74,13 @@ impl Statements {
                  JOIN {schema}.request r ON r.scope = n.scope AND r.key = n.key \
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
-            notes: format!("SELECT {schema}.store_now(), p.fence, {CLOSED} FROM {schema}.purged p"),
+            notes: format!(
+                "SELECT {schema}.store_now(), c.believed_ms, p.fence, {CLOSED}, {FORGETS} FROM {schema}.purged p, \
+                 {schema}.clock c"
+            ),
+            see: format!(
+                "SELECT s.now_ms, s.believed_ms, p.fence, {CLOSED}, {FORGETS} FROM {schema}.see_time() s, {schema}.purged p"
+            ),
             update: update(schema),
             insert: insert(schema),
             insert_request: format!(
@@ -105,7 +117,12 @@ impl Statements {
 /// A function of the schema, whose plans a session keeps: see the migration.
 fn function(schema: &Schema, name: &str, arguments: usize) -> String {
     let places: Vec<String> = (1..=arguments).map(|nth| format!("${nth}")).collect();
-    format!("SELECT * FROM {schema}.{name}({})", places.join(", "))
+    format!("{schema}.{name}({})", places.join(", "))
+}
+
+/// A function's rows, in a statement that takes in the time.
+fn seeing(schema: &Schema, function: &str) -> String {
+    format!("SELECT f.* FROM {schema}.see_time() s, {function} f")
 }
 
 fn update(schema: &Schema) -> String {
@@ -138,15 +155,16 @@ fn purge(schema: &Schema) -> String {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
     };
     format!(
-        "WITH expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE phase > 2 \
-         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT {schema}.store_now()) ORDER BY wake_ms LIMIT $2 \
+        "WITH seen AS MATERIALIZED (SELECT now_ms, least(now_ms, believed_ms) AS believed_ms FROM {schema}.see_time()), \
+         expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE phase > 2 \
+         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) ORDER BY wake_ms LIMIT $2 \
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
          highest AS (SELECT fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
          requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
-         (SELECT {schema}.store_now()), (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
+         (SELECT now_ms FROM seen), (SELECT believed_ms FROM seen), (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
         names_gone("request"),
         names_gone("outcome"),
         names_gone("sequenced")

@@ -23,8 +23,12 @@ use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
 
 pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Record>, StoreError> {
+    if take.limit == 0 {
+        shared.see().await?;
+        return Ok(Vec::new());
+    }
     // A look for what has ended would also move the bound of the purge.
-    if take.limit == 0 || !matches!(take.phase, Phase::InProgress | Phase::Scheduled) {
+    if !matches!(take.phase, Phase::InProgress | Phase::Scheduled) {
         return Ok(Vec::new());
     }
     let name = (take.phase, take.account.clone());
@@ -46,7 +50,7 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
         let (id, fence) = (stored.record.id.clone(), stored.record.fence);
         let mut whole = stored.whole(&shared.seals);
         if whole.is_err()
-            && let Ok(Some((_, again))) = shared.read(&id).await
+            && let Ok(Some(again)) = shared.read(&id).await.map(|read| read.stored)
             && again.record.fence == fence
         {
             // It may have been sealed with another key in the same moment.
@@ -107,7 +111,8 @@ async fn nothing_at(
     let sql = format!(
         "SELECT (SELECT o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT 1) IS NOT NULL OR \
-         EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now(), (SELECT {CLOSED} FROM {schema}.purged p)",
+         EXISTS (SELECT FROM {schema}.operation o WHERE {}), s.now_ms, (SELECT {CLOSED} FROM {schema}.purged p) \
+         FROM {schema}.see_time() s",
         of_a_wrong_clock(schema)
     );
     let (asked, own) = (Asked::of(shared, take, begun.from), Arc::clone(shared));

@@ -135,7 +135,7 @@ impl Within {
             self.lock_slots((&scopes, &keys), slots),
             self.ask("lock operations", &statements.lock, &values),
             self.ask("read operations", &statements.rest, &values),
-            self.ask("read the server's time", &statements.notes, &[]),
+            self.ask("read the server's time", &statements.see, &[]),
         )?;
         let records = locked.iter().map(|row| row::operation(&mut Reader::of(row)));
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
@@ -161,7 +161,7 @@ impl Within {
         let (rest, notes) = tokio::try_join!(
             biased;
             self.ask("read operations", &statements.rest, &values),
-            self.ask("read the server's time", &statements.notes, &[]),
+            self.ask("read the server's time", &statements.see, &[]),
         )?;
         drop((scopes, keys));
         self.found(records, &rest, (&notes, allowed))
@@ -175,7 +175,7 @@ impl Within {
     ) -> Result<Found, StoreError> {
         let notes = notes.first().ok_or_else(|| damaged("the table of what was purged is empty"))?;
         let mut from = Reader::of(notes);
-        let (now, purged): (_, i64) = (from.time()?, from.next()?);
+        let (now, notes) = row::notes(&mut from)?;
         self.shared.time.saw(now);
         standing::check(&mut from, allowed)?;
         let mut others = HashMap::with_capacity(rest.len());
@@ -187,7 +187,6 @@ impl Within {
             let other = others.remove(&record.id);
             row::stored(record, &mut other.ok_or_else(|| damaged("an operation has no request"))?)
         });
-        let notes = Notes { purged: purged.max(0) as u64, ..Notes::default() };
         Ok(Found { now, notes, rows: rows.collect::<Result<_, _>>()? })
     }
 }

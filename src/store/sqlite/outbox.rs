@@ -167,14 +167,18 @@ fn waiting(
     seals: &Seals,
 ) -> Result<Page<Found>, StoreError> {
     let doing = "look into the outbox";
+    // The sequences that a rejected row holds are found once, and not for each row that waits behind it.
     let sql = format!(
-        "SELECT number, method, path, key, headers, content_type, \
+        "WITH holding AS MATERIALIZED (SELECT sequence, min(number) AS first FROM steadfast_outbox \
+         WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND rejected_at_ms IS NOT NULL \
+         AND on_dead_letter = 'hold' AND sequence IS NOT NULL GROUP BY sequence) \
+         SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= ?6 THEN body END, octet_length(body), sealed, due_ms, on_unknown, \
          keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox AS o \
          WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND number >= ?4 AND rejected_at_ms IS NULL \
          AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) \
-         AND (sequence IS NULL OR NOT {BEFORE} AND before.rejected_at_ms IS NOT NULL \
-         AND before.on_dead_letter = 'hold')) ORDER BY number LIMIT ?5",
+         AND NOT EXISTS (SELECT 1 FROM holding AS h WHERE h.sequence = o.sequence AND h.first < o.number) \
+         ORDER BY number LIMIT ?5",
         keys_at_hand(seals)
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;

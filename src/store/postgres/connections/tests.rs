@@ -30,7 +30,7 @@ const SHORT: Limits = Limits {
 };
 
 fn connections(url: &str, limits: Limits) -> Connections {
-    Connections::new(Address::parse(url).expect("a URL"), limits).expect("a thread")
+    Connections::new(Address::parse(url).expect("a URL"), limits, None).expect("a thread")
 }
 
 /// Has the server carry out a statement on a line.

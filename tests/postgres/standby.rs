@@ -1,0 +1,110 @@
+//! A standby that lags behind: what it does not have may be on record all the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Effect;
+use steadfast::dead_letter::DeadLetters;
+use steadfast::operation::record::State;
+use steadfast::store::{Postgres, Store, StoreErrorKind};
+use steadfast::testkit::ScriptedTransport;
+
+use super::calls::{claim_of, held, id, settle};
+use super::server::{REPLICATES, Server, soon};
+use super::{opened, pay, stripe, told};
+
+/// A primary, and a standby that has what was committed before and nothing after that.
+fn pair() -> Option<(Server, Server)> {
+    let primary = Server::start(&REPLICATES)?;
+    let store = opened(&primary.url("shop")).expect("it opens");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        settle(&store, &held(&store, claim_of(&store, &id("before"))).await).await;
+        held(&store, claim_of(&store, &id("open"))).await;
+    });
+    drop(store);
+    let standby = primary.standby(&["recovery_min_apply_delay = '1h'"]);
+    Some((primary, standby))
+}
+
+/// Of both servers, the standby first.
+fn both(primary: &Server, standby: &Server, more: &str) -> String {
+    format!(
+        "postgres://postgres@/postgres?host={}&host={}&port={},{}&schema=shop{more}",
+        standby.directory().display(),
+        primary.directory().display(),
+        standby.port(),
+        primary.port()
+    )
+}
+
+#[test]
+fn nobody_is_told_by_a_standby_that_there_is_nothing() {
+    let Some((primary, standby)) = pair() else { return };
+    let network = ScriptedTransport::new().status(200);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let store: Arc<dyn Store> = Arc::new(opened(&primary.url("shop")).expect("it opens"));
+    runtime.block_on(async {
+        let stripe = stripe(Arc::clone(&store), &network);
+        pay(&stripe, "order-1").await.expect("sent");
+        settle(&*store, &held(&*store, claim_of(&*store, &id("after"))).await).await;
+    });
+    primary.crash();
+
+    let behind: Arc<dyn Store> = Arc::new(opened(&standby.url("shop")).expect("it opens, to look"));
+    let network = ScriptedTransport::new().status(200);
+    runtime.block_on(async {
+        for key in ["after", "open", "never"] {
+            let error = behind.get(&id(key)).await.expect_err("it may have ended, or be on record");
+            assert!(told(&error, StoreErrorKind::ReadOnly).contains("name the primary"), "{key}");
+        }
+        let settled = behind.get(&id("before")).await.expect("what has ended stays as it is");
+        assert!(settled.is_some_and(|record| matches!(record.state, State::Succeeded { .. })));
+        let stripe = stripe(Arc::clone(&behind), &network);
+        let error = pay(&stripe, "order-1").await.expect_err("it cannot be claimed");
+        assert_eq!((error.effect(), network.requests().len()), (Effect::Unknown, 0), "{error:#}");
+        let call = stripe.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
+        let recorded = call.recorded().await;
+        assert!(recorded.is_err(), "it says that there is nothing: {recorded:?}");
+        // Who only counts and lists is told what is there.
+        let stats = DeadLetters::new(Arc::clone(&behind)).stats().await.expect("it may look");
+        assert!(format!("{stats:?}").contains("races"), "{stats:?}");
+    });
+}
+
+#[test]
+fn of_several_hosts_the_one_that_takes_claims_is_asked() {
+    let Some((primary, standby)) = pair() else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let store = opened(&both(&primary, &standby, "")).expect("it opens");
+    runtime.block_on(async {
+        held(&store, claim_of(&store, &id("claimed"))).await;
+    });
+    // Who wants any of them says so.
+    let any = opened(&both(&primary, &standby, "&target_session_attrs=any")).expect("it opens, to look");
+    runtime.block_on(async {
+        let error = any.claim(claim_of(&any, &id("by any"))).await.expect_err("the standby was first");
+        told(&error, StoreErrorKind::ReadOnly);
+    });
+    // While there is none, nobody is told anything; once there is, it goes on.
+    primary.crash();
+    let url = both(&primary, &standby, "");
+    let short = Postgres::builder(&url).expect("a URL").wait(Duration::from_millis(200));
+    let refused = short.open().expect_err("no server takes a claim");
+    assert!(matches!(refused.kind(), StoreErrorKind::Unreachable | StoreErrorKind::ReadOnly), "{refused:?}");
+    standby.sql("ALTER SYSTEM SET recovery_min_apply_delay = 0");
+    standby.sql("SELECT pg_reload_conf()");
+    standby.promote();
+    runtime.block_on(async {
+        let claimed = id("after the failover");
+        let claim = claim_of(&store, &claimed);
+        soon(|| {
+            tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(store.claim(claim.clone()))
+            })
+        });
+        let record = store.get(&claimed).await.expect("it is the primary").expect("on record");
+        assert_eq!(record.fence, 1);
+        assert_eq!(store.get(&id("never")).await.expect("the primary may say so"), None);
+    });
+}
