@@ -69,7 +69,7 @@ impl Client {
             is_over_http: true,
             is_in_real_time: true,
             random: None,
-            namespace: "default".to_owned(),
+            namespace: None,
             redact: Vec::new(),
             retention: Vec::new(),
             routes: Vec::new(),
@@ -211,7 +211,7 @@ pub struct ClientBuilder {
     /// Whether the clock is.
     is_in_real_time: bool,
     random: Option<Arc<dyn Random>>,
-    namespace: String,
+    namespace: Option<String>,
     redact: Vec<String>,
     retention: Vec<(String, Duration)>,
     routes: Vec<(String, Route)>,
@@ -294,10 +294,15 @@ impl ClientBuilder {
         self
     }
 
-    /// The namespace, such as `prod`: it keeps apart environments that share a vendor account. It is part of every
-    /// operation's name. Default: `default`.
+    /// The namespace, such as `prod`: it keeps apart environments and services that share a vendor account. It is part of
+    /// every operation's name, and of the key that the vendor sees.
+    ///
+    /// Default: `default`, with a warning, once in a process. Another service or developer with a store of its own, the
+    /// same account and the same key would be told this one's outcome. Pass `default` to say that you mean it. A client
+    /// that a [test builds](ClientBuilder::store) does not warn. To set one later renames every key: see
+    /// [renamed](crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed).
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
+        self.namespace = Some(namespace.into());
         self
     }
 
@@ -408,17 +413,23 @@ impl ClientBuilder {
             None => Arc::new(Http::new(self.policy.timeout.connect)?),
         };
         // Last of all that can fail: a client that is refused leaves no file behind.
+        let is_a_services = self.is_over_http && self.is_in_real_time && !is_loopback(self.vendor.base_url());
         let store = match self.store {
             Records::In(store) => store,
             Records::OpenedBy(open) => open()?,
             Records::Unsaid => {
-                let is_real = self.is_over_http && self.is_in_real_time;
-                if is_real && !is_loopback(self.vendor.base_url()) {
+                if is_a_services {
                     telemetry::forgetful(self.vendor.name());
                 }
                 Arc::new(Memory::new())
             }
         };
+        let namespace = self.namespace.unwrap_or_else(|| {
+            if is_a_services {
+                telemetry::nameless(self.vendor.name());
+            }
+            NAMESPACE_DEFAULT.to_owned()
+        });
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let began = Began::of(&*clock, &*store);
@@ -436,7 +447,7 @@ impl ClientBuilder {
             policy: self.policy,
             retention,
             routes,
-            namespace: self.namespace,
+            namespace,
             redact,
             secrets,
             generated_keys: AtomicU16::new(0),
@@ -456,6 +467,9 @@ impl ClientBuilder {
         Ok(client)
     }
 }
+
+/// Of a client that was given none.
+pub(crate) const NAMESPACE_DEFAULT: &str = "default";
 
 /// Nothing is sent to it, so that its scheme is free.
 fn former(url: &str) -> Result<Url, Error> {

@@ -12,6 +12,8 @@ use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Mistake};
 use crate::store::{Store, StoreUrl};
 use crate::suggest::shown;
+use crate::telemetry;
+use crate::transport::is_loopback;
 
 mod adapter;
 mod again;
@@ -48,7 +50,7 @@ use vendor::{Entry, Variable};
 ///
 /// ```toml
 /// #:schema ./vendors.schema.json
-/// namespace = "prod"                  # part of every operation's name; default "default"
+/// namespace = "prod"                  # part of every operation's name; default "default", with a warning
 /// store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
 ///
 /// [vendors.stripe]
@@ -119,7 +121,7 @@ use vendor::{Entry, Variable};
 #[derive(Clone)]
 pub struct Vendors {
     file: String,
-    namespace: String,
+    namespace: Option<String>,
     store: Option<Arc<Shared>>,
     entries: BTreeMap<String, Entry>,
     secrets: Arc<Secrets>,
@@ -196,6 +198,27 @@ impl Vendors {
     /// As [`from_file`](Vendors::from_file).
     pub fn check(path: impl AsRef<Path>) -> Result<(), Error> {
         Vendors::from_file(path).map(drop)
+    }
+
+    /// What the file leaves out that a service should say, in a sentence each, without any secret: a namespace, unless all
+    /// vendors are on loopback. It is no mistake, and the clients work. Their first build [warns](ClientBuilder::namespace)
+    /// of it too.
+    ///
+    /// ```
+    /// use steadfast::Vendors;
+    ///
+    /// let vendors = "[vendors.stripe]\nsecret_env = 'STRIPE_SECRET_KEY'";
+    /// assert!(Vendors::parse(vendors, "vendors.toml")?.warnings()[0].starts_with("no namespace"));
+    /// assert!(Vendors::parse(&format!("namespace = 'prod'\n{vendors}"), "vendors.toml")?.warnings().is_empty());
+    /// # Ok::<(), steadfast::Error>(())
+    /// ```
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let is_outside = |entry: &Entry| {
+            let rules = entry.rules(self.namespace.as_deref(), None);
+            rules.is_ok_and(|client| !is_loopback(client.engine.vendor.base_url()))
+        };
+        let is_nameless = self.namespace.is_none() && self.entries.values().any(is_outside);
+        if is_nameless { vec![telemetry::NAMELESS] } else { Vec::new() }
     }
 
     /// Takes secrets from somewhere else than the process's environment, by the names in `secret_env` and
@@ -296,7 +319,7 @@ impl Vendors {
         let rules = |entry: &Entry| {
             let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name).ok());
             let secret = variable.filter(|secret| !secret.trim().is_empty()).map(SecretString::from);
-            entry.rules(&self.namespace, secret)
+            entry.rules(self.namespace.as_deref(), secret)
         };
         self.entries.values().map(rules).collect()
     }
@@ -335,7 +358,7 @@ impl Vendors {
     }
 
     fn start(&self, entry: &Entry, secret: SecretString) -> ClientBuilder {
-        let builder = entry.builder(&self.namespace, secret);
+        let builder = entry.builder(self.namespace.as_deref(), secret);
         let Some(store) = &self.store else { return builder };
         let (store, secrets) = (Arc::clone(store), Arc::clone(&self.secrets));
         builder.store_by(move || store.open(&*secrets))

@@ -27,6 +27,7 @@ mod edit;
 mod error;
 mod export;
 mod find;
+mod many;
 mod redact;
 mod redrive;
 mod rename;
@@ -35,6 +36,7 @@ mod scrub;
 mod select;
 mod show;
 mod stats;
+mod status;
 mod unreached;
 mod view;
 
@@ -44,7 +46,10 @@ pub use safety::Safety;
 pub use select::Group;
 pub use show::{Message, Shown};
 pub use stats::Stats;
+pub use status::{AccountStatus, Closed, RouteStatus, Status};
 pub use unreached::Unreached;
+
+pub use crate::visible::visible;
 
 /// The dead letters of a store. Cheap to clone.
 ///

@@ -49,7 +49,7 @@ mod caught;
 mod delivery;
 mod health;
 mod member;
-mod peers;
+pub(crate) mod peers;
 mod places;
 mod purge;
 mod registered;

@@ -48,7 +48,7 @@ mod outage;
 mod outbox;
 mod patience;
 mod phase;
-mod prefixes;
+pub(crate) mod prefixes;
 mod recovery;
 mod replay;
 pub(crate) mod retention;

@@ -190,6 +190,8 @@ guards! {
     OwnDuplicate,
     /// Also where another process looked.
     LookUpInLog,
+    /// What a call's headers choose of accounts is part of the operation's name.
+    HeaderInName,
     /// An account is part of the operation's name.
     AccountInScope,
     /// What is of another account does not go out with this client's secret.

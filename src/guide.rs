@@ -67,6 +67,7 @@ pub mod glossary {}
 /// [waits]: crate::InFlight::Wait
 /// [outbox]: crate::outbox
 /// [stored secrets]: crate::guide::operations#secrets-that-an-older-version-stored
+/// [no namespace]: crate::guide::operations#two-services-one-account
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store
@@ -82,15 +83,15 @@ pub mod observability {}
 /// [the metrics]: crate::guide::observability#the-metrics
 /// [the dispatcher's role]: crate::guide::postgres#roles
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
-/// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
+/// [enqueued]: crate::guide::recipes#send-it-later
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [client]: crate::Client
 /// [breaker]: crate::policy::BreakerConfig
 /// [dead letter]: crate::dead_letter
 /// [`redact`]: crate::Call::redact
-/// [start over]: crate::guide::recipes#start-over-under-a-new-key
-/// [late repeats]: crate::guide::recipes#keep-a-late-repeat-from-undoing-a-later-write
+/// [start over]: crate::guide::recipes#start-over
+/// [late repeats]: crate::guide::recipes#guard-later-writes
 /// [vendors file]: crate::guide::vendors_file
 #[cfg_attr(feature = "seal", doc = "[`SealKeys`]: crate::store::SealKeys")]
 #[cfg_attr(not(feature = "seal"), doc = "[`SealKeys`]: crate#features")]

@@ -244,6 +244,7 @@ mod telemetry;
 pub mod testkit;
 pub mod transport;
 pub mod vendor;
+mod visible;
 
 pub use attempt::AttemptReport;
 pub use call::{Call, Multipart, Pages, StreamedReply};

@@ -21,6 +21,7 @@ use crate::operation::record::{
 };
 
 // What stores are made of: none of it knows a database.
+pub(crate) mod backlog;
 mod codec;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod columns;
@@ -57,6 +58,7 @@ mod seal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub(crate) use backlog::{Backlog, Queue};
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use heartbeat::{Beat, Heartbeat, Peer};
@@ -267,6 +269,20 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// What waits at `now`, in groups, and what the dispatchers said last. It reads what is open and the dead letters
+    /// alone, however many operations have ended.
+    ///
+    /// Default: `None`. The caller then goes through a list, and no dispatcher is told of.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    #[doc(hidden)]
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        let _ = now;
+        Ok(None)
+    }
+
     /// The object that wakes the dispatchers of this process that deliver from this store. All holders of the store
     /// share it.
     ///
@@ -371,6 +387,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         (**self).heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        (**self).backlog(now).await
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -218,11 +218,19 @@ const fn effect_of(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A wait before the next attempt has been decided on.
-pub(crate) fn waiting(whose: Whose<'_>, attempts: u32, wait: Duration) {
+/// A wait before the next attempt has been decided on. `answer` or `failure` is what the last one met.
+pub(crate) fn waiting(
+    whose: Whose<'_>,
+    attempts: u32,
+    wait: Duration,
+    (answer, failure): (Option<&Answer>, Option<&SendError>),
+) {
     event!(info, whose, "waiting to retry", {
         steadfast.attempt = attempts,
         steadfast.wait_ms = wait.as_millis() as u64,
+        http.response.status_code = answer.map(status),
+        error.type = failure.map(|failure| failure.kind().name()),
+        steadfast.cause = failure.map(cause),
     });
     observe(RETRY_SECONDS, whose.name(), || wait);
 }
@@ -264,7 +272,17 @@ pub(crate) fn waiting_for_holder(whose: Whose<'_>, wait: Duration) {
     event!(debug, whose, "waiting for the outcome", { steadfast.wait_ms = wait.as_millis() as u64, });
 }
 
-/// An operation that another process had begun is now ours.
+/// Recovery carries on with an operation that was due: one that was enqueued, postponed or redriven.
+pub(crate) fn delivering(vendor: &dyn Vendor, record: &Record) {
+    let whose = Whose::of(vendor, record);
+    event!(debug, whose, "delivering", {
+        steadfast.operation = whose.shown_operation(),
+        steadfast.attempt = record.attempts.saturating_add(1),
+        steadfast.effect = %record.effect,
+    });
+}
+
+/// An operation whose holder left it behind is now ours.
 pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
     let whose = Whose::of(vendor, record);
     event!(info, whose, "taken over", {
@@ -287,6 +305,20 @@ pub(crate) fn forgetful(vendor: &str) {
         );
     }
 }
+
+/// A client was built without a namespace. Said once in a process, as [`forgetful`] is.
+pub(crate) fn nameless(vendor: &str) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
+        warn!(steadfast.vendor = vendor, "{NAMELESS}");
+    }
+}
+
+/// What is wrong with a client or a vendors file without a namespace, and what to do.
+pub(crate) const NAMELESS: &str = "no namespace: a service or a developer with another store that calls the same account \
+     under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
+     `namespace = \"prod\"` in the vendors file. That renames every key, so carry what is on record on with `steadfast \
+     adopt` before the service starts again; the namespace \"default\" says that it is meant";
 
 /// The dispatcher could not ask the store what there is to do, or remove what has expired.
 pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'static)) {

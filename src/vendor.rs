@@ -79,6 +79,7 @@ use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::transport::SendError;
 
+pub(crate) mod account;
 mod adyen;
 mod base;
 mod bigcommerce;

@@ -268,6 +268,33 @@ async fn a_replay_that_is_marked_is_told_as_one() {
     assert_eq!(reply.obtained(), Obtained::Replayed);
 }
 
+/// Also by headers that no preset lists, if their names say so; what the table itself says is the account's own.
+#[test]
+fn every_header_that_chooses_an_account_is_in_the_name() {
+    let account = |config: &str, headers: &[(&'static str, &'static str)]| {
+        let config = steadfast::vendor::KeyedConfig::from_toml(config).expect(config);
+        let headers = headers.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+        });
+        use steadfast::vendor::Vendor as _;
+        steadfast::vendor::Keyed::new(config, "s").account(&headers.collect()).into_owned()
+    };
+    let acme = "name = 'acme'\nbase_url = 'https://acme.test'\n";
+    assert_eq!(account(acme, &[]), "default");
+    assert_eq!(account(acme, &[("x-request-id", "7"), ("acme-version", "2")]), "default");
+    assert_eq!(account(acme, &[("xero-tenant-id", "t1")]), "default>t1");
+    assert_eq!(account(acme, &[("x-merchant", "m"), ("x-account-id", "a")]), "default>a>m", "in one order");
+    let listed = format!("{acme}account = 'eu'\naccount_headers = ['X-Region']\n");
+    assert_eq!(account(&listed, &[("x-region", "west"), ("x-account-id", "a")]), "eu>west");
+    assert_eq!(account(&format!("{acme}account_headers = []"), &[("x-account-id", "a")]), "default");
+    let plaid = "adapter = 'plaid'\nheaders.PLAID-CLIENT-ID = '5f1a'\n";
+    assert_eq!(account(plaid, &[]), "default:5f1a");
+    assert_eq!(account(plaid, &[("plaid-client-id", "5f1a")]), "default:5f1a", "as a record has it");
+    assert_eq!(account(plaid, &[("plaid-client-id", "77aa")]), "default:5f1a>77aa");
+    let odd = steadfast::vendor::KeyedConfig::from_toml(&format!("{acme}account = 'a>b'"));
+    assert!(odd.expect_err("refused").to_string().contains("account"));
+}
+
 #[test]
 fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
     let shown = |text: &str| {

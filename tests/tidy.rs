@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("random", 1),
     ("request", 1),
     ("suggest", 1),
+    ("visible", 1),
     ("operation", 2),
     ("policy", 2),
     ("reply", 2),

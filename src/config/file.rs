@@ -18,7 +18,7 @@ use crate::suggest::shown;
 
 /// What a file says.
 pub(super) struct File {
-    pub namespace: String,
+    pub namespace: Option<String>,
     /// Where operations are recorded, if the file says so.
     pub store: Option<Named>,
     pub entries: BTreeMap<String, Entry>,
@@ -36,10 +36,10 @@ impl File {
         secrets::take_literals(&mut root, &mut mistakes);
         let misplaced = tell_unknown(&root, &mut mistakes);
         let namespace = match read_namespace(&root) {
-            Ok(namespace) => namespace.unwrap_or("default").to_owned(),
+            Ok(namespace) => namespace.map(str::to_owned),
             Err(mistake) => {
                 mistakes.tell(mistake);
-                "default".to_owned()
+                None
             }
         };
         let store = store::read(source, &root, directory, &mut mistakes);
@@ -58,7 +58,7 @@ impl File {
         if vendors.is_empty() {
             mistakes.tell(no_vendors(&root));
         }
-        let entries = read_vendors(source, &namespace, &vendors, &mut mistakes);
+        let entries = read_vendors(source, namespace.as_deref(), &vendors, &mut mistakes);
         mistakes.finish()?;
         Ok(File { namespace, store, entries })
     }
@@ -122,7 +122,7 @@ fn no_vendors(root: &DeTable<'_>) -> Mistake {
 
 fn read_vendors(
     source: &Source<'_>,
-    namespace: &str,
+    namespace: Option<&str>,
     vendors: &[Key<'_, '_>],
     mistakes: &mut Mistakes<'_>,
 ) -> BTreeMap<String, Entry> {

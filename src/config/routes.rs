@@ -11,6 +11,7 @@ use super::mistakes::Mistake;
 use super::path::Path;
 use super::policy::{Preset, over};
 use super::reader;
+use crate::engine::prefixes;
 use crate::engine::routes::Route;
 use crate::error::{Error, Kind as ErrorKind};
 use crate::operation::RedactedFields;
@@ -56,9 +57,8 @@ fn read_one(
 ) -> Result<RouteEntry, Mistake> {
     let (prefix, start) = (key.get_ref(), key.span().start);
     let path = routes.then(prefix);
-    if !prefix.starts_with('/') || prefix.contains(['?', '#']) {
-        let problem = format!("{path}: a route starts with a slash, and has no query");
-        return Err(Mistake::itself(start, path, problem));
+    if let Some(problem) = prefixes::problem(prefix) {
+        return Err(Mistake::itself(start, path.clone(), format!("{path}: {problem}")));
     }
     let whole = reader::table(value, &path)?;
     let (policies, rest): (DeTable<'_>, DeTable<'_>) =

@@ -22,7 +22,9 @@ use super::source::Source;
 use super::{headers, keyed, reader, secrets, suggest};
 use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
-use crate::error::Error;
+use crate::engine::retention::window_of;
+use crate::error::{Error, Input, field};
+use crate::operation::record::resend::slack;
 use crate::policy::Policy;
 use crate::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 
@@ -75,7 +77,7 @@ impl Entry {
     /// wrong with it. `None` if something is.
     pub(super) fn read_all(
         source: &Source<'_>,
-        namespace: &str,
+        namespace: Option<&str>,
         (path, key): (&Path, usize),
         value: Spanned<DeValue<'_>>,
         mistakes: &mut Mistakes<'_>,
@@ -86,7 +88,7 @@ impl Entry {
     /// Reads and checks the table, up to the first mistake.
     fn read(
         source: &Source<'_>,
-        namespace: &str,
+        namespace: Option<&str>,
         path: &Path,
         key: usize,
         value: &Spanned<DeValue<'_>>,
@@ -138,9 +140,9 @@ impl Entry {
     }
 
     /// A builder of this vendor's client.
-    pub(super) fn builder(&self, namespace: &str, secret: SecretString) -> ClientBuilder {
-        let builder = self.adapter.builder(secret).policy(self.policy.clone()).namespace(namespace);
-        let builder = builder.redact(&self.redact);
+    pub(super) fn builder(&self, namespace: Option<&str>, secret: SecretString) -> ClientBuilder {
+        let builder = self.adapter.builder(secret).policy(self.policy.clone()).redact(&self.redact);
+        let builder = namespace.into_iter().fold(builder, ClientBuilder::namespace);
         let keeping =
             |builder: ClientBuilder, (route, keep): (&String, &Duration)| builder.retention(route, *keep);
         let builder = self.retention.iter().fold(builder, keeping);
@@ -157,7 +159,11 @@ impl Entry {
     }
 
     /// A client that knows the vendor's rules and can send nothing.
-    pub(super) fn rules(&self, namespace: &str, secret: Option<SecretString>) -> Result<Client, Error> {
+    pub(super) fn rules(
+        &self,
+        namespace: Option<&str>,
+        secret: Option<SecretString>,
+    ) -> Result<Client, Error> {
         match secret {
             Some(secret) => self.builder(namespace, secret).transport(Nowhere).build(),
             None => self.builder(namespace, no_secret()).transport(Nowhere).without_secret().build(),
@@ -166,9 +172,23 @@ impl Entry {
 
     /// Builds the client as it will be built, but with an empty secret and a transport that sends nothing. So the two
     /// can never differ in what they refuse. Gives the vendor's and the account's names.
-    fn check(&self, namespace: &str) -> Result<(String, String), Error> {
+    fn check(&self, namespace: Option<&str>) -> Result<(String, String), Error> {
         let client = self.rules(namespace, None)?;
         let vendor = &client.engine.vendor;
+        let ends_early = slack(client.engine.routes.attempt_max());
+        if let Some(window) =
+            window_of(&***vendor, &vendor.keyed_path()).filter(|window| *window <= ends_early)
+        {
+            let field = match &self.adapter {
+                Adapter::Keyed(_) => field!(window),
+                _ => field!(replay_window),
+            };
+            let problem = format!(
+                "{window:?} never opens: it is taken to end {ends_early:?} early, by how far clocks may differ and by the \
+                 longest attempt. Leave it out for a vendor that never replays"
+            );
+            return Err(Error::invalid(Input::Other("vendor"), problem).at(field));
+        }
         Ok((vendor.name().to_owned(), vendor.account(&HeaderMap::new()).into_owned()))
     }
 }

@@ -74,6 +74,8 @@ pub struct Outcome {
     pub looked_up: u64,
     /// The others: not changed. A scrub holds none back.
     pub held_back: u64,
+    /// The reasons, each with how many were held back for it.
+    pub reasons: Vec<(Forbidden, u64)>,
     /// The first of the others with the reason, at most [`Outcome::HELD_BACK_SHOWN_MAX`].
     pub why_held_back: Vec<(OperationId, Forbidden)>,
     /// The time at which a filter was frozen. Given as
@@ -91,6 +93,8 @@ pub(super) enum Of {
     Redrive,
     Adoption,
     Scrub,
+    Resolution,
+    Cancellation,
 }
 
 impl Change {
@@ -135,6 +139,7 @@ impl Change {
             forced: 0,
             looked_up: 0,
             held_back: 0,
+            reasons: Vec::new(),
             why_held_back: Vec::new(),
             frozen_at: None,
             headers: Vec::new(),
@@ -149,6 +154,10 @@ impl Outcome {
 
     pub(super) fn hold_back(&mut self, id: OperationId, why: Forbidden) {
         self.held_back += 1;
+        match self.reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, count)) => *count += 1,
+            None => self.reasons.push((why, 1)),
+        }
         if self.why_held_back.len() < Outcome::HELD_BACK_SHOWN_MAX {
             self.why_held_back.push((id, why));
         }

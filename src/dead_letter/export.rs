@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::{Change, DeadLetterError, DeadLetters, PAGE_ROWS};
 use crate::operation::record::Filter;
+use crate::visible::visible;
 
 impl DeadLetters {
     /// Writes every dead letter that matches to `out`, one JSON object to a line, each as
@@ -59,7 +60,7 @@ impl DeadLetters {
                     shown => shown?,
                 };
                 let line = serde_json::to_string(&shown).map_err(std::io::Error::from)?;
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", visible(&line))?;
                 written += 1;
             }
             after = page.next;

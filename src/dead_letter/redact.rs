@@ -36,15 +36,48 @@ impl<'a> View<'a> {
         shown.to_string()
     }
 
-    pub(super) fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+    /// Of an answer, what a vendor's support asks for is shown to anybody: it says nothing of a person.
+    pub(super) fn headers(&self, headers: &HeaderMap, is_answer: bool) -> Vec<(String, String)> {
         let shown = |name: &HeaderName, value: &[u8]| {
             // Secrets are never stored; a mistake of a caller's, and a vendor's cookie, are not to be shown either.
-            let hidden = !self.is_open || is_secret(name) || self.is_named(name.as_str());
+            let is_open = self.is_open || (is_answer && FOR_SUPPORT.contains(&name.as_str()));
+            let hidden = !is_open || is_secret(name) || self.is_named(name.as_str());
             let value =
                 if hidden { REDACTED.to_owned() } else { String::from_utf8_lossy(value).into_owned() };
             (name.as_str().to_owned(), value)
         };
         headers.iter().map(|(name, value)| shown(name, value.as_bytes())).collect()
+    }
+
+    /// What a failure says of itself: its codes, and sentences without a name. Nothing of a body that is shown anyway, or
+    /// whose fields are all redacted.
+    pub(super) fn says(&self, body: &[u8]) -> Vec<String> {
+        let mut said = Vec::new();
+        if !self.is_open
+            && let Ok(value) = serde_json::from_slice(body)
+        {
+            self.gather(&value, &mut said);
+        }
+        said.truncate(SAID_MAX);
+        said
+    }
+
+    fn gather(&self, value: &Value, said: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members.iter().filter(|(name, _)| !self.is_named(name)) {
+                    let of = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+                    let text = member.as_str().map_or_else(|| member.to_string(), str::to_owned);
+                    let is_said = (of(&CODES) && is_code(&text)) || (of(&SENTENCES) && is_impersonal(&text));
+                    if is_said && !said.contains(&text) {
+                        said.push(text);
+                    }
+                    self.gather(member, said);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.gather(item, said)),
+            _ => {}
+        }
     }
 
     /// The body as text, or why it is withheld.
@@ -99,6 +132,65 @@ impl<'a> View<'a> {
         self.redact.iter().any(|field| field.eq_ignore_ascii_case(name))
     }
 }
+
+/// A word, such as `card_declined`, or a short number, such as 406.
+fn is_code(text: &str) -> bool {
+    let is_number = text.len() <= 6 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut letters = text.bytes();
+    let begins = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    let is_word = begins
+        && text.len() <= 64
+        && letters.all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'));
+    is_number || is_word
+}
+
+/// A sentence of small words: no name, no number and no address can be in it.
+fn is_impersonal(text: &str) -> bool {
+    let is_small =
+        |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || b".,;:!'()-".contains(&byte));
+    let mut words = text.split(' ');
+    let first = words.next().unwrap_or_default();
+    text.len() <= 200 && !first.is_empty() && is_small(&first.to_ascii_lowercase()) && words.all(is_small)
+}
+
+/// Headers of answers by which a vendor finds the request, and what it asked for.
+const FOR_SUPPORT: [&str; 12] = [
+    "request-id",
+    "x-request-id",
+    "x-correlation-id",
+    "x-amzn-requestid",
+    "cf-ray",
+    "cko-request-id",
+    "paypal-debug-id",
+    "pspreference",
+    "x-plaid-request-id",
+    "idempotent-replayed",
+    "retry-after",
+    "date",
+];
+
+/// Members of a failure that hold a code.
+const CODES: [&str; 12] = [
+    "code",
+    "type",
+    "error",
+    "error_code",
+    "errorCode",
+    "error_type",
+    "errorType",
+    "decline_code",
+    "issue",
+    "name",
+    "category",
+    "status",
+];
+
+/// Members of a failure that hold a sentence.
+const SENTENCES: [&str; 7] =
+    ["message", "detail", "title", "description", "error_description", "error_message", "refusalReason"];
+
+/// As much as fits two lines.
+const SAID_MAX: usize = 8;
 
 fn is_form(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

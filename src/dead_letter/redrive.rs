@@ -41,12 +41,7 @@ impl DeadLetters {
     ///
     /// As [`list`](DeadLetters::list) and [`redrive`](DeadLetters::redrive).
     pub async fn redrive_all(&self, filter: &Filter, how: &Change) -> Result<Outcome, DeadLetterError> {
-        let mut redriven = how.outcome(Of::Redrive);
-        // What moved in this very millisecond is in: nothing can be told to have moved later.
-        let frozen_at =
-            filter.updated_before.unwrap_or_else(|| self.now().plus(std::time::Duration::from_millis(1)));
-        redriven.frozen_at = Some(frozen_at);
-        let frozen = Filter { updated_before: Some(frozen_at), ..filter.clone() };
+        let (mut redriven, frozen) = self.frozen(filter, how.outcome(Of::Redrive));
         let asked = self.asked(&frozen).await?;
         let mut after: Option<String> = None;
         loop {

@@ -43,7 +43,8 @@ pub enum Safety {
         /// Until then.
         until: Timestamp,
     },
-    /// It is looked up before anything is sent.
+    /// It is looked up before anything is sent. Where the lookup cannot prove an absence, such as Postmark's, it ends
+    /// dead again and nothing is sent.
     LookUp,
     /// Nothing makes it safe.
     Unsafe,
@@ -77,7 +78,9 @@ impl fmt::Display for Safety {
             Safety::NotApplied => f.write_str("it did not take effect"),
             Safety::Repeatable => f.write_str("its method is idempotent: a repeat is no second effect"),
             Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
-            Safety::LookUp => f.write_str("it is looked up before it is sent"),
+            Safety::LookUp => f.write_str(
+                "it is looked up first, and sent only if that proves that it did not take effect; else it is dead again",
+            ),
             Safety::Unsafe => f.write_str("whether it took effect is not known"),
             Safety::NoRules => f.write_str("the vendor's rules are not known; name a vendors file with this operation's namespace, vendor and account"),
         }

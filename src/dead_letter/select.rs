@@ -59,6 +59,33 @@ impl DeadLetters {
         self.letters(&asked, filter.code.as_deref(), after.map(str::to_owned), limit).await
     }
 
+    /// A page of operations that are not at their end: scheduled or in progress, in the order of their first claim.
+    /// Without phases, both.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/dead_letters.md")]
+    /// use steadfast::operation::record::Filter;
+    ///
+    /// let overdue = Filter { due_before: Some(letters.now()), ..Filter::default() };
+    /// assert!(letters.waiting(&overdue, None, 20).await?.rows.is_empty());
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Invalid`] for another phase, for a code, or for a vendor's name that several namespaces have;
+    /// [`DeadLetterError::Store`].
+    pub async fn waiting(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Summary>, DeadLetterError> {
+        let phases = allowed(filter, [Phase::InProgress, Phase::Scheduled], "no operation that waits")?;
+        let vendor = self.vendor_path(filter.vendor.as_deref(), &phases).await?;
+        self.page(&Filter { vendor, phases, ..filter.clone() }, after, limit).await
+    }
+
     /// How many dead letters there are of each failure, the most frequent first.
     ///
     /// # Errors
@@ -129,23 +156,24 @@ impl DeadLetters {
         if vendor.contains('/') {
             return Ok(Some(vendor.to_owned()));
         }
-        let filter = Filter { phases: phases.to_vec(), ..Filter::default() };
+        let named = |path: &str| path.rsplit('/').next() == Some(vendor);
         let (mut paths, mut after) = (BTreeSet::new(), None);
+        if !phases.contains(&Phase::Resolved) {
+            let queues = self.backlog(self.now()).await?.queues;
+            let of_phases = queues.iter().filter(|queue| phases.contains(&queue.phase));
+            let found = of_phases.map(|queue| queue.scope.vendor_path()).filter(|path| named(path));
+            return one_of(vendor, found.map(str::to_owned).collect());
+        }
+        let filter = Filter { phases: phases.to_vec(), ..Filter::default() };
         loop {
             let page = self.page(&filter, after.as_deref(), PAGE_ROWS).await?;
             let found = page.rows.iter().map(|summary| summary.id.scope.vendor_path());
-            paths.extend(found.filter(|path| path.rsplit('/').next() == Some(vendor)).map(str::to_owned));
+            paths.extend(found.filter(|path| named(path)).map(str::to_owned));
             after = page.next;
             if after.is_none() {
-                break;
+                return one_of(vendor, paths);
             }
         }
-        if paths.len() > 1 {
-            let paths: Vec<String> = paths.into_iter().collect();
-            let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
-            return Err(DeadLetterError::Invalid(Error::validation(Input::Other("vendor"), problem)));
-        }
-        Ok(Some(paths.pop_first().unwrap_or_else(|| vendor.to_owned())))
     }
 
     async fn with_code(&self, summary: Summary) -> Result<Summary, DeadLetterError> {
@@ -186,19 +214,35 @@ impl Group {
     }
 }
 
+/// The vendor's path, unless several are named like it.
+fn one_of(vendor: &str, mut paths: BTreeSet<String>) -> Result<Option<String>, DeadLetterError> {
+    if paths.len() > 1 {
+        let paths: Vec<String> = paths.into_iter().collect();
+        let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
+        return Err(DeadLetterError::Invalid(Error::validation(Input::Other("vendor"), problem)));
+    }
+    Ok(Some(paths.pop_first().unwrap_or_else(|| vendor.to_owned())))
+}
+
+/// The phases of the filter, which may be these; without any, both.
+fn allowed(filter: &Filter, these: [Phase; 2], no: &str) -> Result<Vec<Phase>, DeadLetterError> {
+    if filter.phases.is_empty() {
+        return Ok(these.to_vec());
+    }
+    match filter.phases.iter().find(|phase| !these.contains(phase)) {
+        None => Ok(filter.phases.clone()),
+        Some(other) => {
+            let problem = format!("{no} is {other}; name {}, {}, or both", these[0], these[1]);
+            Err(DeadLetterError::Invalid(Error::validation(Input::Other("phases"), problem)))
+        }
+    }
+}
+
 fn phases(filter: &Filter) -> Result<Vec<Phase>, DeadLetterError> {
     if filter.phases.is_empty() {
         return Ok(OPEN.to_vec());
     }
-    let is_of_letters = |phase: &&Phase| matches!(phase, Phase::Dead | Phase::Resolved);
-    match filter.phases.iter().find(|phase| !is_of_letters(phase)) {
-        None => Ok(filter.phases.clone()),
-        Some(other) => {
-            let problem =
-                format!("no dead letter is {other}; name {}, {}, or both", Phase::Dead, Phase::Resolved);
-            Err(DeadLetterError::Invalid(Error::validation(Input::Other("phases"), problem)))
-        }
-    }
+    allowed(filter, [Phase::Dead, Phase::Resolved], "no dead letter")
 }
 
 /// The last on the log that is no lookup.

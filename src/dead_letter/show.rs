@@ -6,12 +6,12 @@ use http::{HeaderMap, Method};
 use super::redact::View;
 use super::redrive::overwrites;
 use super::select::{code, last_attempt};
-use super::{Change, DeadLetterError, DeadLetters, Safety};
+use super::{AccountStatus, Change, DeadLetterError, DeadLetters, Safety};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Error, Input};
-use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, State, Summary};
+use crate::operation::record::{Action, AuditEntry, Filter, Phase, Record, Resolution, State, Summary};
 use crate::operation::{Key, OperationId, Scope};
 
 /// An operation as [`DeadLetters::show`] or [`DeadLetters::open`] shows it. It has nothing that is withheld.
@@ -49,12 +49,17 @@ pub struct Shown {
     pub request: Message,
     /// The answer on record. Its status is in the [summary](Summary::status).
     pub reply: Option<Message>,
+    /// What a failure says of itself, such as `card_declined`, while its body is withheld: codes, and sentences
+    /// without a name.
+    pub says: Vec<String>,
     /// Every attempt and lookup on the log, oldest first.
     pub attempts: Vec<AttemptReport>,
     /// What operators did, oldest first.
     pub audit: Vec<AuditEntry>,
     /// When it was shown, for ages.
     pub now: Timestamp,
+    /// Of its account, if it is overdue and not behind another one of its sequence: why it still waits.
+    pub account: Option<AccountStatus>,
 }
 
 /// A request or an answer as it is shown.
@@ -122,6 +127,9 @@ impl DeadLetters {
         let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
         let said = record.resolved.as_ref().map(|said| &said.resolution);
         let may_be_redriven = is_dead && matches!(said, None | Some(Resolution::NotApplied));
+        let now = self.now();
+        let is_due = Filter { due_before: Some(now), ..Filter::default() }.matches(&summary);
+        let account = if is_due { self.account_of(&id.scope).await? } else { None };
         summary.code = is_dead.then(|| code(&summary, last_attempt(&attempts)));
         Ok(Shown {
             overwrites: may_be_redriven && overwrites(&record.request),
@@ -130,24 +138,29 @@ impl DeadLetters {
             safety: may_be_redriven.then(|| self.safety(&record)),
             method: record.request.method.clone(),
             url: view.url(&record.request.url),
-            request: Message::new(&record.request.headers, &record.request.body, false, view),
+            request: Message::new(&record.request.headers, &record.request.body, None, view),
+            says: answer(&record)
+                .filter(|answer| !answer.status.is_success())
+                .map_or_else(Vec::new, |answer| view.says(&answer.body)),
             reply: answer(&record)
-                .map(|answer| Message::new(&answer.headers, &answer.body, answer.cut, view)),
+                .map(|answer| Message::new(&answer.headers, &answer.body, Some(answer.cut), view)),
             summary,
             attempts,
             audit,
-            now: self.now(),
+            now,
+            account,
         })
     }
 }
 
 impl Message {
-    fn new(headers: &HeaderMap, body: &Bytes, cut: bool, view: &View<'_>) -> Message {
+    /// `cut` is of an answer.
+    fn new(headers: &HeaderMap, body: &Bytes, cut: Option<bool>, view: &View<'_>) -> Message {
         Message {
-            headers: view.headers(headers),
+            headers: view.headers(headers, cut.is_some()),
             body_bytes: body.len(),
             body: view.body(headers, body),
-            cut,
+            cut: cut.unwrap_or_default(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Counts of operations, by vendor and phase, with their age.
 
+use std::collections::BTreeSet;
+
 use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
 use crate::operation::record::{Filter, Page, Phase, Summary, Tally};
@@ -25,6 +27,10 @@ pub struct Stats {
     /// What lies in the store's [outbox](crate::outbox), by account; empty if it has none. Not among the groups: these
     /// are no operations yet.
     pub outbox: Vec<OutboxTally>,
+    /// The accounts of the outbox whose rows no client admits, `{namespace}/{vendor}/{account}`: their name is misspelt, or
+    /// they are another service's. As far as the clients that are known here tell, or those that have
+    /// [registered](crate::Client::register) in the store.
+    pub unadmitted: BTreeSet<String>,
     /// Dead letters that hold their [sequence](crate::Sequence), oldest first, at most [`Stats::HELD_MAX`].
     pub held: Vec<Summary>,
     /// Whether there are more of them.
@@ -43,10 +49,11 @@ impl DeadLetters {
             Some(outbox) => outbox.counts().await.map_err(DeadLetterError::store("count the outbox"))?,
             None => Vec::new(),
         };
+        let unadmitted = self.unadmitted(&outbox).await?;
         let holding = Filter { phases: OPEN.to_vec(), holds_sequence: true, ..Filter::default() };
         let held = self.page(&holding, None, Stats::HELD_MAX).await?;
         let held_more = held.next.is_some();
-        Ok(Stats { now: self.now(), groups, outbox, held_more, held: held.rows })
+        Ok(Stats { now: self.now(), groups, outbox, unadmitted, held_more, held: held.rows })
     }
 
     /// How many rows of the [outbox](crate::outbox) cannot become operations. They are no dead letters, but an

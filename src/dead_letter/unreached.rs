@@ -1,6 +1,6 @@
 //! Open operations that no client here carries on with, because account, namespace or vendor were renamed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -61,11 +61,42 @@ impl DeadLetters {
         self.unreached_by(|path| self.clients.iter().any(|client| reaches(client, path))).await
     }
 
-    /// Whether a client that is known here admits the rows of the outbox of an account; `true` without a client. What
-    /// none admits waits for ever: its vendor or account is misspelt, or it is another service's.
-    pub fn admits(&self, rows: &OutboxTally) -> bool {
-        let path = format!("{}/{}/{}", rows.namespace, rows.vendor, rows.account);
-        self.clients.is_empty() || self.clients.iter().any(|client| reaches(client, &path))
+    /// Whether a client that is known here has the account with this path, or may have it; `true` without a client.
+    pub fn reaches(&self, account: &str) -> bool {
+        self.clients.is_empty() || self.clients.iter().any(|client| reaches(client, account))
+    }
+
+    /// Of these accounts of the outbox, those whose rows no client admits. A client without its secret may not know its
+    /// account: then those decide that clients have [registered](Client::register) in the store, if any of the vendor is.
+    pub(super) async fn unadmitted(
+        &self,
+        outbox: &[OutboxTally],
+    ) -> Result<BTreeSet<String>, DeadLetterError> {
+        let mut unadmitted = BTreeSet::new();
+        let path = |rows: &OutboxTally| format!("{}/{}/{}", rows.namespace, rows.vendor, rows.account);
+        let paths: Vec<String> = outbox.iter().filter(|rows| rows.waiting > 0).map(path).collect();
+        if paths.is_empty() {
+            return Ok(unadmitted);
+        }
+        let registered = match self.store.upkeep() {
+            Some(upkeep) => {
+                upkeep.head().await.map_err(DeadLetterError::store("read the accounts"))?.accounts
+            }
+            None => BTreeMap::new(),
+        };
+        for path in paths {
+            let scope = Scope::from_stored(format!("{path}/"));
+            let is_ours = |client: &Client| scope.is_reached_by(&client.engine.account_path());
+            let of_vendor = |account: &&String| {
+                Scope::from_stored(format!("{account}/")).vendor_path() == scope.vendor_path()
+            };
+            let mut others = registered.keys().filter(of_vendor).peekable();
+            let is_misspelt = others.peek().is_some() && !others.any(|account| scope.is_reached_by(account));
+            if !self.reaches(&path) || (is_misspelt && !self.clients.iter().any(is_ours)) {
+                unadmitted.insert(path);
+            }
+        }
+        Ok(unadmitted)
     }
 
     async fn unreached_by(

@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::change::Of;
-use super::{Group, Outcome, Safety, Shown, Stats, Unreached, age};
+use super::{
+    AccountStatus, Closed, Group, Outcome, RouteStatus, Safety, Shown, Stats, Status, Unreached, age,
+};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Forbidden, Phase, Place, Resolution, Resolved, Summary};
@@ -56,17 +58,46 @@ serialize_as! {
                 "oldest_ms": group.oldest.map(crate::clock::Timestamp::as_millis),
                 "oldest_age_ms": group.oldest.map(|oldest| millis(age(stats.now, oldest))),
                 "rejected": group.rejected,
+                "admitted": !stats.unadmitted.contains(&format!("{}/{}/{}", group.namespace, group.vendor, group.account)),
             })).collect::<Vec<_>>(),
             "held_sequences": stats.held.iter().map(|held| Value::Object(summary(held))).collect::<Vec<_>>(),
             "held_sequences_more": stats.held_more,
         })
     };
+    Status => |status| json!({
+        "now_ms": status.now.as_millis(),
+        "accounts": status.accounts.iter().map(account).collect::<Vec<_>>(),
+        "rejected_rows": status.rejected_rows,
+    });
     Rejected => |row| json!({
         "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
         "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
         "holds_sequence": row.holds,
     });
     Shown => shown;
+}
+
+fn account(it: &AccountStatus) -> Value {
+    let time = |time: Option<crate::clock::Timestamp>| time.map(crate::clock::Timestamp::as_millis);
+    let closed = |it: &Closed| {
+        json!({
+            "gate": it.gate, "route": it.route, "since_ms": time(it.since), "until_ms": time(it.until),
+            "dispatchers": it.dispatchers,
+        })
+    };
+    let route = |it: &RouteStatus| {
+        json!({
+            "route": it.route, "waiting": it.waiting, "tried": it.tried, "last": it.last.as_ref().map(attempt),
+        })
+    };
+    json!({
+        "account": it.account, "waiting": it.waiting, "overdue": it.overdue, "tried": it.tried, "behind": it.behind,
+        "late": it.late, "under_way": it.under_way, "dead": it.dead, "in_outbox": it.in_outbox, "is_unknown": it.is_unknown,
+        "next_due_ms": time(it.next_due), "dispatchers": it.dispatchers, "per_second": it.per_second,
+        "gone_in_ms": it.gone_in().map(millis),
+        "closed": it.closed.iter().map(closed).collect::<Vec<_>>(),
+        "routes": it.routes.iter().map(route).collect::<Vec<_>>(),
+    })
 }
 
 fn outcome(outcome: &Outcome) -> Value {
@@ -77,6 +108,8 @@ fn outcome(outcome: &Outcome) -> Value {
         Value::Object(form)
     };
     let why_held_back: Vec<_> = outcome.why_held_back.iter().map(held_back).collect();
+    let reason = |(why, count): &(Forbidden, u64)| json!({ "why": why.code(), "problem": why.to_string(), "count": count });
+    let reasons: Vec<_> = outcome.reasons.iter().map(reason).collect();
     match outcome.of {
         Of::Redrive => json!({
             "dry_run": outcome.dry_run,
@@ -86,14 +119,28 @@ fn outcome(outcome: &Outcome) -> Value {
             "looked_up": outcome.looked_up,
             "held_back": outcome.held_back,
             "why_held_back": why_held_back,
+            "reasons": reasons,
             "frozen_at_ms": outcome.frozen_at.map(crate::clock::Timestamp::as_millis),
         }),
+        Of::Resolution | Of::Cancellation => {
+            let done = if outcome.of == Of::Resolution { "resolved" } else { "cancelled" };
+            json!({
+                "dry_run": outcome.dry_run,
+                "matched": outcome.matched,
+                done: outcome.done,
+                "held_back": outcome.held_back,
+                "why_held_back": why_held_back,
+                "reasons": reasons,
+                "frozen_at_ms": outcome.frozen_at.map(crate::clock::Timestamp::as_millis),
+            })
+        }
         Of::Adoption => json!({
             "dry_run": outcome.dry_run,
             "matched": outcome.matched,
             "adopted": outcome.done,
             "held_back": outcome.held_back,
             "why_held_back": why_held_back,
+            "reasons": reasons,
         }),
         Of::Scrub => json!({
             "dry_run": outcome.dry_run,
@@ -126,7 +173,9 @@ fn shown(shown: &Shown) -> Value {
         })
     });
     form.insert("reply".to_owned(), json!(reply));
+    form.insert("says".to_owned(), json!(shown.says));
     form.insert("log".to_owned(), shown.attempts.iter().map(attempt).collect());
+    form.insert("account".to_owned(), shown.account.as_ref().map_or(Value::Null, account));
     form.insert("audit".to_owned(), shown.audit.iter().map(entry).collect());
     Value::Object(form)
 }

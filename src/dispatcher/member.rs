@@ -22,6 +22,8 @@ pub(super) struct Member {
     pub has: Has,
     /// Who else delivers for the account.
     pub peers: Peers,
+    /// How many of its operations have come to an end so far.
+    pub gone: u32,
     /// Which kind is taken first this time: neither is to wait until there is none left of the other.
     due_first: bool,
 }
@@ -65,6 +67,7 @@ impl Member {
             places,
             has: Has::default(),
             peers: Peers::new(),
+            gone: 0,
             due_first: false,
         }
     }
@@ -161,7 +164,10 @@ impl Member {
         let taken = records.len();
         engine.gates.recovery().pay(taken, now);
         for record in records {
-            telemetry::taken_over(&**engine.vendor, &record);
+            match phase {
+                Phase::InProgress => telemetry::taken_over(&**engine.vendor, &record),
+                _ => telemetry::delivering(&**engine.vendor, &record),
+            }
             under_way.carry_on(*member, &self.client, record, lease_until, held.pop());
         }
         *self.has.of(phase) = taken >= limit;

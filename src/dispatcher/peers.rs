@@ -13,6 +13,7 @@
 //!
 //! A dispatcher without anything to deliver tells nothing, and an idle store is asked nothing.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +26,8 @@ use super::member::Member;
 use crate::clock::Instant;
 use crate::engine::Engine;
 use crate::error::Gate;
-use crate::policy::Refusal;
 use crate::policy::recovery::{Part, Sign};
+use crate::policy::{BreakerState, Mode, Refusal};
 use crate::store::{Beat, Heartbeat, Peer};
 use crate::telemetry;
 
@@ -41,9 +42,13 @@ pub(super) struct Peers {
     is_alone: bool,
     part: Part,
     live: Live,
+    /// How many of its operations came to an end, a second.
+    gone: Live,
+    /// The gates that were closed when it told the others last, and since when.
+    shut: BTreeMap<(&'static str, Option<String>), Instant>,
 }
 
-/// How many live attempts this process makes a second.
+/// How many there are in a second, such as live attempts of this process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Live {
     /// When that was counted last, and how many had started by then.
@@ -54,7 +59,7 @@ struct Live {
 /// What one tells the others. A later release may say more.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Word {
+pub(crate) struct Word {
     /// Whether it delivers, or waits for a gate.
     delivers: bool,
     live_per_second: f64,
@@ -67,6 +72,28 @@ struct Word {
     /// How much longer the vendor asked to be left alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_ms: Option<u64>,
+    /// How many of its operations came to an end in a second lately.
+    pub gone_per_second: f64,
+    /// The gates that are closed for it. For operators alone: each process has its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shut: Vec<Shut>,
+}
+
+/// A gate that is closed.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Shut {
+    /// Its name.
+    pub gate: String,
+    /// For which route, if not for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// How long it has been, as far as this dispatcher knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// In how long it may let something through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
 }
 
 /// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears
@@ -110,6 +137,8 @@ impl Peers {
             is_alone: false,
             part: Part::WHOLE,
             live: Live::default(),
+            gone: Live::default(),
+            shut: BTreeMap::new(),
         }
     }
 
@@ -150,6 +179,7 @@ impl Member {
         self.peers.live.count(gates.live_started(), now);
         let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
         let pause = gates.pause().own_until(now);
+        self.peers.gone.count(Some(self.gone), now);
         // Which is not the same for a limit that is used up: there it only waits for its turn.
         let is_closed = |refusal: Refusal| !matches!(refusal.gate, Gate::Rate | Gate::Concurrency);
         Word {
@@ -158,7 +188,41 @@ impl Member {
             fell_ms: fell.map(|(at, _)| millis(now.since(at))),
             too_much: fell.is_some_and(|(_, sign)| sign == Sign::TooMuch),
             pause_ms: pause.map(|until| millis(until.since(now))),
+            gone_per_second: self.peers.gone.per_second,
+            shut: self.shut(now),
         }
+    }
+
+    /// The gates that are closed, each with the time since it was first told to be.
+    fn shut(&mut self, now: Instant) -> Vec<Shut> {
+        let gates = &self.client.engine.gates;
+        let mut closed: Vec<(&'static str, Option<String>, Option<Duration>)> = Vec::new();
+        if gates.kill_switch_is_engaged() {
+            closed.push(("kill_switch", None, None));
+        }
+        match (gates.breaker_mode(), gates.breaker_state(now)) {
+            (Some(Mode::ForcedOpen), _) => closed.push((CIRCUIT, None, None)),
+            (Some(Mode::Normal), Some(BreakerState::Open { left })) => {
+                closed.push((CIRCUIT, None, Some(left)))
+            }
+            (Some(Mode::Normal), Some(BreakerState::HalfOpen)) => closed.push((CIRCUIT, None, None)),
+            _ => {}
+        }
+        if let Some(until) = gates.paused_until(now) {
+            closed.push(("pause", None, Some(until.since(now))));
+        }
+        let before = std::mem::take(&mut self.peers.shut);
+        let told = |(gate, route, left): (&'static str, Option<String>, Option<Duration>)| {
+            let since = before.get(&(gate, route.clone())).copied().unwrap_or(now);
+            self.peers.shut.insert((gate, route.clone()), since);
+            Shut {
+                gate: gate.to_owned(),
+                route,
+                since_ms: Some(millis(now.since(since))),
+                left_ms: left.map(millis),
+            }
+        };
+        closed.into_iter().map(told).collect()
     }
 
     /// Heeds the words of all that deliver for its account, itself among them.
@@ -233,5 +297,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// A dispatcher that has said nothing for so long has gone.
 const LASTS: Duration = Duration::from_secs(5);
+
+const CIRCUIT: &str = "circuit";
 
 const TELL: &str = "tell the other dispatchers";

@@ -19,8 +19,7 @@ use crate::telemetry;
 pub(super) struct UnderWay {
     tasks: JoinSet<Result<Reply, Error>>,
     whose: HashMap<Id, Carried>,
-    /// Each member's vendor, and how many it has.
-    members: Vec<(String, usize)>,
+    members: Vec<OfMember>,
     /// How many are in a sequence.
     sequenced: usize,
     leaving: Leaving,
@@ -28,6 +27,15 @@ pub(super) struct UnderWay {
     /// already.
     came_to_nothing: bool,
     pub recovered: Recovered,
+}
+
+/// What is known of a member.
+struct OfMember {
+    vendor: String,
+    /// How many it has under way.
+    count: usize,
+    /// How many of its operations have come to an end.
+    gone: u32,
 }
 
 /// What is known of a task.
@@ -44,7 +52,7 @@ impl UnderWay {
         UnderWay {
             tasks: JoinSet::new(),
             whose: HashMap::new(),
-            members: vendors.map(|vendor| (vendor, 0)).collect(),
+            members: vendors.map(|vendor| OfMember { vendor, count: 0, gone: 0 }).collect(),
             sequenced: 0,
             leaving,
             came_to_nothing: false,
@@ -58,7 +66,12 @@ impl UnderWay {
 
     /// How many a member has.
     pub(super) fn of(&self, member: usize) -> usize {
-        self.members.get(member).map_or(0, |(_, count)| *count)
+        self.members.get(member).map_or(0, |member| member.count)
+    }
+
+    /// How many of a member's operations have come to an end; it goes round.
+    pub(super) fn gone_of(&self, member: usize) -> u32 {
+        self.members.get(member).map_or(0, |member| member.gone)
     }
 
     /// Whether the end of one of those under way may be the turn of the next in its sequence.
@@ -94,8 +107,8 @@ impl UnderWay {
             client.engine.carry_on(record, lease_until, Some(leaving)).await
         });
         self.whose.insert(task.id(), Carried { member, is_sequenced, unknown });
-        if let Some((_, count)) = self.members.get_mut(member) {
-            *count += 1;
+        if let Some(member) = self.members.get_mut(member) {
+            member.count += 1;
         }
         self.recovered.taken += 1;
     }
@@ -124,28 +137,30 @@ impl UnderWay {
                     error.attempts().is_empty() && !error.is_dead_letter() && !error.is_refused()
                 });
                 let outcome = self.recovered.count(&outcome);
-                if let Some(vendor) = self.forget(id) {
-                    telemetry::recovered(vendor, outcome);
+                if let Some(member) = self.forget(id) {
+                    let is_gone = !matches!(outcome, "postponed" | "failed");
+                    member.gone = member.gone.wrapping_add(u32::from(is_gone));
+                    telemetry::recovered(&member.vendor, outcome);
                 }
             }
             // Its operation stays in progress until its lease runs out.
             Err(ended) => {
                 self.recovered.failed += 1;
-                let vendor = self.forget(ended.id());
-                if let (Some(vendor), Ok(panic)) = (vendor, ended.try_into_panic()) {
-                    telemetry::recovery_panicked(vendor, "carry an operation on", &*panic);
+                let member = self.forget(ended.id());
+                if let (Some(member), Ok(panic)) = (member, ended.try_into_panic()) {
+                    telemetry::recovery_panicked(&member.vendor, "carry an operation on", &*panic);
                 }
             }
         }
     }
 
-    /// Gives the vendor that it was of.
-    fn forget(&mut self, id: Id) -> Option<&str> {
+    /// Gives the member that it was of.
+    fn forget(&mut self, id: Id) -> Option<&mut OfMember> {
         let Carried { member, is_sequenced, .. } = self.whose.remove(&id)?;
         self.sequenced -= usize::from(is_sequenced);
-        let (vendor, count) = self.members.get_mut(member)?;
-        *count = count.saturating_sub(1);
-        Some(vendor)
+        let member = self.members.get_mut(member)?;
+        member.count = member.count.saturating_sub(1);
+        Some(member)
     }
 }
 

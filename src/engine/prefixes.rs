@@ -33,11 +33,30 @@ impl<T> Prefixes<T> {
 ///
 /// A validation error of this input that names the prefix, if it is no route.
 pub(super) fn check(prefix: &str, input: Input) -> Result<(), Error> {
-    if prefix.starts_with('/') && !prefix.contains(['?', '#']) {
-        return Ok(());
+    match problem(prefix) {
+        None => Ok(()),
+        Some(problem) => Err(Error::invalid(input, problem).at(Field::named(prefix))),
     }
-    let problem = "a route starts with a slash, and has no query";
-    Err(Error::invalid(input, problem).at(Field::named(prefix)))
+}
+
+/// Why it is no route, or one that no path of a call ever has.
+pub(crate) fn problem(prefix: &str) -> Option<String> {
+    let method = prefix.split(' ').next().filter(|word| word.len() < prefix.len());
+    if let Some(method) =
+        method.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic()))
+    {
+        let path = prefix[method.len()..].trim();
+        return Some(format!("it is for all methods and names none; write `{path}` without `{method}`"));
+    }
+    if !prefix.starts_with('/') || prefix.contains(['?', '#']) {
+        return Some("a route starts with a slash, and has no query".to_owned());
+    }
+    let odd = |segment: &&str| {
+        let is_template = segment.starts_with([':', '<', '$']) || segment.contains(['{', '}', '*']);
+        !is_parameter(segment) && (is_template || segment.contains(char::is_whitespace))
+    };
+    let odd = prefix.split('/').find(odd)?;
+    Some(format!("`{odd}` is taken as it stands, and no path has it; any one segment is written as {{name}}"))
 }
 
 /// The path of `url` as a call gives it, without the base's own.
@@ -92,6 +111,29 @@ mod tests {
             ("/v1/charges", "/v1/charges/{charge}", false),
         ] {
             assert_eq!(is_below(route, prefix), expected, "{route} below {prefix}");
+        }
+    }
+
+    #[test]
+    fn what_no_path_has_is_no_route() {
+        for good in ["/", "/v1/", "/v1/refunds/{id}", "/v1/{any}/capture", "/v1/refunds:batch", "/v1.0/a-b_c"]
+        {
+            assert_eq!(problem(good), None, "{good}");
+        }
+        for (bad, word) in [
+            ("v1/refunds", "slash"),
+            ("/v1?a=1", "query"),
+            ("POST /v1/refunds", "write `/v1/refunds` without `POST`"),
+            ("put  /v1", "write `/v1` without `put`"),
+            ("/v1/refunds/:id", "`:id`"),
+            ("/v1/refunds/<id>", "`<id>`"),
+            ("/v1/refunds/*", "`*`"),
+            ("/v1/refunds/{}", "`{}`"),
+            ("/v1/re_{id}", "`re_{id}`"),
+            ("/v1/refunds /x", "`refunds `"),
+        ] {
+            let said = problem(bad).unwrap_or_default();
+            assert!(said.contains(word), "{bad}: {said}");
         }
     }
 

@@ -131,7 +131,7 @@ impl Retention {
 
 /// How long the vendor replays the key of a POST to `route`, as far as a made-up request tells. Vendors judge by the
 /// request as it is stamped. A form, and JSON for those that take their key in it.
-pub(super) fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
+pub(crate) fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
     let window = |content| vendor.replay_window(&stamped(vendor, route, content)?.0);
     window(Content::Form).max(window(Content::Json))
 }

@@ -188,7 +188,12 @@ impl<'a> Run<'a> {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
-        telemetry::waiting(self.whose(), self.attempts, wait);
+        telemetry::waiting(
+            self.whose(),
+            self.attempts,
+            wait,
+            (self.last.answer.as_ref(), self.last.failure.as_ref()),
+        );
         self.sleep_until(at).await?;
         Ok(None)
     }

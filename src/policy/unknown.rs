@@ -38,6 +38,7 @@ pub enum OnUnknown {
     /// Stop, and leave a dead letter with effect unknown. The default.
     #[default]
     Park,
-    /// Send again, and accept that the effect may happen twice.
+    /// Send once more, and accept that the effect may happen twice. It is once for an operation, in all processes: if that
+    /// outcome is unknown too, it is a dead letter. A redrive by force allows one more.
     Resend,
 }

@@ -90,7 +90,7 @@ pub use times::{
     check_lives, check_unauthorized_retake,
 };
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
-pub use views::{check_evidence, check_filters, check_pages, check_tally};
+pub use views::{check_backlog, check_evidence, check_filters, check_pages, check_tally};
 
 /// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
 ///
@@ -125,6 +125,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_settled_is_not_taken(&*fresh().await).await;
     check_looks(&*fresh().await).await;
     check_heartbeats(&*fresh().await).await;
+    check_backlog(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;

@@ -24,7 +24,7 @@ use crate::store::look::FAR_MAX;
 use crate::store::pages::{listable, page, start};
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
-use crate::store::{Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
+use crate::store::{Backlog, Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
 mod copying;
 mod ending;
@@ -385,6 +385,10 @@ impl Store for Memory {
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         Ok(Some(self.inner.lock().heartbeat(heartbeat)))
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        Ok(Some(self.inner.lock().backlog(now)))
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -21,12 +21,13 @@ use crate::operation::record::{
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
 use crate::store::{
-    Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError,
-    Upkeep, Wakes,
+    Backlog, Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store,
+    StoreError, Upkeep, Wakes,
 };
 
 mod act;
 mod address;
+mod backlog;
 mod batch;
 mod bounds;
 mod builder;
@@ -253,6 +254,10 @@ impl Store for Postgres {
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         heartbeat::heartbeat(&self.0, heartbeat).await.map(Some)
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        self.0.backlog(now).await.map(Some)
     }
 
     fn wakes(&self) -> Option<&Wakes> {

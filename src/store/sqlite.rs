@@ -23,8 +23,11 @@ use crate::operation::record::{
 use crate::store::seals::Seals;
 use crate::store::stored::Stored;
 use crate::store::tenants::Tenants;
-use crate::store::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, reports};
+use crate::store::{
+    Backlog, Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, reports,
+};
 
+mod backlog;
 mod builder;
 mod copying;
 mod due;
@@ -390,6 +393,11 @@ impl Store for Sqlite {
         let heartbeat = heartbeat.clone();
         let work = move |connection: &_| heartbeat::heartbeat(connection, &heartbeat);
         self.writer.run(OnDrop::Skip, work).await.map(Some)
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        let work = move |connection: &_| backlog::backlog(connection, now);
+        self.reader().run(OnDrop::Skip, work).await.map(Some)
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes};
+use super::{Backlog, Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -204,6 +204,16 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().heartbeat(heartbeat).await
     }
 
+    /// See [`Store::backlog`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[doc(hidden)]
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        self.inner().backlog(now).await
+    }
+
     /// See [`Store::wakes`].
     #[doc(hidden)]
     fn wakes(&self) -> Option<&Wakes> {
@@ -301,6 +311,10 @@ impl<W: Wrapper> Store for W {
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         Wrapper::heartbeat(self, heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        Wrapper::backlog(self, now).await
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::error::Reason;
 
 use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS};
+#[cfg(feature = "metrics")]
+use super::{CONFLICTS, ENQUEUED, LOOK_UPS, RECOVERED, REFUSALS, REPLAYS, RETRY_SECONDS, outbox::REJECTIONS};
 
 /// The metrics of a clean call to one vendor.
 #[derive(Debug)]
@@ -30,6 +32,7 @@ impl Meters {
     /// Counters of what an operator is paged for are there at zero from now on: a rate of a series that begins at one
     /// shows nothing of that one.
     pub(crate) fn new(vendor: &str) -> Meters {
+        describe();
         for reason in LETTERS.map(Reason::name).into_iter().chain([super::REJECTED_ROW]) {
             Meter::new(DEAD_LETTERS, vendor, Some(("reason", reason))).register();
         }
@@ -41,6 +44,46 @@ impl Meters {
         }
     }
 }
+
+/// Tells the recorder what each metric is, in the words of a page of metrics.
+#[cfg(feature = "metrics")]
+fn describe() {
+    use metrics::{KeyName, SharedString};
+
+    metrics::with_recorder(|recorder| {
+        for (name, help) in COUNTERS {
+            recorder.describe_counter(KeyName::from_const_str(name), None, SharedString::const_str(help));
+        }
+        for (name, help) in HISTOGRAMS {
+            let unit = Some(metrics::Unit::Seconds);
+            recorder.describe_histogram(KeyName::from_const_str(name), unit, SharedString::const_str(help));
+        }
+    });
+}
+
+#[cfg(not(feature = "metrics"))]
+fn describe() {}
+
+#[cfg(feature = "metrics")]
+const COUNTERS: [(&str, &str); 10] = [
+    (CALLS, "calls that ended, by outcome: ok or the code of the error"),
+    (ENQUEUED, "calls left to recovery, by outcome"),
+    (RECOVERED, "operations that recovery carried on, by outcome"),
+    (ATTEMPTS, "requests sent to the vendor, by verdict"),
+    (REPLAYS, "calls answered by an earlier send's outcome, from the record or by the vendor"),
+    (CONFLICTS, "calls refused for their key: in progress, or of another request"),
+    (REFUSALS, "refusals of the client's own gates"),
+    (REJECTIONS, "rows of the outbox that cannot become operations, by code"),
+    (LOOK_UPS, "lookups at the vendor, by what they found"),
+    (DEAD_LETTERS, "operations that gave up and wait for a person, by reason"),
+];
+
+#[cfg(feature = "metrics")]
+const HISTOGRAMS: [(&str, &str); 3] = [
+    (CALL_SECONDS, "from send() to its end, waits included"),
+    (ATTEMPT_SECONDS, "from an attempt's admission to its answer"),
+    (RETRY_SECONDS, "the wait decided on before a retry"),
+];
 
 #[cfg(feature = "metrics")]
 impl Meter {

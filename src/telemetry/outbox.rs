@@ -31,4 +31,4 @@ pub(crate) fn rejected(vendor: &str, number: u64, error: &Error) {
 }
 
 /// Rows of the outbox that cannot become operations, by `code`.
-const REJECTIONS: &str = "steadfast_outbox_rejections_total";
+pub(super) const REJECTIONS: &str = "steadfast_outbox_rejections_total";

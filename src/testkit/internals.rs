@@ -17,6 +17,7 @@ pub use crate::policy::pause::Pause;
 pub use crate::policy::rate::Rate;
 pub use crate::policy::recovery::Recovery;
 pub use crate::random::SystemRandom;
+pub use crate::store::backlog::{Backlog, Queue};
 pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
 pub use crate::store::look::{Look, Sight, Waiting};
 pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};

@@ -24,7 +24,7 @@ use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for, was_deleted};
-use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict};
+use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict, account};
 
 mod config;
 mod form;
@@ -62,6 +62,8 @@ pub struct Keyed {
     base: BaseUrl,
     auth: Option<(HeaderName, Credential)>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// The account, with what the vendor's own headers choose.
+    account: String,
 }
 
 impl Keyed {
@@ -73,7 +75,15 @@ impl Keyed {
             let name = HeaderName::from_bytes(auth.header.as_bytes()).ok()?;
             Some((name, Credential::new(&auth.prefix, secret)))
         });
-        Keyed { base: BaseUrl::new(&config.base_url), auth, headers: headers::of(&config), config }
+        let headers = headers::of(&config);
+        let mut account = config.account.clone();
+        for (name, value) in &headers {
+            if chooses_account(&config, name) {
+                account.push(':');
+                account.push_str(&account::named(value.as_bytes()));
+            }
+        }
+        Keyed { base: BaseUrl::new(&config.base_url), auth, headers, account, config }
     }
 
     /// The configuration it was built with.
@@ -157,8 +167,25 @@ impl Vendor for Keyed {
         self.base.check()
     }
 
-    fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
-        Cow::Borrowed(&self.config.account)
+    /// Behind a `>`, what the call's own headers choose. One that says what the vendor's say chooses nothing else.
+    fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
+        let is_said = |name: &HeaderName, value: &[u8]| {
+            self.headers
+                .iter()
+                .any(|(known, said)| known == name && said.as_bytes().trim_ascii() == value.trim_ascii())
+        };
+        let mut chosen: Vec<(&str, String)> = headers
+            .iter()
+            .filter(|(name, value)| chooses_account(&self.config, name) && !is_said(name, value.as_bytes()))
+            .filter_map(|(name, _)| Some((name.as_str(), account::chosen_by(name, headers)?)))
+            .collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        if chosen.is_empty() || Guard::HeaderInName.is_out() {
+            return Cow::Borrowed(&self.account);
+        }
+        let chosen = chosen.iter().fold(String::new(), |all, (_, account)| format!("{all}>{account}"));
+        Cow::Owned(format!("{}{chosen}", self.account))
     }
 
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
@@ -246,6 +273,16 @@ impl Vendor for Keyed {
         }
         by_status(attempt, status, says, wait)
     }
+}
+
+fn chooses_account(config: &KeyedConfig, name: &HeaderName) -> bool {
+    let is_key =
+        matches!(&config.key, Some(KeyPlace::Header(key)) if name.as_str().eq_ignore_ascii_case(key));
+    !is_key
+        && match &config.account_headers {
+            Some(listed) => listed.iter().any(|listed| name.as_str().eq_ignore_ascii_case(listed)),
+            None => account::is_usual(name),
+        }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::request::Request;
 use crate::vendor::key_place::header_value;
 use crate::vendor::pages::NextPage;
 use crate::vendor::rules::has_content_type;
-use crate::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, is_plain};
+use crate::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, account, is_plain};
 
 mod look_up;
 mod pages;
@@ -184,7 +184,7 @@ impl Vendor for Stripe {
     /// The secret's mode, behind a colon the configured account, and behind a `>` the account that the call is for.
     fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
         let of_call =
-            [STRIPE_CONTEXT, STRIPE_ACCOUNT].iter().find_map(|name| headers.get(name)?.to_str().ok());
+            [STRIPE_CONTEXT, STRIPE_ACCOUNT].iter().find_map(|name| account::chosen_by(name, headers));
         match of_call {
             Some(connected) => Cow::Owned(format!("{}>{connected}", self.account)),
             None => Cow::Borrowed(&self.account),

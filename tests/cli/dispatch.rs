@@ -159,6 +159,20 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         // There before the first one, or no alert would see that one.
         let letters = "steadfast_dead_letters_total{reason=\"unknown\",vendor=\"acme\"} 0";
         assert!(text.lines().any(|line| line == letters), "{text}");
+        for line in [
+            "# TYPE steadfast_waiting gauge",
+            "# TYPE steadfast_oldest_due_seconds gauge",
+            "steadfast_gate_closed{gate=\"circuit\",vendor=\"acme\"} 0",
+            "steadfast_pause_seconds{vendor=\"acme\"} 0",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+        }
+        let typed = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("# HELP ")).count(),
+            typed,
+            "each has both:\n{text}"
+        );
         assert_eq!(ask(address, "POST /health").0, 405);
         assert_eq!(ask(address, "GET /").0, 404);
         running.signal(signal);

@@ -26,6 +26,7 @@ mod sealed;
 mod sequences;
 mod signature;
 mod vendors;
+mod waiting;
 mod work;
 
 use std::path::PathBuf;
@@ -62,7 +63,8 @@ pub struct Said {
 impl Place {
     pub fn fresh() -> Place {
         let place = Place { directory: in_memory::directory(), seal_keys: None };
-        let vendors = "[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
+        let vendors =
+            "namespace = \"default\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
         std::fs::write(place.path("vendors.toml"), vendors).expect("writes");
         place
     }

@@ -26,6 +26,29 @@ fn check_tells_all_mistakes_a_line_each() {
 }
 
 #[test]
+fn check_warns_of_a_missing_namespace_unless_all_vendors_are_on_loopback() {
+    let place = Place::fresh();
+    let warned = |text: &str| {
+        std::fs::write(place.path("some.toml"), text).expect("writes");
+        let said = place.run(&["check", "some.toml"]).ended(0);
+        let told = place.json(0, &["check", "some.toml"])["warnings"].clone();
+        let warnings = said.matches("warning: no namespace").count();
+        assert_eq!(told.as_array().expect("a list").len(), warnings, "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+        (warnings, said)
+    };
+    let outside = "[vendors.stripe]\nsecret_env = 'S'\n[vendors.postmark]\nsecret_env = 'P'\n";
+    let (count, said) = warned(outside);
+    assert_eq!(count, 1);
+    assert!(said.contains("adopt") && said.contains("renames every key"), "{said}");
+    assert_eq!(warned(&format!("namespace = 'prod'\n{outside}")).0, 0);
+    assert_eq!(warned(&format!("namespace = 'default'\n{outside}")).0, 0, "it is said");
+    let fake = "[vendors.stripe]\nsecret_env = 'S'\nbase_url = 'http://127.0.0.1:4010'\n";
+    assert_eq!(warned(fake).0, 0);
+    assert_eq!(warned(&format!("{fake}[vendors.postmark]\nsecret_env = 'P'\n")).0, 1);
+}
+
+#[test]
 fn check_makes_no_store() {
     let place = Place::fresh();
     let text = "store = \"sqlite:named.db\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY\"\n";

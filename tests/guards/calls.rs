@@ -14,7 +14,7 @@ use steadfast::store::{Memory, Store};
 use steadfast::testkit::internals::gates;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
-use steadfast::vendor::{BigCommerce, Stripe, Vendor};
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Stripe, Vendor};
 use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Policy, Reply};
 
 use crate::acme::Acme;
@@ -385,6 +385,19 @@ pub fn two_accounts_share_no_operation() -> bool {
     };
     of("a").expect("a reply");
     of("b").is_ok_and(|reply| reply.obtained() == Obtained::Fresh)
+}
+
+pub fn two_merchants_of_one_partner_share_no_operation() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let paypal = Keyed::new(KeyedConfig::preset("paypal").expect("a preset"), "a-token");
+    let bench = Bench::on(clock, store, paypal, plain(), script().status(201).status(201));
+    let order = |merchant: &str| {
+        let call = bench.client.post("/v2/checkout/orders").key("order-42");
+        wait(call.header("PayPal-Auth-Assertion", merchant).json(&json!({ "intent": "CAPTURE" })).send())
+    };
+    order("merchant-1").expect("a reply");
+    order("merchant-2").is_ok_and(|reply| reply.obtained() == Obtained::Fresh)
+        && order("merchant-1").is_ok_and(|reply| reply.obtained() == Obtained::Replayed)
 }
 
 pub fn a_record_is_kept_for_as_long_as_the_vendor_remembers() -> bool {

@@ -103,6 +103,7 @@ pub const PROOFS: &[Proof] = proofs! {
     SpeaksFor: calls::a_no_to_the_second_send_is_not_one_to_the_first,
     OwnDuplicate: calls::a_duplicate_behind_a_miss_is_perhaps_our_own,
     LookUpInLog: look_ups::a_duplicate_after_another_process_looked_is_perhaps_our_own,
+    HeaderInName: calls::two_merchants_of_one_partner_share_no_operation,
     AccountInScope: calls::two_accounts_share_no_operation,
     OwnSecret: recovering::what_is_of_another_account_is_not_sent,
     RetentionFloor: calls::a_record_is_kept_for_as_long_as_the_vendor_remembers,

@@ -10,7 +10,7 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
+use steadfast::testkit::internals::{Backlog, Heartbeat, Look, Peer, Sight};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 
@@ -118,6 +118,11 @@ impl Wrapper for Driven {
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         self.at(heartbeat.now).await;
         self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
+        self.at(now).await;
+        self.store.backlog(now).await
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {

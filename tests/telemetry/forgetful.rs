@@ -1,4 +1,4 @@
-//! The warning of a client without a store: once in a process, and not from tests.
+//! The warnings of a client without a store and of one without a namespace: once in a process, and not from tests.
 
 use std::process::Command;
 
@@ -14,8 +14,17 @@ use crate::capture::{listen, said};
 /// It is said once in a process, and another test of this one may be the first.
 #[test]
 fn a_client_without_a_store_says_so_once() {
+    alone("forgetful::in_a_process_of_its_own");
+}
+
+#[test]
+fn a_client_without_a_namespace_says_so_once() {
+    alone("forgetful::nameless_in_a_process_of_its_own");
+}
+
+fn alone(test: &str) {
     let this = std::env::current_exe().expect("this program");
-    let only = ["--exact", "forgetful::in_a_process_of_its_own", "--ignored"];
+    let only = ["--exact", test, "--ignored"];
     let output = Command::new(this).args(only).output().expect("it runs");
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && out.contains("1 passed"), "{out}");
@@ -47,22 +56,58 @@ fn in_a_process_of_its_own() {
     assert_eq!(self::warnings().len(), 1, "it is said once");
 }
 
+#[test]
+#[ignore = "a_client_without_a_namespace_says_so_once runs it"]
+fn nameless_in_a_process_of_its_own() {
+    let nameless = || Client::builder(Stripe::new("sk_test")).store(Memory::new());
+    nameless().build().expect("a client that is built before anybody listens");
+    listen();
+    for quiet in [
+        nameless().namespace("prod"),
+        nameless().namespace("default"),
+        nameless().transport(ScriptedTransport::new()),
+        nameless().clock(TestClock::auto()),
+        Client::builder(Stripe::new("sk_test").base_url("http://[::1]:9")).store(Memory::new()),
+        Client::builder(Stripe::new("sk_test").base_url("http://localhost:9")).store(Memory::new()),
+    ] {
+        let shown = format!("{quiet:?}");
+        quiet.build().expect("a client");
+        assert_eq!(warnings(), Vec::<String>::new(), "{shown}");
+    }
+    vendors("namespace = 'default'\nstore = 'memory'").client("stripe").expect("a client");
+    unnamed("store = 'memory'").rules().expect("rules");
+    assert_eq!(warnings(), Vec::<String>::new());
+
+    unnamed("store = 'memory'").client("stripe").expect("a client");
+    let warned = warnings();
+    assert_eq!(warned.len(), 1);
+    assert!(warned[0].starts_with("no namespace: ") && warned[0].contains("steadfast adopt"), "{warned:?}");
+    assert_eq!(said().event(&warned[0])["steadfast.vendor"], "stripe");
+    nameless().build().expect("another client");
+    assert_eq!(warnings().len(), 1, "it is said once");
+}
+
 /// Clients that are a test's, or whose maker knows.
 fn quiet() -> Vec<ClientBuilder> {
     vec![
         stripe().store(Memory::new()),
         stripe().transport(ScriptedTransport::new()),
         stripe().clock(TestClock::auto()),
-        Client::builder(Stripe::new("sk_test").base_url("http://127.0.0.1:9")),
+        Client::builder(Stripe::new("sk_test").base_url("http://127.0.0.1:9")).namespace("test"),
         Client::builder(Stripe::new("sk_test").base_url("http://localhost:9")),
     ]
 }
 
 fn stripe() -> ClientBuilder {
-    Client::builder(Stripe::new("sk_test"))
+    Client::builder(Stripe::new("sk_test")).namespace("test")
 }
 
 fn vendors(settings: &str) -> Vendors {
+    let named = if settings.contains("namespace") { "" } else { "namespace = 'test'\n" };
+    unnamed(&format!("{named}{settings}"))
+}
+
+fn unnamed(settings: &str) -> Vendors {
     let text = format!("{settings}\n[vendors.stripe]\nsecret_env = 'STRIPE'");
     Vendors::parse(&text, "vendors.toml").expect("good").with_secrets(|_| Some("sk_test".to_owned()))
 }

@@ -114,7 +114,12 @@ async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
         ("steadfast.effect", "applied"),
         ("steadfast.latency_ms", "0"),
     ];
-    let waiting = [("steadfast.attempt", "1"), ("steadfast.wait_ms", "500")];
+    let waiting = [
+        ("steadfast.attempt", "1"),
+        ("steadfast.wait_ms", "500"),
+        ("error.type", "reset"),
+        ("steadfast.cause", "the connection broke before an answer"),
+    ];
     assert_eq!(
         said.events,
         [
@@ -319,7 +324,7 @@ async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
     let said = said();
     assert!(said.spans.is_empty(), "{said:?}");
     let messages: Vec<_> = said.events.iter().map(|event| event["message"].as_str()).collect();
-    assert_eq!(messages, ["taken over", "attempt", "dead letter"]);
+    assert_eq!(messages, ["delivering", "attempt", "dead letter"]);
     for event in &said.events {
         for (field, value) in [
             ("steadfast.vendor", "stripe"),
@@ -331,6 +336,30 @@ async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
             assert_eq!(event[field], value, "{event:?}");
         }
     }
+}
+
+/// The first send of what was enqueued takes nothing over; what a dead holder left is taken over.
+#[tokio::test]
+async fn only_what_a_holder_left_behind_is_taken_over() {
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().status(200).hang().status(200);
+    let client = stripe(&network, &clock, policy());
+    listen();
+    charge(&client).enqueue().await.expect("recorded");
+    assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
+    assert_eq!((said().all("taken over").len(), said().all("delivering").len()), (0, 1));
+    let form = [("amount", "2"), ("currency", "usd")];
+    let left = client.post("/v1/payment_intents").key("order-43/charge").form(&form);
+    let call = tokio::spawn(left.send());
+    while network.requests().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.is_err_and(|gone| gone.is_cancelled()), "its holder goes while it sends");
+    clock.advance(Duration::from_secs(3_600));
+    listen();
+    assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
+    assert_eq!((said().all("taken over").len(), said().all("delivering").len()), (1, 0));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use super::dispatch::DispatchArguments;
 use super::fakes::FakesArguments;
 use super::selection::Select;
 use super::signature::{Signature, Signer};
+use super::status::{ListArguments, SelectWaiting};
 
 /// Looks after the operations that a service recorded: dead letters above all.
 ///
@@ -47,6 +48,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Says in one screen what waits, what keeps it, since when, and when it will be gone
+    ///
+    /// For each account it says whether the circuit is open, or it is held or paused, as far as the processes that deliver
+    /// say. It counts what waits, and has the last answer of each route. It reads open operations alone, and is as fast with a
+    /// million that have ended.
+    Status,
+    /// Lists what waits for its next attempt or is under way, in the order of the first claim
+    List(ListArguments),
     /// Counts operations by vendor and phase
     Stats,
     /// Shows one operation, whatever became of it
@@ -61,6 +70,8 @@ pub(crate) enum Command {
     ///
     /// It becomes a dead letter that is closed; its effect stays as on record. It is refused while a process holds
     /// it.
+    ///
+    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given, as with dead-letters redrive.
     Cancel(CancelArguments),
     /// Carries operations on under a new name, after an account, a namespace or a vendor was renamed
     ///
@@ -154,7 +165,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeadLettersCommand {
-    /// Lists dead letters, oldest first
+    /// Lists dead letters, in the order of the first claim
     List {
         /// Counts them by failure instead
         #[arg(long, conflicts_with_all = ["after", "limit"])]
@@ -178,7 +189,10 @@ pub(crate) enum DeadLettersCommand {
     /// What may have taken effect is only redriven where the vendor's rules (--vendors) make that safe. The rest is
     /// held back, and the exit code is then 1; a filter that matches nothing is no error.
     Redrive(RedriveArguments),
-    /// Says what became of one
+    /// Says what became of dead letters
+    ///
+    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time
+    /// at which it was frozen; --before with that time takes the same letters and none that died later.
     Resolve(ResolveArguments),
     /// Sends another body instead, under a new key
     Edit(EditArguments),
@@ -261,11 +275,30 @@ pub(crate) struct RedriveArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ResolveArguments {
     #[command(flatten)]
-    pub operation: Operation,
+    pub many: Many,
     #[command(flatten)]
     pub word: Word,
     #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
     pub signature: Signature,
+}
+
+/// Which operations, if not by a filter, and whether it is done.
+#[derive(Args, Debug)]
+pub(crate) struct Many {
+    /// The operations: keys, wire keys from the vendor's dashboard, or whole names
+    #[arg(value_name = "OPERATION")]
+    pub operations: Vec<String>,
+    /// All that there are
+    #[arg(long)]
+    pub all: bool,
+    /// Does it for what a filter matches; without it a filter is a dry run
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Only counts, and needs no name
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Args, Debug)]
@@ -288,7 +321,9 @@ pub(crate) struct Word {
 #[derive(Args, Debug)]
 pub(crate) struct CancelArguments {
     #[command(flatten)]
-    pub operation: Operation,
+    pub many: Many,
+    #[command(flatten)]
+    pub select: SelectWaiting,
     #[command(flatten)]
     pub signature: Signature,
 }
@@ -404,6 +439,8 @@ impl Command {
     /// As it is typed, and as a JSON answer names it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
+            Command::Status => "status",
+            Command::List(_) => "list",
             Command::Stats => "stats",
             Command::Show(_) => "show",
             Command::Outbox(_) => "outbox",

@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use steadfast::Vendors;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
-use steadfast::operation::record::Resolution;
 use steadfast::operation::{Key, OperationId};
 
 use super::arguments::{
-    Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ResolveArguments, ShowArguments,
-    ViewArguments,
+    Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ShowArguments, ViewArguments,
 };
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{copying, dispatch, export, fakes, manual, migrate, outbox, print, rename, reseal, scrub, terms};
+use super::{
+    copying, dispatch, export, fakes, manual, many, migrate, outbox, print, rename, reseal, scrub, status,
+    terms,
+};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -36,9 +37,11 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Man { out } => man(out.as_deref(), output),
         Command::Dispatch(arguments) => dispatch::dispatch(&place, arguments, output).await,
         Command::Fakes(arguments) => fakes::fakes(arguments, output).await,
+        Command::Status => status::status(&place, output).await,
+        Command::List(arguments) => status::list(&place, arguments, output).await,
         Command::Stats => rename::stats(&place, output).await,
         Command::Outbox(arguments) => outbox::rejected(&place, arguments, output).await,
-        Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,
+        Command::Cancel(arguments) => many::cancel(&place, &arguments, output).await,
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
         Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
@@ -84,7 +87,7 @@ async fn dead_letters(
         }
         DeadLettersCommand::Show(arguments) => show(place, &arguments, output).await,
         DeadLettersCommand::Redrive(arguments) => redrive(place, &arguments, output).await,
-        DeadLettersCommand::Resolve(arguments) => resolve(place, arguments, output).await,
+        DeadLettersCommand::Resolve(arguments) => many::resolve(place, arguments, output).await,
         DeadLettersCommand::Edit(arguments) => edit(place, arguments, output).await,
         DeadLettersCommand::Export { select, view, signature, output: path } => {
             let how = opening(&view, &signature)?;
@@ -119,7 +122,9 @@ fn check(file: Option<PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> 
     };
     let vendors = Vendors::from_file(&file).map_err(Failure::Vendors)?;
     let (file, names) = (file.display().to_string(), vendors.names().collect::<Vec<_>>());
-    output.put(DONE, &json!({ "file": file, "vendors": names }), |_, out| print::checked(&file, &names, out))
+    let warnings = vendors.warnings();
+    let result = json!({ "file": file, "vendors": names, "warnings": warnings });
+    output.put(DONE, &result, |_, out| print::checked(&file, &names, &warnings, out))
 }
 
 fn man(directory: Option<&Path>, output: &mut Output<'_>) -> Result<u8, Failure> {
@@ -142,7 +147,7 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
         Some(how) => letters.open(&id, &how).await?,
         None => letters.show(&id).await?,
     };
-    output.put(DONE, &shown, print::shown)
+    output.put(DONE, &shown, |shown, out| print::shown(shown, &letters, out))
 }
 
 async fn redrive(
@@ -152,9 +157,7 @@ async fn redrive(
 ) -> Result<u8, Failure> {
     let named = !arguments.operations.is_empty();
     let filtered = arguments.all || !arguments.select.is_empty();
-    if named == filtered {
-        return Err(Failure::Arguments("name either operations, or a filter, or --all".to_owned()));
-    }
+    many::check_one(named, filtered)?;
     let dry_run = arguments.dry_run || (filtered && !arguments.yes);
     let signature = &arguments.signature;
     let mut how = match (dry_run, arguments.force || arguments.overwrite) {
@@ -181,28 +184,11 @@ async fn redrive(
         .put(code, &redriven, |redriven, out| print::redriven(redriven, &to_do_it(arguments, redriven), out))
 }
 
-/// What to type for the redrive after its dry run. A reason or a name that is missing is asked for here already, not
-/// only when the redrive is refused for it.
+/// What to type for the redrive after its dry run.
 fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
-    let mut more = Vec::new();
-    if let Some(frozen_at) = redriven.frozen_at {
-        more.push("--yes".to_owned());
-        if !arguments.select.is_frozen() {
-            more.push(format!("--before {}", frozen_at.as_millis()));
-        }
-    }
-    if (arguments.force || arguments.overwrite) && arguments.signature.why.is_none() {
-        more.push("--why REASON".to_owned());
-    }
-    if arguments.signature.signer.name().is_err() {
-        more.push("--by NAME".to_owned());
-    }
-    let more = more.join(" ");
-    match (arguments.dry_run, more.is_empty()) {
-        (false, _) => more,
-        (true, true) => "without --dry-run".to_owned(),
-        (true, false) => format!("{more} instead of --dry-run"),
-    }
+    let needs_why = arguments.force || arguments.overwrite;
+    let of = many::Asked { dry_run: arguments.dry_run, is_frozen: arguments.select.is_frozen(), needs_why };
+    of.to_do_it(&arguments.signature, redriven)
 }
 
 /// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
@@ -220,24 +206,6 @@ pub(crate) async fn absent_vendor(
         super::say(&print::absent_vendor(vendor, &paths))?;
     }
     Ok(())
-}
-
-async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let how = arguments.signature.name_and_reason()?;
-    let word = arguments.word;
-    let resolution = match (word.applied, word.not_applied, word.reopen) {
-        (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
-        (_, true, _) => Some(Resolution::NotApplied),
-        (.., true) => None,
-        _ => Some(Resolution::Compensated),
-    };
-    let letters = place.open()?;
-    let id = find_whole(&letters, &arguments.operation.name).await?;
-    let summary = match resolution {
-        Some(resolution) => letters.resolve(&id, resolution, &how).await?,
-        None => letters.reopen(&id, &how).await?,
-    };
-    output.put(DONE, &summary, print::resolved)
 }
 
 async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {

@@ -1,5 +1,6 @@
 //! A process of its own that delivers what services enqueued.
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use steadfast::Client;
+use steadfast::dead_letter::{DeadLetters, visible};
 use steadfast::dispatcher::Dispatcher;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -22,9 +24,12 @@ use super::place::Place;
 use super::signals::Signals;
 
 mod board;
+mod gauges;
 mod page;
 
 use board::Board;
+use gauges::Gauges;
+use page::Page;
 
 #[derive(Args, Debug)]
 pub(crate) struct DispatchArguments {
@@ -65,7 +70,8 @@ pub(crate) async fn dispatch(
     // Before the clients are built: they count from their first call on.
     let board = Arc::new(Board::default());
     let _ = metrics::set_global_recorder(Arc::clone(&board));
-    let clients = place.open_clients(arguments.file.as_ref())?;
+    let (clients, store) = place.open_clients(arguments.file.as_ref())?;
+    let gauges = Gauges::new(DeadLetters::new(store), &clients);
     let listener = match arguments.listen {
         Some(address) => Some(listen(address).await?),
         None => None,
@@ -77,7 +83,7 @@ pub(crate) async fn dispatch(
     let page = listener.map(|listener| {
         let at = listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
         info!(address = at, "listening");
-        tokio::spawn(page::serve(listener, dispatcher.health(), board))
+        tokio::spawn(page::serve(listener, Page { health: dispatcher.health(), board, gauges }))
     });
 
     let signal = signals.next().await;
@@ -107,13 +113,28 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 /// there is no first one.
 fn log_to_stderr(form: Form, level: Level) {
     let targets = Targets::new().with_target("steadfast", level).with_default(level.min(Level::WARN));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(|| Lines(io::stderr())).with_ansi(false);
     let _ = match form {
         Form::Text => tracing::subscriber::set_global_default(registry().with(layer.with_filter(targets))),
         Form::Json => {
             tracing::subscriber::set_global_default(registry().with(layer.json().with_filter(targets)))
         }
     };
+}
+
+/// A line for each event, whatever a vendor or a caller put in it: the subscriber writes an event at once.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        self.0.write_all(format!("{}\n", visible(text.trim_end_matches('\n'))).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -131,3 +152,18 @@ fn period(text: &str) -> Result<Duration, String> {
 
 /// A hundred looks a second: more only costs the store.
 const PERIOD_MIN: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_is_in_it() {
+        let mut lines = Lines(Vec::new());
+        lines.write_all(b"INFO failed cause=a\n2026 INFO forged\xe2\x80\xae\n").expect("writes");
+        assert_eq!(
+            String::from_utf8(lines.0).expect("text"),
+            "INFO failed cause=a\\n2026 INFO forged\\u202e\n"
+        );
+    }
+}

@@ -35,6 +35,7 @@ pub(crate) fn attempts(shown: &Shown) -> String {
 pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     writeln!(out)?;
     let mut acts = shown.audit.iter().peekable();
+    let mut sent = 0;
     for (report, is_step) in shown.attempts.iter().zip(are_steps(shown)) {
         while let Some(entry) = acts.next_if(|entry| entry.at <= report.started_at) {
             act(entry, out)?;
@@ -52,7 +53,9 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
             writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
             continue;
         }
-        writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
+        // Counted through: an attempt that is no step gives its own number to the next one.
+        sent += 1;
+        writeln!(out, "attempt {sent} at {}, {took}", report.started_at)?;
         let no_step = if is_step { "" } else { "; no step of the ladder" };
         let met = format!("{}; {}, effect {}{no_step}", plain(&met), report.verdict, report.effect);
         writeln!(out, "{}", wrapped(&met, "    "))?;

@@ -11,6 +11,7 @@ mod failure;
 mod fakes;
 mod history;
 mod manual;
+mod many;
 mod migrate;
 mod outbox;
 mod output;
@@ -22,6 +23,7 @@ mod scrub;
 mod selection;
 mod signals;
 mod signature;
+mod status;
 mod terms;
 
 use std::io::{self, IsTerminal, Write};
@@ -67,8 +69,10 @@ fn main() -> ExitCode {
 /// On one line, unless a person looks at it.
 fn say(problem: &str) -> io::Result<()> {
     let mut out = io::stderr().lock();
+    let lines: Vec<_> = problem.lines().map(print::plain).collect();
+    let problem = lines.join("\n");
     if out.is_terminal() {
-        writeln!(out, "{}", print::wrapped(problem, ""))
+        writeln!(out, "{}", print::wrapped(&problem, ""))
     } else {
         writeln!(out, "{problem}")
     }

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use serde_json::json;
-use steadfast::dead_letter::{DeadLetters, Stats};
+use steadfast::dead_letter::Stats;
 use steadfast::operation::record::Page;
-use steadfast::store::Rejected;
+use steadfast::store::{OutboxTally, Rejected};
 
 use super::arguments::OutboxArguments;
 use super::failure::{DONE, Failure};
@@ -37,7 +37,7 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
         if let Some(sequence) = holds {
             writeln!(out, "    holds sequence {}", plain(sequence))?;
         }
-        writeln!(out, "{}", wrapped(&plain(why), "    "))?;
+        writeln!(out, "{}", wrapped(&plain(why.trim_start()), "    "))?;
     }
     match &page.next {
         Some(next) => writeln!(out, "more: --after {}", next.as_str()),
@@ -57,13 +57,18 @@ pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io:
     writeln!(out, "{}", wrapped(&said, ""))
 }
 
+fn whose_path(group: &OutboxTally) -> String {
+    format!("{}/{}/{}", group.namespace, group.vendor, group.account)
+}
+
 /// Lines for what there is, among the counts of operations.
-pub(crate) fn counts(stats: &Stats, letters: &DeadLetters, out: &mut (dyn Write + Send)) -> io::Result<()> {
+pub(crate) fn counts(stats: &Stats, out: &mut (dyn Write + Send)) -> io::Result<()> {
     for group in &stats.outbox {
         let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
         if let Some(oldest) = group.oldest {
             let oldest = whole_seconds(stats.now, oldest);
-            let note = if letters.admits(group) { "" } else { ": no client admits them" };
+            let is_admitted = !stats.unadmitted.contains(&whose_path(group));
+            let note = if is_admitted { "" } else { ": no client admits them" };
             writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}{note}", group.waiting, "in outbox")?;
         }
         if group.rejected > 0 {

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::Value;
+use steadfast::dead_letter::visible;
 
 use super::failure::Failure;
 
@@ -60,8 +61,7 @@ impl<'a> Answer<'a, Value> {
 
 impl<T: Serialize> Answer<'_, T> {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
+        writeln!(out, "{}", visible(&serde_json::to_string(self)?))
     }
 }
 

@@ -50,7 +50,7 @@ impl Place {
     }
 
     /// The clients of all vendors of the vendors file, on the store: they can send. `file` comes before `--vendors`.
-    pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<Vec<Client>, Failure> {
+    pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<(Vec<Client>, Arc<dyn Store>), Failure> {
         let Some(file) = file.or(self.vendors.as_ref()) else {
             let problem = "which vendors file? Name it: steadfast dispatch FILE, or set STEADFAST_VENDORS";
             return Err(Failure::Arguments(problem.to_owned()));
@@ -65,8 +65,9 @@ impl Place {
                            with --store URL, in STEADFAST_STORE, or in the file: store = \"sqlite:vendor-calls.db\"";
             return Err(Failure::Arguments(problem.to_owned()));
         };
-        let vendors = vendors.with_store(store);
-        vendors.names().map(|name| vendors.client(name)).collect::<Result<_, _>>().map_err(Failure::Vendors)
+        let vendors = vendors.with_store(Arc::clone(&store));
+        let clients = vendors.names().map(|name| vendors.client(name)).collect::<Result<_, _>>();
+        Ok((clients.map_err(Failure::Vendors)?, store))
     }
 }
 

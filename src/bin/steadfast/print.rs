@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{Group, Message, Outcome, Safety, Shown, Stats};
+use steadfast::dead_letter::{
+    AccountStatus, DeadLetters, Group, Message, Outcome, Safety, Shown, Stats, visible,
+};
 use steadfast::operation::record::{Phase, Place, Summary};
 
-use super::history;
+use super::{history, status};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -92,25 +94,49 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// `to_do_it`: what has to be typed after a dry run.
+/// What is held back first, since there may be much of it. The sum and the line to copy come last: that is what a
+/// person who has typed it looks at. `to_do_it`: what has to be typed after a dry run.
 pub(crate) fn redriven(redriven: &Outcome, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
+    held_back(redriven, out)?;
     let Outcome { matched, done: due, forced, looked_up, held_back: others, .. } = redriven;
+    if *looked_up > 0 {
+        writeln!(out, "{looked_up} are looked up at the vendor before anything is sent")?;
+    }
     if redriven.dry_run {
         writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {others} held back")?;
-        writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))?;
+        to_do(to_do_it, out)
     } else {
-        writeln!(out, "{matched} matched; {due} due ({forced} by force), {others} held back")?;
+        writeln!(out, "{matched} matched; {due} due ({forced} by force), {others} held back")
     }
-    if *looked_up > 0 {
-        writeln!(out, "of these, looked up at the vendor before anything is sent: {looked_up}")?;
-    }
-    held_back(redriven, out)
 }
 
+/// `done` is what became of those that were changed, such as `resolved`.
+pub(crate) fn changed(outcome: &Outcome, done: &str, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
+    held_back(outcome, out)?;
+    let Outcome { matched, done: count, held_back: others, .. } = outcome;
+    if outcome.dry_run {
+        writeln!(out, "{matched} matched; {count} would be {done}, {others} held back")?;
+        to_do(to_do_it, out)
+    } else {
+        writeln!(out, "{matched} matched; {count} {done}, {others} held back")
+    }
+}
+
+fn to_do(to_do_it: &str, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))
+}
+
+/// By reason, each with the first of them: five thousand lines would hide the sum.
 pub(crate) fn held_back(outcome: &Outcome, out: Out<'_>) -> io::Result<()> {
-    for (id, why) in &outcome.why_held_back {
-        writeln!(out, "held back: {}", plain(&id.to_string()))?;
-        writeln!(out, "{}", wrapped(&why.to_string(), "    "))?;
+    for (reason, count) in &outcome.reasons {
+        writeln!(out, "{}", hanging(&format!("{count} held back: "), &plain(&reason.to_string())))?;
+        let named = outcome.why_held_back.iter().filter(|(_, why)| why == reason);
+        for (id, _) in named.take(HELD_BACK_NAMED) {
+            writeln!(out, "    {}", plain(&id.to_string()))?;
+        }
+        if *count > HELD_BACK_NAMED as u64 {
+            writeln!(out, "    and {} more; --json names the first hundred", count - HELD_BACK_NAMED as u64)?;
+        }
     }
     Ok(())
 }
@@ -133,8 +159,9 @@ pub(crate) fn exported(written: u64, file: &str, out: Out<'_>) -> io::Result<()>
     writeln!(out, "written: {written}, to {}", plain(file))
 }
 
-pub(crate) fn checked(file: &str, vendors: &[&str], out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "{} is good: {}", plain(file), vendors.join(", "))
+pub(crate) fn checked(file: &str, vendors: &[&str], warnings: &[&str], out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "{} is good: {}", plain(file), vendors.join(", "))?;
+    warnings.iter().try_for_each(|warning| writeln!(out, "{}", hanging("warning: ", warning)))
 }
 
 pub(crate) fn files(files: &[String], out: Out<'_>) -> io::Result<()> {
@@ -146,7 +173,7 @@ pub(crate) fn edited(old: &Summary, new: &Summary, out: Out<'_>) -> io::Result<(
     writeln!(out, "by:       {}, {}", plain(&new.id.to_string()), new.phase)
 }
 
-pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
+pub(crate) fn shown(shown: &Shown, letters: &DeadLetters, out: Out<'_>) -> io::Result<()> {
     let summary = &shown.summary;
     writeln!(out, "{}", plain(&summary.id.to_string()))?;
     writeln!(out, "wire key: {}", plain(&summary.wire_key))?;
@@ -157,8 +184,20 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     }
     if let (Phase::Scheduled, Some(due)) = (summary.phase, summary.until) {
         let wait = whole_seconds(due, shown.now);
-        let when = if due > shown.now { format!("in {wait}") } else { "now".to_owned() };
+        let late = ago(shown.now, due);
+        let when = if due > shown.now { format!("in {wait}") } else { format!("overdue for {late}") };
         writeln!(out, "due:      {due} ({when})")?;
+    }
+    if let (Phase::InProgress, Some(until)) = (summary.phase, summary.until) {
+        let what = if until > shown.now {
+            "by a process that works on it, until"
+        } else {
+            "by none any more: its lease ended"
+        };
+        writeln!(out, "{}", hanging("held:     ", &format!("{what} {until}")))?;
+    }
+    if let Some(account) = &shown.account {
+        overdue(account, shown.now, letters, out)?;
     }
     if let (Some(reason), Some(code)) = (summary.reason, summary.code) {
         writeln!(out, "dead:     {reason}, {code}")?;
@@ -195,9 +234,24 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     message(&shown.request, out)?;
     if let (Some(reply), Some(status)) = (&shown.reply, summary.status) {
         writeln!(out, "\nanswered {status}{}", if reply.cut { ", cut at the limit" } else { "" })?;
+        if !shown.says.is_empty() {
+            writeln!(out, "{}", hanging("  it says: ", &plain(&shown.says.join("; "))))?;
+        }
         message(reply, out)?;
     }
     history::lines(shown, out)
+}
+
+/// Why something that is due still waits.
+fn overdue(account: &AccountStatus, now: Timestamp, letters: &DeadLetters, out: Out<'_>) -> io::Result<()> {
+    let mut why: Vec<String> =
+        account.closed.iter().map(|closed| status::closed_for(closed, account.dispatchers, now)).collect();
+    why.extend(status::unattended(account, letters));
+    if why.is_empty() {
+        let others = account.overdue.saturating_sub(1);
+        why.push(format!("{others} others of the account are due too, and those that wait longest go first"));
+    }
+    why.iter().try_for_each(|why| writeln!(out, "{}", hanging("waits:    ", why)))
 }
 
 fn sequence(place: &Place, holds: bool, out: Out<'_>) -> io::Result<()> {
@@ -224,9 +278,15 @@ fn message(message: &Message, out: Out<'_>) -> io::Result<()> {
     }
     match &message.body {
         Ok(text) if text.is_empty() => Ok(()),
-        Ok(text) => writeln!(out, "  {}", plain(text)),
+        Ok(text) => indented(text, out),
         Err(why) => writeln!(out, "  body of {} bytes withheld: {why}", message.body_bytes),
     }
+}
+
+/// How long it is from `then` to `now`, in the two largest parts that it has: a person reads no more.
+pub(crate) fn ago(now: Timestamp, then: Timestamp) -> String {
+    let whole = whole_seconds(now, then);
+    whole.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
@@ -274,11 +334,18 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a vendor answered must not drive the operator's terminal.
+/// What a vendor answered must neither drive the operator's terminal nor look like a line of ours.
 pub(crate) fn plain(text: &str) -> String {
-    let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
+    visible(text).into_owned()
 }
+
+/// A text of several lines, each of them below an indent that no line of ours has.
+fn indented(text: &str, out: Out<'_>) -> io::Result<()> {
+    text.lines().try_for_each(|line| writeln!(out, "    {}", plain(line)))
+}
+
+/// How many that are held back for one reason are named.
+const HELD_BACK_NAMED: usize = 3;
 
 /// What a terminal has at least.
 const COLUMNS: usize = 80;
@@ -304,7 +371,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_vendor_answered_cannot_drive_the_terminal() {
-        assert_eq!(super::plain("a\u{1b}[2Jb\r\tc\n"), "a\u{fffd}[2Jb\u{fffd}\tc\n");
+    fn a_body_looks_like_no_line_of_ours() {
+        let mut out = Vec::new();
+        super::indented("{}\r\n\nphase:    succeeded\u{202e}", &mut out).expect("writes");
+        assert_eq!(String::from_utf8(out).expect("text"), "    {}\n    \n    phase:    succeeded\\u202e\n");
     }
 }

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use steadfast::dead_letter::{Change, Outcome, Stats, Unreached};
 
-use super::arguments::{AdoptArguments, CancelArguments};
-use super::commands::find_whole;
+use super::arguments::AdoptArguments;
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::outbox;
 use super::output::Output;
@@ -23,7 +22,7 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
     }
     output.put(DONE, &answer, |_, out| {
         print::stats(&stats, out)?;
-        outbox::counts(&stats, &letters, out)?;
+        outbox::counts(&stats, out)?;
         if stats.secrets() > 0 {
             let what =
                 "hold secrets in their headers, which version 0.1 stored; to remove them: steadfast scrub";
@@ -36,18 +35,6 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
         }
         Ok(())
     })
-}
-
-pub(crate) async fn cancel(
-    place: &Place,
-    arguments: &CancelArguments,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let how = arguments.signature.name_and_reason()?;
-    let letters = place.open()?;
-    let id = find_whole(&letters, &arguments.operation.name).await?;
-    let summary = letters.cancel(&id, &how).await?;
-    output.put(DONE, &summary, print::resolved)
 }
 
 pub(crate) async fn adopt(

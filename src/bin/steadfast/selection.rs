@@ -14,9 +14,15 @@ pub(crate) struct Select {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
     #[arg(long, help_heading = HEADING)]
     vendor: Option<String>,
+    /// Of this account, such as `prod/stripe/live`
+    #[arg(long, value_name = "ACCOUNT_PATH", help_heading = HEADING)]
+    account: Option<String>,
     /// In this scope, such as `prod/stripe/live/POST /v1/refunds`
     #[arg(long, help_heading = HEADING)]
     scope: Option<String>,
+    /// Whose key begins with this text
+    #[arg(long, value_name = "TEXT", help_heading = HEADING)]
+    key_prefix: Option<String>,
     /// With this wire key, as `show` prints it
     #[arg(long, value_name = "WIRE_KEY", help_heading = HEADING)]
     wire_key: Option<String>,
@@ -54,6 +60,8 @@ impl Select {
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let mut filter = Filter {
             vendor: self.vendor.clone(),
+            account: self.account.clone(),
+            key_prefix: self.key_prefix.clone(),
             scope: self.scope.clone().map(Scope::from_stored),
             wire_key: self.wire_key.clone(),
             reason: self.reason,
@@ -99,7 +107,7 @@ fn named<T: Copy>(all: &[(&str, T)], name: &str) -> T {
     all.iter().find(|(known, _)| *known == name).unwrap_or(&all[0]).1
 }
 
-fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
     humantime_serde::re::humantime::parse_duration(text)
         .map_err(|error| format!("{error}; an age has a unit, such as 90s, 30m, 12h or 2days"))
 }

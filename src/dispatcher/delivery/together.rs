@@ -13,6 +13,9 @@ impl Delivery {
     pub(super) async fn tell_others(&mut self) {
         let there: Vec<bool> =
             self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
+        for (nth, turn) in self.members.iter_mut().enumerate() {
+            turn.member.gone = self.under_way.gone_of(nth);
+        }
         let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
             let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
             is_news.then_some((&mut turn.member, is_there))

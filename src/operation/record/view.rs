@@ -153,10 +153,14 @@ pub struct Filter {
     /// Of this [`Scope::vendor_path`], such as `prod/stripe`. `DeadLetters` also take the name alone, such as `stripe`,
     /// if all their letters of that name are of one namespace.
     pub vendor: Option<String>,
+    /// Of this [`Scope::account_path`], such as `prod/stripe/live`, or of an account that is reached through it.
+    pub account: Option<String>,
     /// In this scope.
     pub scope: Option<Scope>,
     /// With this key, in any scope.
     pub key: Option<Key>,
+    /// With a key that begins with this text.
+    pub key_prefix: Option<String>,
     /// With this [`Record::wire_key`]. No store needs an index for it, which every call would pay for: a list
     /// by nothing else may read every record once.
     pub wire_key: Option<String>,
@@ -177,6 +181,9 @@ pub struct Filter {
     /// Last moved before this time. With the time at which an operator began, the filter is frozen: what
     /// moves afterwards no longer matches.
     pub updated_before: Option<Timestamp>,
+    /// Scheduled, with no other before it in its sequence, and due before this time. With the time in the store, these
+    /// are overdue.
+    pub due_before: Option<Timestamp>,
     /// In the sequence of this name, of any account.
     pub sequence: Option<String>,
     /// Only dead letters that [hold](Record::holds_sequence) their sequence.
@@ -289,8 +296,10 @@ impl Filter {
     pub fn matches(&self, summary: &Summary) -> bool {
         let Filter {
             vendor,
+            account,
             scope,
             key,
+            key_prefix,
             wire_key,
             phases,
             reason,
@@ -299,14 +308,21 @@ impl Filter {
             status,
             updated_from,
             updated_before,
+            due_before,
             sequence,
             holds_sequence,
         } = self;
+        let is_due = |before: &Timestamp| {
+            let waits = summary.sequence.as_ref().is_some_and(|place| place.behind.is_some());
+            summary.phase == Phase::Scheduled && !waits && summary.until.is_some_and(|due| due < *before)
+        };
         let place = summary.sequence.as_ref();
         let id = &summary.id;
         vendor.as_deref().is_none_or(|vendor| vendor == id.scope.vendor_path())
+            && account.as_deref().is_none_or(|account| id.scope.is_reached_by(account))
             && scope.as_ref().is_none_or(|scope| *scope == id.scope)
             && key.as_ref().is_none_or(|key| *key == id.key)
+            && key_prefix.as_deref().is_none_or(|prefix| id.key.as_str().starts_with(prefix))
             && wire_key.as_ref().is_none_or(|wire_key| *wire_key == summary.wire_key)
             && (phases.is_empty() || phases.contains(&summary.phase))
             && reason.is_none_or(|reason| Some(reason) == summary.reason)
@@ -315,6 +331,7 @@ impl Filter {
             && status.is_none_or(|status| Some(status) == summary.status)
             && updated_from.is_none_or(|from| summary.updated_at >= from)
             && updated_before.is_none_or(|before| summary.updated_at < before)
+            && due_before.as_ref().is_none_or(is_due)
             && sequence.as_deref().is_none_or(|name| place.is_some_and(|place| place.sequence.name() == name))
             && (!holds_sequence || summary.holds_sequence())
     }

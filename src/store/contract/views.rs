@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use super::{
-    LEASE, NOW, answer, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
+    LEASE, NOW, answer, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
 use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Act, Action, Declined, Filter, Phase, Resolution, State, Summary, Tally};
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::{Store, StoreErrorKind};
+use crate::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally,
+};
+use crate::operation::{Key, OperationId, Scope, Sequence};
+use crate::store::backlog::{LATE, queues};
+use crate::store::{Beat, Heartbeat, Queue, Store, StoreErrorKind};
 use crate::transport::SendErrorKind;
 
 /// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
@@ -47,6 +50,14 @@ pub async fn check_filters(store: &dyn Store) {
             Filter { updated_from: Some(at(1)), updated_before: Some(at(3)), ..Filter::default() },
         ),
         (&[], Filter { status: Some(500), ..Filter::default() }),
+        (&["done"], Filter { account: Some("test/b/".into()), ..Filter::default() }),
+        (&["lost", "spent"], Filter { account: Some("test/a/".into()), ..of(&[Phase::Dead]) }),
+        (&[], Filter { account: Some("test/a".into()), ..Filter::default() }),
+        (&["done", "done"], Filter { key_prefix: Some("do".into()), ..Filter::default() }),
+        (&["spent", "solved"], Filter { key_prefix: Some("s".into()), ..Filter::default() }),
+        (&[], Filter { key_prefix: Some("%".into()), ..Filter::default() }),
+        (&["waiting"], Filter { due_before: Some(at(901)), ..Filter::default() }),
+        (&[], Filter { due_before: Some(at(900)), ..Filter::default() }),
     ] {
         assert_eq!(keys(store, &filter).await, expected, "{filter:?}");
     }
@@ -163,6 +174,55 @@ pub async fn check_evidence(store: &dyn Store) {
     assert_eq!(evidence(store, &name).await, []);
     take(store, claim_at(&name, NOW)).await;
     assert_eq!(evidence(store, &name).await, [], "a new operation of the same name starts a new log");
+}
+
+/// What is counted of what waits is what a list of it gives, and the word of each dispatcher is there while it counts.
+pub async fn check_backlog(store: &dyn Store) {
+    if store.backlog(NOW).await.expect("the store works").is_none() {
+        return;
+    }
+    fill(store).await;
+    let line = |key: &str| Claim {
+        due: Some(at(3)),
+        sequence: Some(Sequence::new("line")),
+        ..claim_at(&id("test/a/x>y/POST /x", key), NOW)
+    };
+    for key in ["first", "second", "third"] {
+        let Claimed::Fresh(_) = claim(store, line(key)).await else { panic!("{key} is new") };
+    }
+    let tried = id("test/a//POST /x", "tried");
+    take(store, claim_at(&tried, NOW)).await;
+    let mut sent = transition_at(1, at(9), State::Scheduled { at: at(9).plus(2 * LATE) });
+    sent.attempts = 2;
+    write(store, &tried, sent).await.expect("the holder may write");
+    let open = of(&[Phase::InProgress, Phase::Scheduled, Phase::Dead]);
+    let listed = list(store, &open).await;
+    for now in [NOW, at(3), at(4), at(900), NOW.plus(3 * LATE)] {
+        let counted = store.backlog(now).await.expect("the store works").expect("as before");
+        assert_eq!(counted.queues, queues(listed.clone().into_iter(), now), "{now}");
+    }
+    let counted = store.backlog(at(4)).await.expect("the store works").expect("as before").queues;
+    let of_line = counted.iter().find(|queue| queue.scope.as_str().contains("x>y")).expect("a queue");
+    assert_eq!((of_line.count, of_line.overdue, of_line.behind, of_line.next), (3, 1, 2, Some(at(3))));
+    let scheduled =
+        |queue: &&Queue| queue.phase == Phase::Scheduled && queue.scope.as_str() == "test/a//POST /x";
+    let of_tried = counted.iter().find(scheduled).expect("a queue");
+    assert_eq!((of_tried.count, of_tried.tried, of_tried.late), (2, 2, 1));
+    assert_eq!(of_tried.last.as_ref().map(Key::as_str), Some("tried"));
+    let keys = keys(store, &Filter { due_before: Some(at(4)), ..Filter::default() }).await;
+    assert_eq!(keys, ["first"], "those behind it are not due");
+    let said =
+        |now| async move { store.backlog(now).await.expect("the store works").expect("as before").peers };
+    let lasts = Duration::from_secs(1);
+    let beat = Beat { account: "test/a/x".into(), dispatcher: "one".into(), says: Some("1".into()) };
+    let told = store.heartbeat(&Heartbeat { now: NOW, lasts, beats: vec![beat] }).await;
+    if told.expect("the store works").is_none() {
+        return;
+    }
+    let heard = said(at(300)).await;
+    assert_eq!((heard.len(), &heard[0].says[..], heard[0].ago), (1, "1", Duration::from_millis(300)));
+    super::let_pass(store, NOW.plus(lasts)).await;
+    assert_eq!(said(NOW.plus(lasts)).await, [], "it has lasted");
 }
 
 /// One operation in each phase, each last moved at a time of its own, and one of another vendor's.

@@ -2,7 +2,9 @@
 
 use super::Inner;
 use crate::clock::Timestamp;
-use crate::store::{Heartbeat, Peer};
+use crate::operation::record::{Phase, Record};
+use crate::store::backlog::queues;
+use crate::store::{Backlog, Heartbeat, Peer};
 
 /// What a dispatcher said, when, and until when it counts.
 pub(super) struct Word {
@@ -11,7 +13,28 @@ pub(super) struct Word {
     until: Timestamp,
 }
 
+impl Word {
+    fn of(&self, (account, dispatcher): &(String, String), now: Timestamp) -> Peer {
+        let (account, dispatcher, says) = (account.clone(), dispatcher.clone(), self.says.clone());
+        Peer { account, dispatcher, says, ago: now.since(self.at) }
+    }
+}
+
 impl Inner {
+    /// What waits, and the words that count at `now`.
+    pub(super) fn backlog(&self, now: Timestamp) -> Backlog {
+        let is_open =
+            |record: &&Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled | Phase::Dead);
+        let open = self.rows.values().map(|row| &row.record).filter(is_open);
+        let summaries = open.map(|record| match record.sequence {
+            Some(_) => self.placed(record.clone()).summary(),
+            None => record.summary(),
+        });
+        let counts = |word: &Word| word.until > now && word.at <= now.plus(word.until.since(word.at));
+        let peers = self.words.iter().filter(|(_, word)| counts(word)).map(|(name, word)| word.of(name, now));
+        Backlog { queues: queues(summaries, now), peers: peers.collect() }
+    }
+
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Vec<Peer> {
         let Heartbeat { now, lasts, beats } = heartbeat;
         self.words.retain(|_, word| word.until > *now && word.at <= now.plus(*lasts));
@@ -27,13 +50,6 @@ impl Inner {
         }
         let asked = |account: &str| beats.iter().any(|beat| beat.account == account);
         let peers = self.words.iter().filter(|((account, _), _)| asked(account));
-        peers
-            .map(|((account, dispatcher), word)| Peer {
-                account: account.clone(),
-                dispatcher: dispatcher.clone(),
-                says: word.says.clone(),
-                ago: now.since(word.at),
-            })
-            .collect()
+        peers.map(|(name, word)| word.of(name, *now)).collect()
     }
 }

@@ -241,6 +241,7 @@ fn list_statement(schema: &Schema, filter: &Filter) -> (String, Vec<(Given, Type
         scope: "scope",
         in_any_scope: &in_any_scope,
         dead: "phase = 5",
+        due: "wake_ms",
         in_sequence: |name| format!("m.sequence = {name}"),
         holds_sequence: "m.holds",
     };

@@ -148,6 +148,7 @@ const DIALECT: Dialect<'_> = Dialect {
     scope: "+scope",
     in_any_scope: IN_ANY_SCOPE,
     dead: "phase > 2 AND until_ms IS NULL AND phase = 5",
+    due: "until_ms",
     in_sequence: |name| format!("number IN (SELECT operation FROM sequenced WHERE sequence = {name})"),
     holds_sequence: "EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
 };

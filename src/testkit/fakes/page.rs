@@ -84,7 +84,17 @@ impl ControlPage {
             .into_iter()
             .map(|(fault, count)| json!({ "fault": fault, "count": count }))
             .collect();
-        json!({ "requests": self.plan.requests(), "pending": self.plan.pending(), "injected": injected })
+        let lasting: Vec<Value> = self
+            .plan
+            .lasting()
+            .into_iter()
+            .map(|(fault, method, path)| {
+                json!({ "fault": fault, "method": method.map(|method| method.to_string()), "path": path })
+            })
+            .collect();
+        json!({
+            "requests": self.plan.requests(), "pending": self.plan.pending(), "always": lasting, "injected": injected,
+        })
     }
 
     /// One fault, a list of them, or the form of the page.

@@ -161,6 +161,15 @@ impl TryFrom<WrittenRule> for FaultRule {
     }
 }
 
+impl FaultPlan {
+    /// The faults that last until they are cleared: which, on which method and below which path.
+    pub(crate) fn lasting(&self) -> Vec<(Fault, Option<Method>, String)> {
+        let plan = self.0.lock();
+        let lasting = plan.rules.iter().filter(|rule| !rule.once);
+        lasting.map(|rule| (rule.fault, rule.method.clone(), rule.path_prefix.clone())).collect()
+    }
+}
+
 impl FaultRule {
     /// Without a path and a method it is for the next requests, whatever they ask.
     pub(crate) fn add_to(&self, plan: &FaultPlan) {
@@ -204,6 +213,10 @@ mod tests {
             assert_eq!(plan.decide(&Method::GET, path), fault, "{path}");
         }
         let plan = read("[[fault]]\nfault = 'slow-body=250'\nmethod = 'post'\nalways = true").unwrap();
+        assert_eq!(
+            plan.lasting(),
+            [(Fault::SlowBody(Duration::from_millis(250)), Some(Method::POST), String::new())]
+        );
         for _ in 0..3 {
             assert_eq!(plan.decide(&Method::GET, "/"), None);
             let slow = Fault::SlowBody(Duration::from_millis(250));

@@ -70,6 +70,12 @@ pub struct KeyedConfig {
     /// recorded with them. A call's own header of one of these names counts before it. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// The headers that choose an account at the vendor. Their values are part of an operation's name, so that two
+    /// accounts never share a key: one of [`headers`](KeyedConfig::headers) behind a colon, one that a call gives behind
+    /// a `>`. A long value is a digest there. Default: those whose names say so, such as `X-Account-Id`, `Xero-Tenant-Id`
+    /// or `X-Merchant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_headers: Option<Vec<String>>,
     /// Where the key goes. Default: nowhere, and every POST is sent at most once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyPlace>,
@@ -134,6 +140,7 @@ impl fmt::Debug for KeyedConfig {
             .field("account", &self.account)
             .field("auth", &self.auth)
             .field("headers", &self.headers.keys())
+            .field("account_headers", &self.account_headers)
             .field("key", &self.key)
             .field("quoted", &self.quoted)
             .field("key_len_max", &self.key_len_max)
@@ -205,6 +212,7 @@ impl KeyedConfig {
             account: default_account(),
             auth: None,
             headers: BTreeMap::new(),
+            account_headers: None,
             key: None,
             quoted: false,
             key_len_max: default_key_len_max(),
@@ -256,6 +264,12 @@ impl KeyedConfig {
             check_header_name(field!(auth.header), &auth.header)?;
         }
         headers::check(self)?;
+        for (index, name) in self.account_headers.iter().flatten().enumerate() {
+            check_header_name(field!(account_headers[index]), name)?;
+        }
+        if self.account.contains('>') {
+            return refuse(field!(account), "a `>` in it stands before the account that a call is for");
+        }
         match &self.key {
             Some(KeyPlace::Header(name)) => check_header_name(field!(key.header), name)?,
             Some(KeyPlace::Body(field)) if field.is_empty() => {

@@ -63,12 +63,14 @@ const INCREASE: &str = r#"
 /// developer.paypal.com, "Idempotency": 108 characters. The routes are those of paypal-rest-api-specifications that have the
 /// header `PayPal-Request-Id` and keep a key for 6 hours or more. That is 6 hours for orders, 72 hours for billing and the
 /// catalogue, 30 days for `/v1/payments`, 45 days for `/v2/payments`. Left out is what keeps it for 3 hours: `/v3/vault/payment-tokens`,
-/// `/v3/vault/setup-tokens` and `/v1/payment-experience/web-profiles`. `DUPLICATE_REQUEST_ID` is not known to come for another
+/// `/v3/vault/setup-tokens` and `/v1/payment-experience/web-profiles`. `PayPal-Auth-Assertion` names the merchant that a
+/// partner calls for (developer.paypal.com, "REST requests"). `DUPLICATE_REQUEST_ID` is not known to come for another
 /// body alone: the key may have made something in a life that is no longer on record.
 const PAYPAL: &str = r#"
     base_url = "https://api-m.paypal.com"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "PayPal-Request-Id" }
+    account_headers = ["PayPal-Auth-Assertion"]
     key_len_max = 108
     window = "6h"
     keyed_routes = [
@@ -100,6 +102,7 @@ const PLAID: &str = r#"
     base_url = "https://production.plaid.com"
     auth = { header = "PLAID-SECRET" }
     headers = { PLAID-CLIENT-ID = "" }
+    account_headers = ["PLAID-CLIENT-ID"]
     key = { body = "idempotency_key" }
     key_len_max = 50
     keyed_routes = [

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use steadfast::dead_letter::visible;
 
 /// Where everything is counted.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Board {
 struct Series {
     counters: BTreeMap<String, BTreeMap<String, Arc<AtomicU64>>>,
     histograms: BTreeMap<String, BTreeMap<String, Arc<Buckets>>>,
+    /// What each is, by name.
+    help: BTreeMap<String, String>,
 }
 
 impl Board {
@@ -35,13 +38,13 @@ impl Board {
         let series = self.series();
         let mut text = String::new();
         for (name, by_labels) in &series.counters {
-            let _ = writeln!(text, "# TYPE {name} counter");
+            series.head(name, "counter", &mut text);
             for (labels, count) in by_labels {
                 let _ = writeln!(text, "{name}{} {}", braced(labels), count.load(Ordering::Relaxed));
             }
         }
         for (name, by_labels) in &series.histograms {
-            let _ = writeln!(text, "# TYPE {name} histogram");
+            series.head(name, "histogram", &mut text);
             for (labels, buckets) in by_labels {
                 buckets.write(name, labels, &mut text);
             }
@@ -50,12 +53,25 @@ impl Board {
     }
 }
 
+impl Series {
+    fn head(&self, name: &str, kind: &str, text: &mut String) {
+        if let Some(help) = self.help.get(name) {
+            let _ = writeln!(text, "# HELP {name} {}", visible(&help.replace('\\', "\\\\")));
+        }
+        let _ = writeln!(text, "# TYPE {name} {kind}");
+    }
+}
+
 impl Recorder for Board {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
+        self.series().help.insert(name.as_str().to_owned(), help.into_owned());
+    }
 
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
+        self.series().help.insert(name.as_str().to_owned(), help.into_owned());
+    }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         let mut series = self.series();
@@ -63,7 +79,7 @@ impl Recorder for Board {
         Counter::from_arc(Arc::clone(by_labels.entry(labels(key)).or_default()))
     }
 
-    /// The crate has none.
+    /// The crate has none: those of the page are asked for when it is read.
     fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
         Gauge::noop()
     }
@@ -118,8 +134,8 @@ fn braced(labels: &str) -> String {
 }
 
 /// A vendor's name may be any text.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+pub(super) fn escaped(value: &str) -> String {
+    visible(&value.replace('\\', "\\\\").replace('"', "\\\"")).into_owned()
 }
 
 /// In seconds: from a call on the same host to the longest that a call may take.
@@ -136,6 +152,7 @@ mod tests {
     #[test]
     fn counts_and_times_are_written_as_prometheus_reads_them() {
         let board = Board::default();
+        board.describe_counter(KeyName::from_const_str("calls_total"), None, "calls\nthat ended".into());
         let key = |name: &'static str, outcome: &'static str| {
             let labels = vec![Label::new("vendor", "a\"b\\c"), Label::new("outcome", outcome)];
             Key::from_parts(name, labels)
@@ -148,9 +165,10 @@ mod tests {
         }
         let text = board.text();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "# TYPE calls_total counter");
-        assert_eq!(lines[1], r#"calls_total{outcome="failed",vendor="a\"b\\c"} 1"#);
-        assert_eq!(lines[2], r#"calls_total{outcome="ok",vendor="a\"b\\c"} 2"#);
+        assert_eq!(lines[0], r"# HELP calls_total calls\nthat ended");
+        assert_eq!(lines[1], "# TYPE calls_total counter");
+        assert_eq!(lines[2], r#"calls_total{outcome="failed",vendor="a\"b\\c"} 1"#);
+        assert_eq!(lines[3], r#"calls_total{outcome="ok",vendor="a\"b\\c"} 2"#);
         for line in [
             "# TYPE seconds histogram",
             r#"seconds_bucket{le="0.005"} 0"#,

@@ -13,15 +13,25 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use steadfast::clock::{Clock as _, SystemClock};
+use steadfast::dead_letter::visible;
 use steadfast::dispatcher::Health;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use super::board::Board;
+use super::gauges::Gauges;
+
+/// What the page tells.
+#[derive(Clone)]
+pub(super) struct Page {
+    pub health: Health,
+    pub board: Arc<Board>,
+    pub gauges: Gauges,
+}
 
 /// Answers for ever.
-pub(super) async fn serve(listener: TcpListener, health: Health, board: Arc<Board>) {
+pub(super) async fn serve(listener: TcpListener, page: Page) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -36,18 +46,18 @@ pub(super) async fn serve(listener: TcpListener, health: Health, board: Arc<Boar
                 continue;
             }
         };
-        let (health, board) = (health.clone(), Arc::clone(&board));
+        let page = page.clone();
         tokio::spawn(async move {
             let _place = place;
-            serve_one(stream, from, health, board).await;
+            serve_one(stream, from, page).await;
         });
     }
 }
 
-async fn serve_one(stream: TcpStream, from: SocketAddr, health: Health, board: Arc<Board>) {
+async fn serve_one(stream: TcpStream, from: SocketAddr, page: Page) {
     let service = service_fn(|request: Request<Incoming>| {
-        let (health, board) = (health.clone(), Arc::clone(&board));
-        async move { Ok::<_, Infallible>(answer(&request, &health, &board).await) }
+        let page = page.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &page).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -59,7 +69,7 @@ async fn serve_one(stream: TcpStream, from: SocketAddr, health: Health, board: A
     }
 }
 
-async fn answer(request: &Request<Incoming>, health: &Health, board: &Board) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
         "/health" | "/metrics" if !is_read => {
@@ -67,14 +77,17 @@ async fn answer(request: &Request<Incoming>, health: &Health, board: &Board) -> 
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             refused
         }
-        "/health" => match health.check(STORE_TIMEOUT).await {
+        "/health" => match page.health.check(STORE_TIMEOUT).await {
             Ok(()) => text(StatusCode::OK, PLAIN, "ok\n".to_owned()),
             Err(unwell) => {
                 let why = super::super::failure::chain(&unwell);
-                text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n"))
+                text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", visible(&why)))
             }
         },
-        "/metrics" => text(StatusCode::OK, PROMETHEUS, board.text()),
+        "/metrics" => {
+            let gauges = page.gauges.text(STORE_TIMEOUT).await;
+            text(StatusCode::OK, PROMETHEUS, page.board.text() + &gauges)
+        }
         _ => text(StatusCode::NOT_FOUND, PLAIN, "there are /health and /metrics\n".to_owned()),
     }
 }

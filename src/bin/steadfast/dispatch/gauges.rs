@@ -1,0 +1,121 @@
+//! Gauges: what waits in the store, and what keeps this process from delivering it. They are asked for at each scrape, so
+//! that none is older than it says.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use steadfast::Client;
+use steadfast::clock::{Clock as _, SystemClock};
+use steadfast::dead_letter::{AccountStatus, DeadLetters, Status};
+use steadfast::policy::{BreakerState, Mode};
+
+use super::board::escaped;
+
+/// Where the gauges are read.
+#[derive(Clone)]
+pub(super) struct Gauges {
+    letters: DeadLetters,
+    clients: Vec<Client>,
+}
+
+impl Gauges {
+    /// Of the store of these letters, and of the gates of these clients.
+    pub(super) fn new(letters: DeadLetters, clients: &[Client]) -> Gauges {
+        Gauges { letters, clients: clients.to_vec() }
+    }
+
+    /// All of them, by name. A store that does not answer within `limit` has none, which `/health` says.
+    pub(super) async fn text(&self, limit: Duration) -> String {
+        let clock = SystemClock::new();
+        let over = clock.sleep_until(clock.now().plus(limit));
+        let status = tokio::select! {
+            biased;
+            status = self.letters.status() => status.ok(),
+            () = over => None,
+        };
+        let mut text = String::new();
+        if let Some(status) = &status {
+            of_store(status, &mut text);
+        }
+        self.of_gates(status.as_ref(), &mut text);
+        text
+    }
+
+    /// Each gate of each client is there at all times: an alert on a gauge that is missing says nothing.
+    fn of_gates(&self, status: Option<&Status>, text: &mut String) {
+        header(text, "steadfast_gate_closed", "1 if this gate keeps this process from delivering, else 0");
+        for client in &self.clients {
+            let vendor = escaped(client.vendor());
+            let is_open = match (client.breaker_mode(), client.breaker_state()) {
+                (Some(Mode::ForcedOpen), _) => true,
+                (Some(Mode::Normal), state) => !matches!(state, Some(BreakerState::Closed) | None),
+                _ => false,
+            };
+            for (gate, is_closed) in [
+                ("circuit", is_open),
+                ("pause", client.pause_left().is_some()),
+                ("kill_switch", client.kill_switch_is_engaged()),
+            ] {
+                let value = u8::from(is_closed);
+                let _ =
+                    writeln!(text, "steadfast_gate_closed{{gate=\"{gate}\",vendor=\"{vendor}\"}} {value}");
+            }
+        }
+        header(text, "steadfast_pause_seconds", "for how much longer the vendor asked to be left alone");
+        for client in &self.clients {
+            let left = client.pause_left().unwrap_or_default().as_secs_f64();
+            let _ =
+                writeln!(text, "steadfast_pause_seconds{{vendor=\"{}\"}} {left}", escaped(client.vendor()));
+        }
+        let Some(status) = status else { return };
+        header(
+            text,
+            "steadfast_dispatchers_stopped",
+            "how many dispatchers of all processes this gate keeps from delivering",
+        );
+        for account in &status.accounts {
+            for closed in &account.closed {
+                let route = closed.route.as_deref().map(escaped).unwrap_or_default();
+                let labels =
+                    labels(account, &format!(",gate=\"{}\",route=\"{route}\"", escaped(&closed.gate)));
+                let _ = writeln!(text, "steadfast_dispatchers_stopped{labels} {}", closed.dispatchers);
+            }
+        }
+    }
+}
+
+fn of_store(status: &Status, text: &mut String) {
+    let age = |account: &AccountStatus| match account.next_due {
+        Some(due) if account.overdue > 0 => status.now.since(due).as_secs_f64(),
+        _ => 0.0,
+    };
+    let gauges: [(&str, &str, &dyn Fn(&AccountStatus) -> f64); 8] = [
+        ("steadfast_waiting", "operations that wait for their next attempt", &|it| it.waiting as f64),
+        ("steadfast_overdue", "operations whose time has come", &|it| it.overdue as f64),
+        ("steadfast_oldest_due_seconds", "for how long the oldest of them has been due", &age),
+        ("steadfast_late", "operations that were sent and are due in more than a day", &|it| it.late as f64),
+        ("steadfast_under_way", "operations that a process holds, or that a dead one left", &|it| {
+            it.under_way as f64
+        }),
+        ("steadfast_dead_letters", "dead letters that wait for a person", &|it| it.dead as f64),
+        ("steadfast_in_outbox", "rows of the outbox that are no operations yet", &|it| it.in_outbox as f64),
+        ("steadfast_dispatchers", "dispatchers that say that they deliver", &|it| f64::from(it.dispatchers)),
+    ];
+    for (name, help, of) in gauges {
+        header(text, name, help);
+        for account in &status.accounts {
+            let _ = writeln!(text, "{name}{} {}", labels(account, ""), of(account));
+        }
+    }
+    header(text, "steadfast_outbox_rejected_rows", "rows of the outbox that cannot become operations");
+    let _ = writeln!(text, "steadfast_outbox_rejected_rows {}", status.rejected_rows);
+}
+
+fn labels(account: &AccountStatus, more: &str) -> String {
+    let vendor = account.account.split('/').nth(1).unwrap_or_default();
+    format!("{{account=\"{}\",vendor=\"{}\"{more}}}", escaped(&account.account), escaped(vendor))
+}
+
+fn header(text: &mut String, name: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+}

@@ -1,0 +1,140 @@
+//! What is done to many operations at once, and still to one: dead letters are resolved, what waits is cancelled.
+
+use serde_json::json;
+use steadfast::dead_letter::{Change, DeadLetters, Outcome};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::Resolution;
+
+use super::arguments::{CancelArguments, Many, ResolveArguments};
+use super::commands::{absent_vendor, find_whole};
+use super::failure::{DONE, Failure, HELD_BACK};
+use super::output::Output;
+use super::place::Place;
+use super::print;
+use super::signature::Signature;
+
+pub(crate) async fn resolve(
+    place: &Place,
+    arguments: ResolveArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let ResolveArguments { many, word, select, signature } = arguments;
+    check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
+    let how = many.how(&signature)?;
+    let resolution = match (word.applied, word.not_applied, word.reopen) {
+        (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
+        (_, true, _) => Some(Resolution::NotApplied),
+        (.., true) => None,
+        _ => Some(Resolution::Compensated),
+    };
+    let letters = place.open()?;
+    let ids = many.ids(&letters).await?;
+    if let ([id], false) = (&ids[..], how.dry_run) {
+        let summary = match resolution {
+            Some(resolution) => letters.resolve(id, resolution, &how).await?,
+            None => letters.reopen(id, &how).await?,
+        };
+        return output.put(DONE, &summary, print::resolved);
+    }
+    let outcome = if ids.is_empty() {
+        let mut filter = select.filter(letters.now());
+        if resolution.is_none() {
+            filter.phases = vec![steadfast::operation::record::Phase::Resolved];
+        }
+        letters.resolve_all(&filter, resolution.as_ref(), &how).await?
+    } else {
+        letters.resolve_each(&ids, resolution.as_ref(), &how).await?
+    };
+    if outcome.matched == 0 {
+        absent_vendor(&letters, &select, output).await?;
+    }
+    let done = if resolution.is_none() { "opened again" } else { "resolved" };
+    let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
+    put(&outcome, done, &asked.to_do_it(&signature, &outcome), output)
+}
+
+pub(crate) async fn cancel(
+    place: &Place,
+    arguments: &CancelArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let CancelArguments { many, select, signature } = arguments;
+    check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
+    let how = many.how(signature)?;
+    let letters = place.open()?;
+    let ids = many.ids(&letters).await?;
+    if let ([id], false) = (&ids[..], how.dry_run) {
+        let summary = letters.cancel(id, &how).await?;
+        return output.put(DONE, &summary, print::resolved);
+    }
+    let outcome = if ids.is_empty() {
+        letters.cancel_all(&select.filter(letters.now()), &how).await?
+    } else {
+        letters.cancel_each(&ids, &how).await?
+    };
+    let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
+    put(&outcome, "cancelled", &asked.to_do_it(signature, &outcome), output)
+}
+
+fn put(outcome: &Outcome, done: &str, to_do_it: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
+    output.put(code, &json!(outcome), |_, out| print::changed(outcome, done, to_do_it, out))
+}
+
+/// Either names, or a filter.
+pub(crate) fn check_one(named: bool, filtered: bool) -> Result<(), Failure> {
+    if named == filtered {
+        return Err(Failure::Arguments("name either operations, or a filter, or --all".to_owned()));
+    }
+    Ok(())
+}
+
+impl Many {
+    fn how(&self, signature: &Signature) -> Result<Change, Failure> {
+        if self.dry_run || (self.operations.is_empty() && !self.yes) {
+            return Ok(Change::by("").dry_run());
+        }
+        signature.name_and_reason()
+    }
+
+    async fn ids(&self, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
+        let mut ids = Vec::new();
+        for name in &self.operations {
+            ids.push(find_whole(letters, name).await?);
+        }
+        Ok(ids)
+    }
+}
+
+/// How a command was typed whose dry run says what to type for it.
+pub(crate) struct Asked {
+    pub dry_run: bool,
+    pub is_frozen: bool,
+    pub needs_why: bool,
+}
+
+impl Asked {
+    /// What to type to do it. A reason or a name that is missing is asked for here already, not only when the command is
+    /// refused for it.
+    pub(crate) fn to_do_it(&self, signature: &Signature, outcome: &Outcome) -> String {
+        let mut more = Vec::new();
+        if let Some(frozen_at) = outcome.frozen_at {
+            more.push("--yes".to_owned());
+            if !self.is_frozen {
+                more.push(format!("--before {}", frozen_at.as_millis()));
+            }
+        }
+        if self.needs_why && signature.why.is_none() {
+            more.push("--why REASON".to_owned());
+        }
+        if signature.signer.name().is_err() {
+            more.push("--by NAME".to_owned());
+        }
+        let more = more.join(" ");
+        match (self.dry_run, more.is_empty()) {
+            (false, _) => more,
+            (true, true) => "without --dry-run".to_owned(),
+            (true, false) => format!("{more} instead of --dry-run"),
+        }
+    }
+}

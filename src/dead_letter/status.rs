@@ -1,0 +1,301 @@
+//! The state of a store in one look: which account is kept from delivering, what waits for it, and when it will be gone.
+//!
+//! What the processes that deliver know of a vendor is in them alone: a circuit, a pause, refused credentials. Each says
+//! it with its heartbeat while it has something to deliver, so that this needs the store alone. A process that only calls
+//! says nothing, and what it knows is not seen here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{DeadLetterError, DeadLetters, PAGE_ROWS};
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::dispatcher::peers::Word;
+use crate::operation::record::{Filter, Phase};
+use crate::operation::{OperationId, Scope};
+use crate::store::backlog::queues;
+use crate::store::{Backlog, Peer, Queue};
+use crate::vendor::is_plain;
+
+/// What [`DeadLetters::status`] gives.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// When it was taken, for ages.
+    pub now: Timestamp,
+    /// The accounts for which something waits, is under way or is dead, or which a dispatcher delivers for; those that
+    /// are kept from it first, then by name.
+    pub accounts: Vec<AccountStatus>,
+    /// Rows of the [outbox](crate::outbox) that cannot become operations.
+    pub rejected_rows: u64,
+}
+
+/// What waits for one account, and what keeps it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct AccountStatus {
+    /// `{namespace}/{vendor}/{account}`.
+    pub account: String,
+    /// Operations that wait for their next attempt.
+    pub waiting: u64,
+    /// Of these, those whose time has come.
+    pub overdue: u64,
+    /// Of these, those that were sent before.
+    pub tried: u64,
+    /// Of these, those that wait for their turn in a [sequence](crate::Call::sequence).
+    pub behind: u64,
+    /// Of those that were sent before, those that are due in more than a day: the vendor asked for it.
+    pub late: u64,
+    /// Operations that a process holds, or that a dead one left.
+    pub under_way: u64,
+    /// Unresolved dead letters.
+    pub dead: u64,
+    /// Rows of the [outbox](crate::outbox) that are no operations yet.
+    pub in_outbox: u64,
+    /// Whether no client admits those rows, as [`Stats::unadmitted`](super::Stats::unadmitted) says.
+    pub is_unknown: bool,
+    /// Since when the one is due that is due longest, or when the next is. `None` if none waits.
+    pub next_due: Option<Timestamp>,
+    /// How many dispatchers say that they deliver for it, or would. Those without anything to deliver say nothing.
+    pub dispatchers: u32,
+    /// What keeps them from it, each once. The longest is first.
+    pub closed: Vec<Closed>,
+    /// How many operations came to an end in a second lately, over all dispatchers.
+    pub per_second: f64,
+    /// The routes of what waits, the largest first, at most [`AccountStatus::ROUTES_MAX`].
+    pub routes: Vec<RouteStatus>,
+}
+
+/// A gate that keeps dispatchers from delivering.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// Its name: `circuit`, `route`, `held`, `pause` or `kill_switch`.
+    pub gate: String,
+    /// For which route, if not for the whole account.
+    pub route: Option<String>,
+    /// Since when, as far as one dispatcher knows.
+    pub since: Option<Timestamp>,
+    /// When it may let something through again, if it knows.
+    pub until: Option<Timestamp>,
+    /// How many of the dispatchers say so: circuits are each process's own.
+    pub dispatchers: u32,
+}
+
+/// What waits for one route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteStatus {
+    /// Method and path, with `{id}` for each segment that looks like one.
+    pub route: String,
+    /// How many wait.
+    pub waiting: u64,
+    /// Of these, those that were sent before.
+    pub tried: u64,
+    /// What the one that was sent last met.
+    pub last: Option<AttemptReport>,
+}
+
+impl AccountStatus {
+    /// How many routes are named: as many as a person reads.
+    pub const ROUTES_MAX: usize = 3;
+
+    /// When what is due now will be gone, if it goes on like this. `None` if nothing is due, or nothing goes.
+    pub fn gone_in(&self) -> Option<Duration> {
+        let is_going = self.overdue > 0 && self.per_second >= PER_SECOND_LEAST;
+        is_going
+            .then(|| Duration::from_secs_f64((self.overdue as f64 / self.per_second).min(GONE_SECONDS_MAX)))
+    }
+}
+
+impl DeadLetters {
+    /// The state of the store in one look: for each account what waits, which gates keep dispatchers from delivering it,
+    /// and at which rate it goes. It reads open operations and dead letters alone, however many have ended.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/dead_letters.md")]
+    /// let status = letters.status().await?;
+    /// let account = &status.accounts[0];
+    /// assert_eq!((&account.account[..], account.dead, account.waiting), ("default/postmark/default", 2, 0));
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`].
+    pub async fn status(&self) -> Result<Status, DeadLetterError> {
+        let now = self.now();
+        let Backlog { queues, peers } = self.backlog(now).await?;
+        let mut accounts: BTreeMap<String, Gathered> = BTreeMap::new();
+        for queue in &queues {
+            let account = whose(&queue.scope, &peers);
+            accounts.entry(account).or_default().add(queue);
+        }
+        for peer in &peers {
+            accounts.entry(peer.account.clone()).or_default().hear(peer, now);
+        }
+        let mut rejected_rows = 0;
+        if let Some(outbox) = self.store.outbox() {
+            let counts = outbox.counts().await.map_err(DeadLetterError::store("count the outbox"))?;
+            for account in self.unadmitted(&counts).await? {
+                accounts.entry(account).or_default().status.is_unknown = true;
+            }
+            for rows in counts {
+                let account = format!("{}/{}/{}", rows.namespace, rows.vendor, rows.account);
+                rejected_rows += rows.rejected;
+                if rows.waiting > 0 {
+                    accounts.entry(account).or_default().status.in_outbox += rows.waiting;
+                }
+            }
+        }
+        let mut told = Vec::with_capacity(accounts.len());
+        for (account, gathered) in accounts {
+            told.push(self.told(account, gathered).await?);
+        }
+        told.sort_by_key(|account| account.closed.is_empty());
+        Ok(Status { now, accounts: told, rejected_rows })
+    }
+
+    /// What is known of the account that an operation is of: why it waits although it is due.
+    pub(super) async fn account_of(&self, scope: &Scope) -> Result<Option<AccountStatus>, DeadLetterError> {
+        let mut accounts = self.status().await?.accounts;
+        let route = route_of(scope);
+        accounts.retain(|account| scope.is_reached_by(&account.account));
+        Ok(accounts.pop().map(|mut account| {
+            account.closed.retain(|closed| closed.route.as_ref().is_none_or(|closed| *closed == route));
+            account
+        }))
+    }
+
+    pub(super) async fn backlog(&self, now: Timestamp) -> Result<Backlog, DeadLetterError> {
+        let failed = DeadLetterError::store("count what waits");
+        if let Some(backlog) = self.store.backlog(now).await.map_err(failed)? {
+            return Ok(backlog);
+        }
+        let phases = vec![Phase::InProgress, Phase::Scheduled, Phase::Dead];
+        let filter = Filter { phases, ..Filter::default() };
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.page(&filter, after.as_deref(), PAGE_ROWS).await?;
+            rows.extend(page.rows);
+            after = page.next;
+            if after.is_none() {
+                return Ok(Backlog { queues: queues(rows.into_iter(), now), peers: Vec::new() });
+            }
+        }
+    }
+
+    async fn told(&self, account: String, gathered: Gathered) -> Result<AccountStatus, DeadLetterError> {
+        let Gathered { mut status, routes } = gathered;
+        let mut routes: Vec<_> = routes.into_iter().collect();
+        routes
+            .sort_by(|(one, (a, _)), (other, (b, _))| b.waiting.cmp(&a.waiting).then_with(|| one.cmp(other)));
+        routes.truncate(AccountStatus::ROUTES_MAX);
+        for (_, (route, last)) in &mut routes {
+            if let Some(id) = last {
+                let log =
+                    self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
+                route.last = log.into_iter().rfind(|report| !report.is_look_up());
+            }
+        }
+        status.routes = routes.into_iter().map(|(_, (route, _))| route).collect();
+        status.closed.sort_by_key(|closed| (closed.route.is_some(), closed.since));
+        status.account = account;
+        Ok(status)
+    }
+}
+
+/// One account on the way to its status.
+#[derive(Default)]
+struct Gathered {
+    status: AccountStatus,
+    /// With the operation of each that was sent last.
+    routes: BTreeMap<String, (RouteStatus, Option<OperationId>)>,
+}
+
+impl Gathered {
+    fn add(&mut self, queue: &Queue) {
+        let status = &mut self.status;
+        match queue.phase {
+            Phase::InProgress => status.under_way += queue.count,
+            Phase::Dead => status.dead += queue.count,
+            _ => {
+                status.waiting += queue.count;
+                status.overdue += queue.overdue;
+                status.tried += queue.tried;
+                status.behind += queue.behind;
+                status.late += queue.late;
+                status.next_due = [status.next_due, queue.next].into_iter().flatten().min();
+                let name = route_of(&queue.scope);
+                let none = RouteStatus { route: name.clone(), waiting: 0, tried: 0, last: None };
+                let (route, last) = self.routes.entry(name).or_insert((none, None));
+                route.waiting += queue.count;
+                route.tried += queue.tried;
+                if let Some(key) = &queue.last {
+                    *last = Some(OperationId::new(queue.scope.clone(), key.clone()));
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, peer: &Peer, now: Timestamp) {
+        let word: Word = serde_json::from_str(&peer.says).unwrap_or_default();
+        let said = now.minus(peer.ago);
+        self.status.dispatchers += 1;
+        self.status.per_second += word.gone_per_second.max(0.0);
+        for shut in word.shut {
+            let since = shut.since_ms.map(|ms| said.minus(Duration::from_millis(ms)));
+            let until = shut.left_ms.map(|ms| said.plus(Duration::from_millis(ms)));
+            let known = self
+                .status
+                .closed
+                .iter_mut()
+                .find(|one| (&one.gate, &one.route) == (&shut.gate, &shut.route));
+            match known {
+                Some(closed) => {
+                    closed.since = [closed.since, since].into_iter().flatten().min();
+                    closed.until = [closed.until, until].into_iter().flatten().min();
+                    closed.dispatchers += 1;
+                }
+                None => self.status.closed.push(Closed {
+                    gate: shut.gate,
+                    route: shut.route,
+                    since,
+                    until,
+                    dispatchers: 1,
+                }),
+            }
+        }
+    }
+}
+
+/// The account that a dispatcher delivers for and that reaches this scope, else the scope's own.
+fn whose(scope: &Scope, peers: &[Peer]) -> String {
+    let reaching = peers.iter().find(|peer| scope.is_reached_by(&peer.account));
+    reaching.map_or_else(|| scope.account_path().to_owned(), |peer| peer.account.clone())
+}
+
+/// Method and path, ids apart.
+fn route_of(scope: &Scope) -> String {
+    let route = scope.as_str().strip_prefix(scope.account_path()).unwrap_or_default();
+    let is_id = |segment: &str| {
+        let digits = segment.bytes().filter(u8::is_ascii_digit).count();
+        let is_version =
+            segment.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        !is_version && (digits > 0 || !is_plain(segment))
+    };
+    let segments = route.trim_start_matches('/').split('/');
+    let shown: Vec<&str> = segments
+        .enumerate()
+        .map(|(nth, segment)| if nth > 0 && is_id(segment) { "{id}" } else { segment })
+        .collect();
+    shown.join("/")
+}
+
+/// Below that nothing goes: it would be told a time in weeks.
+const PER_SECOND_LEAST: f64 = 0.01;
+
+const GONE_SECONDS_MAX: f64 = 1e9;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! A vendor that is down, and what a store alone tells of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::client::Client;
+use crate::clock::Clock as _;
+use crate::dispatcher::PERIOD;
+use crate::store::Memory;
+use crate::testkit::{ScriptedTransport, TestClock};
+use crate::vendor::Stripe;
+
+#[test]
+fn a_route_is_named_without_its_ids() {
+    let route = |scope: &str| route_of(&Scope::from_stored(scope));
+    assert_eq!(route("prod/stripe/live/POST /v1/refunds"), "POST /v1/refunds");
+    let captured = route("prod/stripe/live/POST /v1/payment_intents/pi_3Mtw/capture");
+    assert_eq!(captured, "POST /v1/payment_intents/{id}/capture");
+    assert_eq!(route("p/bigcommerce/abc/PUT /v2/orders/117"), "PUT /v2/orders/{id}");
+    assert_eq!(route("odd"), "");
+}
+
+async fn after(clock: &TestClock, seconds: u64) {
+    clock.sleep_until(clock.now().plus(Duration::from_secs(seconds))).await;
+}
+
+#[tokio::test]
+async fn an_outage_is_told_by_the_dispatchers_word_and_is_over_with_it() {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let down = ScriptedTransport::new().always(crate::answer::Answer::new(
+        http::StatusCode::BAD_GATEWAY,
+        http::HeaderMap::new(),
+        "",
+    ));
+    let stripe = Client::builder(Stripe::new("sk_test_1"))
+        .transport(down)
+        .clock(clock.clone())
+        .store(Arc::clone(&store))
+        .build()
+        .expect("a client");
+    let letters = DeadLetters::new(store.clone()).with_clock(clock.clone());
+    for nth in 0..50 {
+        let call = stripe.post("/v1/charges").key(format!("order-{nth}")).form(&[("amount", "1")]);
+        call.enqueue().await.expect("recorded");
+    }
+    let before = letters.status().await.expect("a store");
+    assert_eq!((before.accounts[0].waiting, before.accounts[0].dispatchers), (50, 0));
+
+    let recovery = stripe.keep_recovering(PERIOD);
+    after(&clock, 600).await;
+    let status = letters.status().await.expect("a store");
+    let account = &status.accounts[0];
+    assert_eq!((account.account.as_str(), account.dispatchers), ("default/stripe/test", 1));
+    assert_eq!(account.waiting + account.under_way, 50, "{account:?}");
+    let circuit = account.closed.iter().find(|closed| closed.gate == "circuit").expect("a circuit");
+    assert!(status.now.since(circuit.since.expect("known")) > Duration::from_secs(300), "{circuit:?}");
+    assert_eq!(account.routes[0].route, "POST /v1/charges");
+    assert_eq!(account.routes[0].last.as_ref().and_then(|last| last.status), Some(502));
+    let overdue = Filter { due_before: Some(status.now), ..Filter::default() };
+    let waiting = letters.waiting(&overdue, None, 1).await.expect("a store");
+    let shown = letters.show(&waiting.rows[0].id).await.expect("on record");
+    assert_eq!(shown.account.expect("it is overdue").closed[0].gate, "circuit");
+
+    drop(recovery);
+    after(&clock, 10).await;
+    assert_eq!(letters.status().await.expect("a store").accounts[0].dispatchers, 0, "it has gone");
+}
