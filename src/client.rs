@@ -391,7 +391,8 @@ impl ClientBuilder {
     ///
     /// A validation error that names the vendor and what is wrong. A secret is empty. A base URL has credentials, or
     /// no https. A policy contradicts itself. A retention is shorter than the vendor and the ladder need. A redacted
-    /// field has no name. The TLS library does not start.
+    /// field has no name. The TLS library does not start. The store's file is mounted alone, has a second name, or is on
+    /// a network file system.
     pub fn build(self) -> Result<Client, Error> {
         let vendor = self.vendor.name().to_owned();
         self.checked().map_err(|mistake| mistake.at_vendor(&vendor))
@@ -430,6 +431,14 @@ impl ClientBuilder {
             }
             NAMESPACE_DEFAULT.to_owned()
         });
+        if !is_loopback(self.vendor.base_url()) && self.secret_is_known {
+            let doing = "keep the records of this client";
+            let refused = |source| Error::new(Kind::Store { doing }, Effect::None).with_source(source);
+            let warnings = store.footing().map_err(refused)?;
+            for warning in warnings.iter().filter(|_| is_a_services) {
+                telemetry::unsafe_footing(self.vendor.name(), warning);
+            }
+        }
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let began = Began::of(&*clock, &*store);

@@ -301,6 +301,16 @@ guards! {
     StandbyKnowsLess,
     /// What a store cannot hold is on record nowhere, and is not asked for again.
     NotHeldIsRejected,
+    /// A store that was opened at another place than its records are from takes nothing.
+    OwnPlace,
+    /// A store whose records may have gone on elsewhere does not say that there is none.
+    AbsentElsewhere,
+    /// A store that a person calls a copy closes what is open: the original carries it out.
+    CopyCloses,
+    /// No client of a vendor is built on a file whose log may be lost or split.
+    SafeFooting,
+    /// A store that is sealed reads no record in the clear.
+    SealedAlone,
 }
 
 impl Guard {

@@ -73,6 +73,7 @@ pub mod glossary {}
 /// [clients that tests build]: crate::ClientBuilder::store
 /// [Another service]: crate::guide::operations#two-services-one-account
 /// [streamed]: crate::Call::stream
+/// [elsewhere]: crate::guide::operations#a-store-that-was-copied-or-moved
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}
@@ -105,6 +106,7 @@ pub mod operations {}
 
 /// [`StoreErrorKind`]: crate::store::StoreErrorKind
 /// [copied]: crate::guide::operations#moving-to-another-store
+/// [copied or moved]: crate::guide::operations#a-store-that-was-copied-or-moved
 /// [`keep_recovering`]: crate::Client::keep_recovering
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [outbox]: crate::outbox

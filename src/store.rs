@@ -28,12 +28,16 @@ mod columns;
 mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
+#[cfg(feature = "sqlite")]
+mod footing;
 pub(crate) mod heartbeat;
+mod here;
 pub(crate) mod look;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 pub(crate) mod outbox;
 mod pages;
+pub(crate) mod place;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -62,6 +66,7 @@ pub(crate) use backlog::{Backlog, Queue};
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use heartbeat::{Beat, Heartbeat, Peer};
+pub use here::{Here, Said, here};
 pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
@@ -307,6 +312,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn outbox(&self) -> Option<&dyn Outbox> {
         None
     }
+
+    /// Judges what the store stands on, for a client that calls a real vendor: gives warnings, each with what to do.
+    ///
+    /// Default: nothing is known against it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](StoreErrorKind::Unsupported) where records would be lost or split: no such client is built.
+    #[doc(hidden)]
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 #[async_trait]
@@ -403,5 +420,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         (**self).outbox()
+    }
+
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        (**self).footing()
     }
 }

@@ -12,9 +12,11 @@
 //!
 //! The names are public: `src/docs/observability.md` lists them, and a test holds the list to this file.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span, debug, error, info, info_span, warn};
 
@@ -319,6 +321,14 @@ pub(crate) const NAMELESS: &str = "no namespace: a service or a developer with a
      under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
      `namespace = \"prod\"` in the vendors file. That renames every key, so carry what is on record on with `steadfast \
      adopt` before the service starts again; the namespace \"default\" says that it is meant";
+
+/// A client of a real vendor was built on a store that stands on unsafe ground. Each kind is said once in a process.
+pub(crate) fn unsafe_footing(vendor: &str, warning: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if tracing::enabled!(Level::WARN) && SAID.lock().insert(warning.to_owned()) {
+        warn!(steadfast.vendor = vendor, "{warning}");
+    }
+}
 
 /// The dispatcher could not ask the store what there is to do, or remove what has expired.
 pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'static)) {

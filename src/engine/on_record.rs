@@ -236,6 +236,9 @@ impl Engine {
         let named = |error| self.named(error, call.offered);
         let until = call.due.unwrap_or_else(|| self.wall().plus(self.lease(call.work)));
         Err(match failure {
+            Some(source) if source.kind() == StoreErrorKind::Displaced => {
+                return self.displaced(source, call).await;
+            }
             // An earlier call's record may be there all the same.
             Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {
                 let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::None).with_source(source);
@@ -244,6 +247,16 @@ impl Engine {
             Some(source) => named(perhaps_claimed(CLAIM, until).with_source(source)).into(),
             None => named(perhaps_claimed("claim the operation in time", until)).into(),
         })
+    }
+
+    /// What a call is told by a store that may be a copy. What has ended is replayed. Of anything else nobody knows what
+    /// the original has done with it since, or does now.
+    async fn displaced(&self, source: StoreError, call: Keyed<'_>) -> Result<Reply, Stop> {
+        if let Standing::Final { outcome, is_over: false, .. } = self.standing(call.offered).await {
+            return Ok((*outcome)?);
+        }
+        let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::Unknown).with_source(source);
+        Err(self.named(failed.going_on(Disposition::Continues { at: None }), call.offered).into())
     }
 
     /// What a call is told whose claim met another caller's, which frees at `frees_at` at the latest.
@@ -352,6 +365,7 @@ pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Sealed
         | StoreErrorKind::Replaced
         | StoreErrorKind::Closed
+        | StoreErrorKind::Displaced
         | StoreErrorKind::Invalid
         | StoreErrorKind::Unreachable
         | StoreErrorKind::Busy

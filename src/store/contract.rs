@@ -37,6 +37,7 @@ use crate::request::Request;
 use crate::store::Store;
 
 mod copying;
+mod displaced;
 mod enqueued;
 mod heartbeats;
 mod looks;
@@ -57,6 +58,7 @@ pub use copying::{
     check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
     check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
 };
+pub use displaced::check_displaced;
 pub use enqueued::check_enqueue;
 pub use heartbeats::check_heartbeats;
 pub use looks::check_looks;
@@ -148,6 +150,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_adoption_by_one_clock(&*fresh().await).await;
     check_supersession_by_one_clock(&*fresh().await).await;
     check_supersession_after_a_pause(&*fresh().await).await;
+    check_displaced(&*fresh().await).await;
 }
 
 /// When most of the suite takes place: a moment that any clock's column can hold.

@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
-use super::{Restore, Row, Stage, Standing, Store, StoreError, Upkeep};
+use super::{Restore, Row, Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
 use crate::clock::{Clock, SystemClock};
+use crate::operation::OperationId;
+use crate::operation::record::Record;
 use crate::random::{Random, SystemRandom};
 
 mod checksum;
@@ -19,6 +21,7 @@ mod start;
 
 pub use error::CopyError;
 
+pub(super) use passes::all_of;
 use start::Began;
 
 /// The settings of a [`copy`].
@@ -248,10 +251,18 @@ impl<'a> Side<'a> {
         if there == *to { Ok(()) } else { Err(CopyError::Overtaken { side: self.name }) }
     }
 
+    /// A record, if it is there. A source that is closed for good may have lost one to a purge before that.
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, CopyError> {
+        match self.store.get(id).await {
+            Err(error) if error.kind() == StoreErrorKind::Closed => Ok(None),
+            read => read.map_err(self.failed()),
+        }
+    }
+
     /// A record with its log, if it is there.
-    async fn row(&self, id: &crate::operation::OperationId) -> Result<Option<Row>, CopyError> {
+    async fn row(&self, id: &OperationId) -> Result<Option<Row>, CopyError> {
         let evidence = self.store.evidence(id).await.map_err(self.failed())?;
-        let record = self.store.get(id).await.map_err(self.failed())?;
+        let record = self.get(id).await?;
         Ok(record.map(|record| Row { record, evidence }))
     }
 }

@@ -50,6 +50,9 @@ pub enum StoreErrorKind {
     Replaced,
     /// Its records are being copied, or were copied to another store. Nothing was written.
     Closed,
+    /// It was opened at another place than its records are from: it may be a copy, whose original sends the same. Nothing
+    /// was written. `steadfast here` says what it is.
+    Displaced,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
     /// The caller's input: a cursor of another store, or what this store does not keep.

@@ -103,6 +103,8 @@ struct Inner {
     sequences: HashMap<Name, Line>,
     notes: Notes,
     standing: Standing,
+    /// Whether no record is in the clear, nor ever will be.
+    sealed: bool,
     /// What clients have registered, by account.
     accounts: BTreeMap<String, String>,
     /// The last words of the dispatchers, by account and name.
@@ -188,6 +190,7 @@ impl Store for Memory {
         let blobs = Blobs::of_request(&claim.request, &claim.id, &self.seals)?;
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
+        inner.check_seals(&self.seals)?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         // Before anything is evicted: it may be the predecessor.
@@ -253,6 +256,7 @@ impl Store for Memory {
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
+        inner.check_seals(&self.seals)?;
         inner.notes.saw(take.now);
         let Some(bucket) = Bucket::of(take.phase) else {
             return Ok(Vec::new());
@@ -287,7 +291,8 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
-        inner.standing.check_new()?;
+        inner.standing.check_act(&act.action)?;
+        inner.check_seals(&self.seals)?;
         let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
@@ -328,7 +333,11 @@ impl Store for Memory {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let inner = self.inner.lock();
-        inner.rows.get(id).map(|row| Ok(inner.placed(row.whole(&self.seals)?))).transpose()
+        inner.check_seals(&self.seals)?;
+        let Some(row) = inner.rows.get(id) else {
+            return inner.standing.check_absent().map(|()| None);
+        };
+        row.whole(&self.seals).map(|record| Some(inner.placed(record)))
     }
 
     async fn list(

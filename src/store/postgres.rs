@@ -18,6 +18,7 @@ use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover,
     Tally, Transition,
 };
+use crate::store::place::{Noted, Place};
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
 use crate::store::{
@@ -47,6 +48,7 @@ mod notify;
 mod opening;
 mod outbox;
 mod password;
+mod place;
 mod purge;
 mod read;
 mod reseal;
@@ -138,8 +140,13 @@ impl Postgres {
         PostgresBuilder::parse(url)
     }
 
-    /// On connections to a schema that is up to date. Blocks while it looks which keys that needs.
-    fn on(connections: Connections, seals: Seals, clock: Arc<dyn Clock>) -> Result<Postgres, StoreError> {
+    /// On connections to a schema that is up to date. Blocks while it compares the place, and looks which keys that needs.
+    /// `creates` is whether whoever opens it makes stores.
+    fn on(
+        connections: Connections,
+        seals: Seals,
+        (clock, creates): (Arc<dyn Clock>, bool),
+    ) -> Result<Postgres, StoreError> {
         let shared = Arc::new(Shared {
             statements: Statements::of(connections.schema()),
             time: ServerTime::new(clock),
@@ -155,10 +162,14 @@ impl Postgres {
             connections,
         });
         let own = Arc::clone(&shared);
+        shared.connections.compare_places();
         shared.connections.run_blocking(async move {
+            let client = own.connections.get().await?;
+            place::check(&client, &own.connections.connect()).await?;
+            drop(client);
             // Whoever asks for the time is then told the server's.
             own.now().await?;
-            sealed::check(&own).await
+            sealed::check(&own, creates).await
         })?;
         Ok(Postgres(shared))
     }
@@ -209,6 +220,10 @@ impl Store for Postgres {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let stored = self.0.read(id).await?.stored;
+        match &stored {
+            Some(stored) => sealed::learn_of(&self.0, stored).await?,
+            None => self.0.check_absent().await?,
+        }
         stored.map(|stored| stored.whole(&self.0.seals)).transpose()
     }
 
@@ -293,6 +308,22 @@ impl Upkeep for Postgres {
 
     async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
         copying::restore(&self.0, restore).await
+    }
+
+    async fn place(&self) -> Result<Place, StoreError> {
+        place::place(&self.0).await
+    }
+
+    async fn set_place(&self, noted: &Noted) -> Result<(), StoreError> {
+        place::set(&self.0, noted).await
+    }
+
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        sealed::note(&self.0).await
+    }
+
+    async fn disown_rows(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        place::disown_rows(&self.0, why, now).await
     }
 
     async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {

@@ -15,7 +15,11 @@
 //! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
 //! at the start.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::answer::Answer;
+use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::request::Request;
 #[cfg(feature = "seal")]
@@ -38,6 +42,8 @@ pub(super) enum Part {
 pub(super) struct Seals {
     #[cfg(feature = "seal")]
     keys: Option<SealKeys>,
+    /// Whether the store is sealed, as far as it has said: see [`stand_alone`](Seals::stand_alone). Clones share it.
+    alone: Arc<AtomicBool>,
 }
 
 impl Seals {
@@ -55,7 +61,7 @@ impl Seals {
 #[cfg(feature = "seal")]
 impl Seals {
     pub(super) fn with(keys: SealKeys) -> Seals {
-        Seals { keys: Some(keys) }
+        Seals { keys: Some(keys), alone: Arc::default() }
     }
 
     /// `blob` as it is to be written.
@@ -70,7 +76,7 @@ impl Seals {
 
     /// `blob` as it was before it was sealed, if it was.
     pub(super) fn unseal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-        let Some((key, sealed)) = head(&blob)? else { return Ok(blob) };
+        let Some((key, sealed)) = head(&blob)? else { return self.in_the_clear().map(|()| blob) };
         let opened = match &self.keys {
             Some(keys) => keys.open(SealKeyId::from_bytes(*key), (part, id), sealed),
             None => Err(Unopened::NoKey),
@@ -114,7 +120,7 @@ impl Seals {
     /// `blob` as it was before it was sealed, if it was.
     pub(super) fn unseal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         match head(&blob)? {
-            None => Ok(blob),
+            None => self.in_the_clear().map(|()| blob),
             Some((key, _)) => Err(missing(key)),
         }
     }
@@ -157,12 +163,33 @@ impl Seals {
         matches!(head(blob), Ok(head) if head.map(|(key, _)| *key) == self.current())
     }
 
-    /// Whether the key of `blob` is at hand, or it has none.
+    /// Whether the key of `blob` is at hand, or it has none and needs none.
     pub(super) fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {
             Some((key, _)) if !self.has(key) => Err(missing(key)),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => self.in_the_clear(),
         }
+    }
+
+    /// From now on a record in the clear is corrupt: the store has said that it is sealed, so that no process with the
+    /// key wrote it.
+    pub(super) fn stand_alone(&self) {
+        self.alone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was said.
+    pub(super) fn are_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    fn in_the_clear(&self) -> Result<(), StoreError> {
+        if self.are_alone() && Guard::SealedAlone.holds() {
+            let problem = "a stored request or answer is in the clear, and the store is sealed: no process with the key \
+                           wrote it";
+            return Err(StoreError::new(problem).of_kind(StoreErrorKind::Corrupt));
+        }
+        Ok(())
     }
 }
 
@@ -174,6 +201,22 @@ fn head(blob: &[u8]) -> Result<Option<(&KeyId, &[u8])>, StoreError> {
         }),
         _ => Ok(None),
     }
+}
+
+/// Whether `blob` is sealed, with whatever key.
+pub(super) fn is_sealed(blob: &[u8]) -> bool {
+    blob.first() == Some(&SEALED)
+}
+
+/// A process without a key may write nothing into a store that is sealed.
+pub(super) fn needs_a_key() -> StoreError {
+    let how = if cfg!(feature = "seal") {
+        "which was not given"
+    } else {
+        "and this build cannot seal (feature `seal`)"
+    };
+    StoreError::new(format!("the store is sealed, so that each process needs its key, {how}"))
+        .of_kind(StoreErrorKind::Sealed)
 }
 
 fn missing(key: &KeyId) -> StoreError {
@@ -221,5 +264,12 @@ mod tests {
         }
         assert_eq!(seals.unseal(Part::Answer, &id, vec![1, 2]).expect("not sealed"), [1, 2]);
         assert_eq!(seals.unseal(Part::Answer, &id, vec![]).expect("the codec says"), [0; 0]);
+        // The store has said that it is sealed.
+        seals.clone().stand_alone();
+        for error in [seals.check(&[1, 2]), seals.unseal(Part::Answer, &id, vec![1, 2]).map(drop)]
+            .map(Result::unwrap_err)
+        {
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        }
     }
 }

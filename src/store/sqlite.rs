@@ -31,6 +31,7 @@ mod backlog;
 mod builder;
 mod copying;
 mod due;
+mod facts;
 mod failure;
 mod heartbeat;
 mod lane;
@@ -327,8 +328,9 @@ impl Store for Sqlite {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        let id = id.clone();
-        let stored = self.reader().run(OnDrop::Skip, move |connection| row::load(connection, &id)).await?;
+        let (id, seals) = (id.clone(), self.seals.clone());
+        let work = move |connection: &_| read::get(connection, &id, &seals);
+        let stored = self.reader().run(OnDrop::Skip, work).await?;
         stored.map(|stored| stored.whole(&self.seals)).transpose()
     }
 
@@ -410,6 +412,10 @@ impl Store for Sqlite {
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
+    }
+
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        facts::footing(&self.path, self.settings.network_fs)
     }
 }
 

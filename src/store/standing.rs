@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
+use crate::operation::record::Action;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a store may be written to, and by whom. [`store::copy`](super::copy()) moves it.
@@ -18,7 +19,8 @@ pub struct Standing {
     pub stage: Stage,
     /// The copy that it is, or was last, part of; empty if none. Source and target of a copy have the same.
     pub copy: String,
-    /// Where the other store of that copy is, for people; empty if there was none.
+    /// Where the other store of that copy is, for people; empty if there was none. Of a store that is displaced: how its
+    /// place differs.
     pub other: String,
 }
 
@@ -36,6 +38,9 @@ pub enum Stage {
     Leaving,
     /// Its records are in the other store by now, or as good as. Nothing is written.
     Moved,
+    /// It was opened at another [place](super::place) than its records are from. Nothing new begins until a person says
+    /// whether it was moved or is a copy; the holder of an operation may still settle it.
+    Displaced,
 }
 
 impl Standing {
@@ -43,7 +48,7 @@ impl Standing {
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Closed`] unless the store is open.
+    /// [`StoreErrorKind::Closed`] unless the store is open; [`StoreErrorKind::Displaced`] where it was opened elsewhere.
     pub fn check_new(&self) -> Result<(), StoreError> {
         let is_open = self.stage == Stage::Open || Guard::ClosedStore.is_out();
         if is_open { Ok(()) } else { Err(self.closed()) }
@@ -55,7 +60,36 @@ impl Standing {
     ///
     /// [`StoreErrorKind::Closed`] unless the store is open, or its holders may still settle.
     pub fn check_held(&self) -> Result<(), StoreError> {
-        if self.stage == Stage::Leaving { Ok(()) } else { self.check_new() }
+        if matches!(self.stage, Stage::Leaving | Stage::Displaced) { Ok(()) } else { self.check_new() }
+    }
+
+    /// For an operator's action, in the transaction of its write. What belongs to the original is closed where the store
+    /// is displaced, and nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_new`](Standing::check_new).
+    pub fn check_act(&self, action: &Action) -> Result<(), StoreError> {
+        match (action, self.stage) {
+            (Action::Disown, Stage::Displaced) => Ok(()),
+            (Action::Disown, Stage::Open) => {
+                let problem =
+                    "an operation is left to the original only in a store that a person has called a copy";
+                Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid))
+            }
+            _ => self.check_new(),
+        }
+    }
+
+    /// For a reading that found no record: whether the store may say that there is none. Its records may have gone on
+    /// in another store.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_new`](Standing::check_new).
+    pub fn check_absent(&self) -> Result<(), StoreError> {
+        let is_elsewhere = matches!(self.stage, Stage::Moved | Stage::Displaced);
+        if is_elsewhere && Guard::AbsentElsewhere.holds() { Err(self.closed()) } else { Ok(()) }
     }
 
     /// For [`Upkeep::restore`](super::Upkeep::restore), in the transaction of its write.
@@ -95,7 +129,14 @@ impl Standing {
     }
 
     fn closed(&self) -> StoreError {
-        StoreError::new(self.to_string()).of_kind(StoreErrorKind::Closed)
+        let is_displaced = self.stage == Stage::Displaced;
+        let kind = if is_displaced { StoreErrorKind::Displaced } else { StoreErrorKind::Closed };
+        StoreError::new(self.to_string()).of_kind(kind)
+    }
+
+    /// Of a store that was opened elsewhere, for this reason.
+    pub fn displaced(why: String) -> Standing {
+        Standing { stage: Stage::Displaced, copy: String::new(), other: why }
     }
 }
 
@@ -113,6 +154,12 @@ impl fmt::Display for Standing {
                 "the store is closed while its records are copied to {other}; `steadfast copy` completes it"
             ),
             Stage::Moved => write!(f, "the store's records were copied to {other}; use that store"),
+            Stage::Displaced => write!(
+                f,
+                "the store is not where its records are from: {other}. Nothing is sent until you say what it is: if it \
+                 was moved here and the original is gone, `steadfast here --moved`; if the original may still be used, \
+                 `steadfast here --copy`"
+            ),
         }
     }
 }

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
+use super::place::{Noted, Place};
 use super::{Standing, Store, StoreError};
 use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Notes, Record};
 
@@ -84,6 +86,52 @@ pub trait Upkeep: Send + Sync {
     /// A [`StoreError`]; `Closed` if the store is not open.
     async fn register(&self, _account: &str, _terms: Option<&str>) -> Result<Option<String>, StoreError> {
         Ok(None)
+    }
+
+    /// Where the store is: the place on record, and the facts now.
+    ///
+    /// Default: no place, which nobody notes.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn place(&self) -> Result<Place, StoreError> {
+        Ok(Place::default())
+    }
+
+    /// Puts the place on record.
+    ///
+    /// Default: it is not kept.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn set_place(&self, _noted: &Noted) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Rejects the rows of the outbox that wait, for the reason `why`, and has none of them hold a sequence: what
+    /// [`Action::Disown`](crate::operation::record::Action::Disown) is to an operation. Gives how many there were.
+    ///
+    /// Default: there are none.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn disown_rows(&self, _why: &str, _now: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// Notes that the store is sealed, if no record is in the clear. Rows of the outbox do not count. Says whether it
+    /// is noted.
+    ///
+    /// Default: it is not.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        Ok(false)
     }
 }
 
@@ -229,6 +277,9 @@ pub async fn reseal(store: &dyn Store, dry_run: bool) -> Result<Resealed, StoreE
         if pass.changed == 0 {
             break;
         }
+    }
+    if !dry_run {
+        upkeep.note_sealed().await?;
     }
     let left = pass(store, upkeep, true).await?;
     resealed.remaining = left.matched;

@@ -37,7 +37,8 @@ use crate::suggest::{nearest, shown};
 /// | `postgres://shop@db.internal/shop?schema=payments` | a schema of a Postgres database (feature `postgres`) |
 /// | `memory:`, `memory` | a new store in memory |
 ///
-/// A path is taken as it is written: nothing in it is decoded, and no options follow it. The URL of a Postgres database
+/// A path is taken as it is written: nothing in it is decoded. One option may follow it, `?network_fs=allow`: the file may
+/// be on a network file system, where one host alone uses it. The URL of a Postgres database
 /// is libpq's, with `schema` beside its options; [the page on Postgres](crate::guide::postgres) lists them.
 ///
 /// `Display` and `Debug` show where the store is and never a secret.
@@ -52,7 +53,11 @@ pub struct StoreUrl {
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
     Memory,
-    Sqlite(PathBuf),
+    Sqlite {
+        path: PathBuf,
+        /// Whether it may be on a network file system.
+        network_fs: bool,
+    },
     #[cfg(feature = "postgres")]
     Postgres(Box<Address>),
 }
@@ -94,7 +99,9 @@ impl StoreUrl {
     pub fn from_argument(text: &OsStr) -> Result<StoreUrl, StoreError> {
         match text.to_str() {
             Some(text) if scheme(text).is_some() => text.parse(),
-            _ if cfg!(feature = "sqlite") => Ok(StoreUrl::at(Place::Sqlite(PathBuf::from(text)))),
+            _ if cfg!(feature = "sqlite") => {
+                Ok(StoreUrl::at(Place::Sqlite { path: PathBuf::from(text), network_fs: false }))
+            }
             _ => Err(invalid(NO_SQLITE)),
         }
     }
@@ -116,7 +123,7 @@ impl StoreUrl {
     /// With a relative path taken from `directory`.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> StoreUrl {
-        if let Place::Sqlite(path) = &mut self.place {
+        if let Place::Sqlite { path, .. } = &mut self.place {
             *path = directory.join(&path);
         }
         self
@@ -146,7 +153,7 @@ impl StoreUrl {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Sqlite(path) => Some(path),
+            Place::Sqlite { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -176,14 +183,15 @@ impl StoreUrl {
                 Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
             }
             #[cfg(feature = "sqlite")]
-            Place::Sqlite(path) => {
+            Place::Sqlite { path, network_fs } => {
                 let builder = super::Sqlite::builder(path).create(self.create);
+                let builder = if network_fs { builder.allow_network_fs() } else { builder };
                 #[cfg(feature = "seal")]
                 let builder = self.keys.into_iter().fold(builder, super::SqliteBuilder::seal);
                 Ok(Arc::new(builder.open()?))
             }
             #[cfg(not(feature = "sqlite"))]
-            Place::Sqlite(_) => Err(invalid(NO_SQLITE)),
+            Place::Sqlite { .. } => Err(invalid(NO_SQLITE)),
             #[cfg(feature = "postgres")]
             Place::Postgres(address) => {
                 let builder = PostgresBuilder::at(*address).create(self.create);
@@ -255,7 +263,10 @@ impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Memory => f.write_str("memory:"),
-            Place::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Place::Sqlite { path, network_fs } => {
+                let option = if *network_fs { NETWORK_FS } else { "" };
+                write!(f, "sqlite:{}{option}", path.display())
+            }
             #[cfg(feature = "postgres")]
             Place::Postgres(address) => fmt::Display::fmt(address, f),
         }
@@ -289,7 +300,7 @@ fn parse(text: &str) -> Result<Place, String> {
     }
     let instead = match &place {
         Place::Memory => "did you mean \"memory\"?".to_owned(),
-        Place::Sqlite(path) => with_path(&path.to_string_lossy()),
+        Place::Sqlite { path, .. } => with_path(&path.to_string_lossy()),
         #[cfg(feature = "postgres")]
         Place::Postgres(_) => "leave it out".to_owned(),
     };
@@ -339,8 +350,12 @@ fn parse_sqlite(written: &str) -> Result<Place, String> {
         Some(_) => return instead(),
         None => written,
     };
+    let (path, network_fs) = match path.strip_suffix(NETWORK_FS) {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
     if path.contains('?') {
-        return Err(format!("no options follow the path; {}", with_path(path)));
+        return Err(format!("no options follow the path but `{NETWORK_FS}`; {}", with_path(path)));
     }
     if path != path.trim() {
         return instead();
@@ -351,7 +366,11 @@ fn parse_sqlite(written: &str) -> Result<Place, String> {
     if path.chars().any(char::is_control) {
         return Err("the path has a character that cannot be printed".to_owned());
     }
-    if cfg!(feature = "sqlite") { Ok(Place::Sqlite(PathBuf::from(path))) } else { Err(NO_SQLITE.to_owned()) }
+    if cfg!(feature = "sqlite") {
+        Ok(Place::Sqlite { path: PathBuf::from(path), network_fs })
+    } else {
+        Err(NO_SQLITE.to_owned())
+    }
 }
 
 /// What to write instead, with the path out of what was written. That may be an address with a password: its options
@@ -388,6 +407,9 @@ fn known() -> String {
     let all: Vec<String> = sqlite.into_iter().chain(postgres).chain(["\"memory\"".to_owned()]).collect();
     all.join(", or ")
 }
+
+/// The one option of a file.
+const NETWORK_FS: &str = "?network_fs=allow";
 
 pub(crate) const EXAMPLE: &str = "sqlite:vendor-calls.db";
 

@@ -231,6 +231,16 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     fn outbox(&self) -> Option<&dyn Outbox> {
         self.inner().outbox()
     }
+
+    /// See [`Store::footing`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[doc(hidden)]
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        self.inner().footing()
+    }
 }
 
 #[async_trait]
@@ -327,5 +337,9 @@ impl<W: Wrapper> Store for W {
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         Wrapper::outbox(self)
+    }
+
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        Wrapper::footing(self)
     }
 }

@@ -21,6 +21,7 @@ pub use crate::store::backlog::{Backlog, Queue};
 pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
 pub use crate::store::look::{Look, Sight, Waiting};
 pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
+pub use crate::store::place::{Facts as PlaceFacts, Noted, Place};
 pub use crate::store::standing::{Stage, Standing};
 pub use crate::store::upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use crate::store::wakes::Wakes;

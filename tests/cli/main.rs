@@ -9,6 +9,7 @@ mod disk;
 mod dispatch;
 mod errors;
 mod fakes;
+mod here;
 #[path = "../hosts/in_memory.rs"]
 #[allow(dead_code, reason = "others name their directories")]
 mod in_memory;
@@ -135,6 +136,17 @@ impl Place {
     pub async fn busy(&self, key: &str) {
         let network = ScriptedTransport::new().status(503);
         assert!(self.pays(key, Duration::ZERO, network).await.expect_err("busy").is_dead_letter());
+    }
+
+    /// Puts a copy of the store's file in its place: another file, with the same records.
+    fn moves_to_a_copy(&self) {
+        let (path, copy) = (self.path("calls.db"), self.path("copy.db"));
+        self.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+        std::fs::copy(&path, &copy).expect("copies");
+        for beside in ["calls.db-wal", "calls.db-shm"] {
+            let _ = std::fs::remove_file(self.path(beside));
+        }
+        std::fs::rename(&copy, &path).expect("takes its place");
     }
 
     /// Runs what a program without this crate would.

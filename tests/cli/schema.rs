@@ -119,6 +119,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
     seen.extend(shows_terms(&place).await);
+    seen.insert(command_of(&place, &["here"]));
     seen.extend([migrates(&place), rejects(&place).await, reseals(&mut place)]);
     seen.extend(
         copies(&place).into_iter().chain([super::dispatch::command().await, super::fakes::command()]),

@@ -22,6 +22,7 @@ mod meanwhile;
 #[path = "../hosts/on_disk.rs"]
 mod on_disk;
 mod operator;
+mod place;
 mod policies;
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 #[path = "../hosts/promise.rs"]

@@ -4,7 +4,7 @@
 //! is a [`Proof`](table::Proof): a small situation in which the promise holds, and does not without the rule. What the
 //! run of `tests/world` notices too is in [`seen`].
 //!
-//! `cargo test --features testkit,sqlite,_guards --test guards -- --nocapture` prints the table.
+//! `cargo test --features testkit,sqlite,seal,_guards --test guards -- --nocapture` prints the table.
 
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "the engine's own tests use the rest of it")]
@@ -46,6 +46,8 @@ mod card;
 #[allow(dead_code, reason = "the world's own test counts")]
 #[path = "../world/cast.rs"]
 mod cast;
+#[path = "../world/copied.rs"]
+mod copied;
 #[path = "../world/desk.rs"]
 mod desk;
 #[path = "../hosts/draw.rs"]

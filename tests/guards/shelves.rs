@@ -5,8 +5,9 @@ use std::fs;
 use async_trait::async_trait;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Action, Claim, Claimed, Forbidden, Record, Resolution, is_final};
-use steadfast::store::{Memory, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::store::{self, Memory, Said, SealKeys, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::internals::Standing;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect};
 
@@ -108,5 +109,71 @@ pub fn a_standby_does_not_say_that_nothing_was_done() -> bool {
         let client = client.transport(ScriptedTransport::new()).build().expect("a client");
         let charge = client.post("/v1/charges").key("k").form(&[("amount", "1000")]).send().await;
         charge.is_err_and(|error| error.effect() == Effect::Unknown)
+    })
+}
+
+pub fn a_copy_of_a_file_takes_nothing() -> bool {
+    wait(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, copy) = (directory.path().join("calls.db"), directory.path().join("copy.db"));
+        let store = Sqlite::open(&path).expect("a store");
+        claimed(&store, "k", 0).await;
+        store.close().await;
+        fs::copy(&path, &copy).expect("a copy");
+        let copy = Sqlite::open(&copy).expect("a store");
+        copy.take(lapsed(60)).await.is_err_and(|error| error.kind() == StoreErrorKind::Displaced)
+    })
+}
+
+async fn displaced(store: &Memory) {
+    let upkeep = store.upkeep().expect("it can be copied");
+    let elsewhere = Standing::displaced("elsewhere".to_owned());
+    upkeep.stand(&Standing::default(), &elsewhere).await.expect("a store");
+}
+
+pub fn a_copy_does_not_say_that_there_is_nothing() -> bool {
+    wait(async {
+        let store = Memory::new();
+        displaced(&store).await;
+        store.get(&wanted("k", 0).id).await.is_err()
+    })
+}
+
+pub fn what_is_open_in_a_copy_is_left_to_the_original() -> bool {
+    wait(async {
+        let store = Memory::new();
+        claimed(&store, "k", 0).await;
+        displaced(&store).await;
+        let copy = store::here(&store, Some(Said::Copy), ("ada", "staging"), at(10)).await;
+        copy.expect("it is one");
+        store.take(lapsed(60)).await.expect("it is open").is_empty()
+    })
+}
+
+pub fn no_client_is_built_on_a_file_of_two_names() -> bool {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("calls.db");
+    let store = Sqlite::open(&path).expect("a store");
+    fs::hard_link(&path, directory.path().join("other.db")).expect("a link");
+    Client::builder(Stripe::new("sk_test_123")).store(store).build().is_err()
+}
+
+pub fn a_request_in_the_clear_is_not_read_in_a_sealed_store() -> bool {
+    wait(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (plain, sealed) = (directory.path().join("plain.db"), directory.path().join("sealed.db"));
+        let forger = Sqlite::open(&plain).expect("a store");
+        claimed(&forger, "k", 0).await;
+        forger.close().await;
+        let store = Sqlite::builder(&sealed).seal(SealKeys::new([1; 32])).open().expect("a store");
+        claimed(&store, "k", 0).await;
+        // A process that can write to the file, and has no key.
+        let file = rusqlite::Connection::open(&sealed).expect("opens");
+        let forge = format!(
+            "ATTACH '{}' AS plain; UPDATE main.operation SET request = (SELECT request FROM plain.operation)",
+            plain.display()
+        );
+        file.execute_batch(&forge).expect("forges");
+        store.get(&wanted("k", 0).id).await.is_err_and(|error| error.kind() == StoreErrorKind::Corrupt)
     })
 }

@@ -153,4 +153,9 @@ pub const PROOFS: &[Proof] = proofs! {
     StandbyKnowsLess: shelves::a_standby_does_not_say_that_nothing_was_done,
     NotHeldIsRejected: rows::a_row_that_the_store_cannot_hold_is_rejected,
     FileReplaced: shelves::a_store_whose_file_was_replaced_takes_nothing,
+    OwnPlace: shelves::a_copy_of_a_file_takes_nothing,
+    AbsentElsewhere: shelves::a_copy_does_not_say_that_there_is_nothing,
+    CopyCloses: shelves::what_is_open_in_a_copy_is_left_to_the_original,
+    SafeFooting: shelves::no_client_is_built_on_a_file_of_two_names,
+    SealedAlone: shelves::a_request_in_the_clear_is_not_read_in_a_sealed_store,
 };

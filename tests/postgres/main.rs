@@ -27,6 +27,7 @@ mod migrations;
 mod opening;
 mod outbox;
 mod passwords;
+mod place;
 mod pooler;
 mod races;
 mod roles;

@@ -295,7 +295,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("store = \" memory\"\nHEAD", r#"1:9: `store`: it begins or ends with a space; did you mean "memory"?"#),
     (
         "store = \"sqlite:x.db?mode=rwc\"\nHEAD",
-        r#"1:9: `store`: no options follow the path; did you mean "sqlite:x.db"?"#,
+        r#"1:9: `store`: no options follow the path but `?network_fs=allow`; did you mean "sqlite:x.db"?"#,
     ),
     (
         "store = \"sqlite::memory:\"\nHEAD",

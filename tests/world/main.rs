@@ -45,6 +45,7 @@ mod allowed;
 mod audit;
 mod card;
 mod cast;
+mod copied;
 mod desk;
 mod exact;
 mod extras;

@@ -8,6 +8,7 @@ use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::policy::RateConfig;
+use steadfast::store::Store;
 use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
@@ -314,7 +315,13 @@ impl Vendors {
     }
 
     /// A host's client of a vendor: a new one for each of its lives.
-    pub fn client(&self, name: Name, life: &Arc<Life>, incarnation: u64) -> Client {
+    /// A client on the world's records, or on another store.
+    pub fn client(
+        &self,
+        name: Name,
+        life: &Arc<Life>,
+        (incarnation, store): (u64, &Arc<dyn Store>),
+    ) -> Client {
         let world = &life.world;
         let secret = secret(name, world.has_new_secrets());
         match name {
@@ -324,48 +331,58 @@ impl Vendors {
                 let vendor =
                     if world.schedule.extras.versions { vendor.api_version(version) } else { vendor };
                 let vendor = if name == Name::StripeOther { vendor.account("acct_other") } else { vendor };
-                self.client_with(vendor, name, life, incarnation)
+                self.client_with(vendor, name, life, (incarnation, store))
             }
             Name::BigCommerce => {
                 let vendor = BigCommerce::new("abc123", secret).base_url(self.bigcommerce.url());
-                self.client_with(vendor, name, life, incarnation)
+                self.client_with(vendor, name, life, (incarnation, store))
             }
             Name::Postmark => {
                 let vendor = Postmark::new(secret).base_url(self.postmark.url());
-                self.client_with(vendor, name, life, incarnation)
+                self.client_with(vendor, name, life, (incarnation, store))
             }
-            Name::Keyed => self.client_with(Keyed::new(KEYED.clone(), secret), name, life, incarnation),
-            Name::Bare => self.client_with(Keyed::new(BARE.clone(), secret), name, life, incarnation),
+            Name::Keyed => {
+                self.client_with(Keyed::new(KEYED.clone(), secret), name, life, (incarnation, store))
+            }
+            Name::Bare => {
+                self.client_with(Keyed::new(BARE.clone(), secret), name, life, (incarnation, store))
+            }
             Name::StripeV2 => {
                 let version = VERSIONS[usize::from(world.schedule.extras.versions && incarnation % 2 == 1)];
                 let vendor = Stripe::new(secret).base_url("https://v2.test").api_version(version);
-                self.client_with(vendor.account("acct_v2"), name, life, incarnation)
+                self.client_with(vendor.account("acct_v2"), name, life, (incarnation, store))
             }
-            Name::Adyen => self.client_with(Adyen::new(secret), name, life, incarnation),
+            Name::Adyen => self.client_with(Adyen::new(secret), name, life, (incarnation, store)),
             // The one service says it by its prefix, and the other one by the whole URL.
             Name::AdyenLive if incarnation % 2 == 1 => {
-                self.client_with(Adyen::new(secret).live("world"), name, life, incarnation)
+                self.client_with(Adyen::new(secret).live("world"), name, life, (incarnation, store))
             }
             Name::AdyenLive => {
-                self.client_with(Adyen::new(secret).base_url(ADYEN_LIVE), name, life, incarnation)
+                self.client_with(Adyen::new(secret).base_url(ADYEN_LIVE), name, life, (incarnation, store))
             }
             Name::Preset(preset) => {
-                self.client_with(Keyed::new(config_of(preset), secret), name, life, incarnation)
+                self.client_with(Keyed::new(config_of(preset), secret), name, life, (incarnation, store))
             }
         }
     }
 
-    fn client_with(&self, vendor: impl Vendor, name: Name, life: &Arc<Life>, incarnation: u64) -> Client {
+    fn client_with(
+        &self,
+        vendor: impl Vendor,
+        name: Name,
+        life: &Arc<Life>,
+        (incarnation, store): (u64, &Arc<dyn Store>),
+    ) -> Client {
         let world = &life.world;
+        // A copy beside the store draws nothing from the world's chance.
+        let is_a_copy = !Arc::ptr_eq(store, &world.store);
+        let seed = if is_a_copy { incarnation } else { world.draw.below(u64::MAX) };
         Client::builder(vendor)
             .policy(policy(&world.schedule))
             .transport(Network { life: life.clone(), name, incarnation, backend: self.backend(name) })
             .clock(ProcessClock(life.clone()))
-            .random(SeededRandom::new(world.draw.below(u64::MAX)))
-            .store(Renewing {
-                inner: SharedStore { life: life.clone(), inner: world.store.clone() },
-                incarnation,
-            })
+            .random(SeededRandom::new(seed))
+            .store(Renewing { inner: SharedStore { life: life.clone(), inner: store.clone() }, incarnation })
             .namespace("world")
             .build()
             .expect("a client")

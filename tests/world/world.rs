@@ -186,6 +186,7 @@ impl World {
         self.rough.store(false, Ordering::Relaxed);
 
         let operator = Life::new(&self, self.schedule.hosts);
+        self.refresh_staging(&operator).await;
         let mut breaches = self.rest_and_judge(&operator).await;
         if self.schedule.operator != Operator::Nothing {
             self.operate(&operator).await;
@@ -453,10 +454,18 @@ impl World {
 
     pub fn clients(&self, life: &Arc<Life>) -> (Vec<(Name, Client)>, u64) {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        (self.clients_on(life, (incarnation, &self.store)), incarnation)
+    }
+
+    pub fn clients_on(
+        &self,
+        life: &Arc<Life>,
+        (incarnation, store): (u64, &Arc<dyn Store>),
+    ) -> Vec<(Name, Client)> {
         let names: BTreeSet<Name> =
             self.schedule.operations.iter().map(|operation| operation.kind.vendor()).collect();
-        let client = |name| (name, self.vendors.client(name, life, incarnation));
-        (names.into_iter().map(client).collect(), incarnation)
+        let client = |name| (name, self.vendors.client(name, life, (incarnation, store)));
+        names.into_iter().map(client).collect()
     }
 
     pub fn letters(&self, clients: &[(Name, Client)]) -> DeadLetters {

@@ -120,6 +120,14 @@ pub(crate) enum Command {
     /// first recovers. A service whose client differs is refused. Before a deployment that changes such a thing on
     /// purpose, --forget removes what is registered; the next process to start registers its own.
     Terms(TermsArguments),
+    /// Shows where the store is, or says of a store that was opened elsewhere what it is
+    ///
+    /// A store knows the file, or the database and its schema, that its records are from. Opened elsewhere it may be a
+    /// copy, whose original sends the same. So it takes nothing until this says what it is; what has ended is replayed
+    /// all the same. Services that run go on by themselves then.
+    ///
+    /// Without an option it shows where the store is. The exit code is 1 if it takes nothing.
+    Here(HereArguments),
     /// Delivers what services enqueued, in a process of its own
     ///
     /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until
@@ -412,6 +420,22 @@ pub(crate) struct CopyArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct HereArguments {
+    /// It was moved here, and the original is gone: it goes on
+    #[arg(long, conflicts_with_all = ["copy", "will_move"])]
+    pub moved: bool,
+    /// It is a copy, and the original may still be used: what is open in it is closed, because the original carries it
+    /// out
+    #[arg(long, conflicts_with = "will_move")]
+    pub copy: bool,
+    /// It will be moved within a day: the first other place where it is opened is its own
+    #[arg(long)]
+    pub will_move: bool,
+    #[command(flatten)]
+    pub signature: Signature,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct TermsArguments {
     /// Removes what is registered for this account, NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live
     #[arg(long, value_name = "ACCOUNT_PATH")]
@@ -451,6 +475,7 @@ impl Command {
             Command::Migrate(_) => "migrate",
             Command::Copy(_) => "copy",
             Command::Terms(_) => "terms",
+            Command::Here(_) => "here",
             Command::Dispatch(_) => "dispatch",
             Command::Fakes(_) => "fakes",
             Command::Check { .. } => "check",

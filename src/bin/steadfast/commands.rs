@@ -19,8 +19,8 @@ use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
 use super::{
-    copying, dispatch, export, fakes, manual, many, migrate, outbox, print, rename, reseal, scrub, status,
-    terms,
+    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, scrub,
+    status, terms,
 };
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
@@ -47,6 +47,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
         Command::Migrate(arguments) => migrate::migrate(&place, &arguments, output),
         Command::Copy(arguments) => copying::copy(arguments, output).await,
+        Command::Here(arguments) => here::here(&place, &arguments, output).await,
         Command::Terms(arguments) => terms::terms(&place, arguments, output).await,
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,

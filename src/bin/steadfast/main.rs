@@ -9,6 +9,7 @@ mod dispatch;
 mod export;
 mod failure;
 mod fakes;
+mod here;
 mod history;
 mod manual;
 mod many;

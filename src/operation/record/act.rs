@@ -76,6 +76,9 @@ pub enum Action {
         /// The names.
         headers: Vec<String>,
     },
+    /// Leaves what is open to the original of the store, of which this one is a copy: it becomes a dead letter that is
+    /// closed, of unknown effect, because the original carries it out. Only in a store that a person has called a copy.
+    Disown,
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
     /// Changes nothing by itself, and is on the audit record: an operator now purges a record that has expired.
@@ -114,6 +117,8 @@ pub enum Resolution {
         /// The scope.
         scope: Scope,
     },
+    /// It is carried out by the original of the store, of which this one is a copy.
+    Disowned,
 }
 
 impl Action {
@@ -127,6 +132,7 @@ impl Action {
             Action::Cancel => "cancel",
             Action::Adopt { .. } => "adopt",
             Action::Scrub { .. } => "scrub",
+            Action::Disown => "disown",
             Action::Note => "note",
             Action::Purge => "purge",
         }
@@ -146,6 +152,7 @@ impl fmt::Display for Action {
             Action::Redrive { forced: false }
             | Action::Reopen
             | Action::Cancel
+            | Action::Disown
             | Action::Note
             | Action::Purge => Ok(()),
         }
@@ -163,6 +170,7 @@ impl Resolution {
             Resolution::Superseded { .. } => "superseded",
             Resolution::Cancelled => "cancelled",
             Resolution::Adopted { .. } => "adopted",
+            Resolution::Disowned => "disowned",
         }
     }
 }
@@ -172,7 +180,10 @@ impl Resolution {
     pub const fn is_final(&self) -> bool {
         matches!(
             self,
-            Resolution::Replaced { .. } | Resolution::Superseded { .. } | Resolution::Adopted { .. }
+            Resolution::Replaced { .. }
+                | Resolution::Superseded { .. }
+                | Resolution::Adopted { .. }
+                | Resolution::Disowned
         )
     }
 }
@@ -188,6 +199,7 @@ impl fmt::Display for Resolution {
             Resolution::Superseded { key } => write!(f, "started over as key {key}"),
             Resolution::Cancelled => f.write_str("cancelled"),
             Resolution::Adopted { scope } => write!(f, "carried on as {scope}"),
+            Resolution::Disowned => f.write_str("left to the store's original"),
         }
     }
 }
@@ -282,6 +294,7 @@ impl Record {
             Action::NotReplaced { key } => self.not_replaced(key, act.now)?,
             Action::Redrive { forced } => self.redrive(*forced, act.now)?,
             Action::Cancel => self.cancel(act)?,
+            Action::Disown => self.disown(act)?,
             Action::Adopt { to } => self.left_behind(to, act)?,
             Action::Scrub { headers } => {
                 let (record, removed) = self.scrubbed(headers)?;

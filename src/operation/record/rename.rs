@@ -74,6 +74,34 @@ impl Record {
         Ok(record)
     }
 
+    /// What is open, or waits for a person, as a copy of the store leaves it: the original carries it out, or did. No lease
+    /// counts, since whoever holds it holds it there. A late write of a holder here changes nothing.
+    pub(super) fn disown(&self, act: &Act) -> Result<Record, Forbidden> {
+        let closed = match &self.state {
+            State::InProgress { .. } | State::Scheduled { .. } => {
+                State::Dead { reason: Reason::Closed, answer: None }
+            }
+            // The word *not applied* allows a redrive, here and there.
+            state @ State::Dead { .. } if self.resolved.is_none() || self.is_said_not_applied() => {
+                state.clone()
+            }
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
+                return Err(Forbidden::NotOpen);
+            }
+        };
+        let mut record = self.moved(closed, act.now);
+        record.fence = self.fence.saturating_add(1);
+        record.effect = Effect::Unknown;
+        record.unknown_since = self.unknown_since.or(Some(act.now));
+        record.resolved = Some(said(Resolution::Disowned, act));
+        record.updated_at = self.ended_at(act.now);
+        Ok(record)
+    }
+
+    fn is_said_not_applied(&self) -> bool {
+        self.resolved.as_ref().is_some_and(|said| said.resolution == Resolution::NotApplied)
+    }
+
     fn closed(&self, now: Timestamp) -> Result<Record, Forbidden> {
         let left = self.in_nobodys_hands(now)?;
         Ok(left.moved(State::Dead { reason: Reason::Closed, answer: None }, now))

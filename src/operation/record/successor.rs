@@ -66,6 +66,8 @@ pub fn supersede(
             refuse(Obstacle::Resolved, Effect::Unknown)
         }
         Some(Resolution::Adopted { .. }) => refuse(Obstacle::Open { until: None }, Effect::Unknown),
+        // The original may carry it out at any time.
+        Some(Resolution::Disowned) => refuse(Obstacle::Resolved, Effect::Unknown),
         Some(Resolution::Applied { .. }) => refuse(Obstacle::Resolved, Effect::Applied),
         Some(_) => refuse(Obstacle::Resolved, old.effect),
         None if had_no_effect => Ok(Guard::StartOverCloses.keeps(Some(closed(old, successor, now)))),

@@ -19,7 +19,7 @@ use crate::store::SealKeys;
 #[cfg(all(feature = "seal", any(test, feature = "testkit")))]
 use crate::store::Wakes;
 use crate::store::pages::start;
-use crate::store::seals::{Part, Seals};
+use crate::store::seals::{Part, Seals, is_sealed, needs_a_key};
 use crate::store::stored::{answer_of, empty_answer, empty_request, fill};
 use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
 
@@ -32,6 +32,8 @@ impl Memory {
     #[must_use]
     pub fn seal(mut self, keys: SealKeys) -> Memory {
         self.seals = Seals::with(keys);
+        // What was never in the clear stays so.
+        self.inner.lock().note_sealed();
         self
     }
 
@@ -62,6 +64,10 @@ impl Upkeep for Memory {
 
     async fn head(&self) -> Result<Head, StoreError> {
         Ok(self.inner.lock().head())
+    }
+
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().note_sealed())
     }
 
     async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
@@ -195,6 +201,11 @@ impl Row {
 }
 
 impl Blobs {
+    /// Whether neither is in the clear.
+    fn are_sealed(&self) -> bool {
+        [Some(&self.request), self.answer.as_ref()].into_iter().flatten().all(|blob| is_sealed(blob))
+    }
+
     /// The request, sealed as it is to be now, if it is not.
     fn resealed_request(&self, id: &OperationId, seals: &Seals) -> Result<Option<Box<[u8]>>, StoreError> {
         if seals.is_as_written_now(&self.request) {
@@ -206,6 +217,21 @@ impl Blobs {
 }
 
 impl Inner {
+    /// See [`Upkeep::note_sealed`](crate::store::Upkeep::note_sealed).
+    fn note_sealed(&mut self) -> bool {
+        self.sealed |= self.rows.values().all(|row| row.blobs.are_sealed());
+        self.sealed
+    }
+
+    /// Refuses a process without a key, and has one with a key read nothing in the clear, where the store is sealed.
+    pub(super) fn check_seals(&self, seals: &Seals) -> Result<(), StoreError> {
+        if !self.sealed {
+            return Ok(());
+        }
+        seals.stand_alone();
+        if seals.current().is_none() { Err(needs_a_key()) } else { Ok(()) }
+    }
+
     /// Fills what a claim found from the row's blobs. In place: a record is large.
     pub(super) fn fill_found(&self, claimed: &mut Claimed, seals: &Seals) -> Result<(), StoreError> {
         if let Claimed::TakenOver(record) | Claimed::Settled(record) = claimed

@@ -7,9 +7,10 @@ use tokio_postgres::types::Type;
 use super::Shared;
 use super::names::{Adopted, adopt};
 use super::row::Value;
-use super::sequence;
+use super::standing::Allowed;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
+use super::{sealed, sequence};
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Forbidden, Phase, Record};
 use crate::store::stored::Stored;
@@ -21,6 +22,7 @@ pub(super) async fn act(
     act: Act,
 ) -> Result<Result<Record, Forbidden>, StoreError> {
     let id = id.clone();
+    sealed::learn(shared).await?;
     let work = move |within: Within| {
         let (id, act) = (id.clone(), act.clone());
         async move {
@@ -43,7 +45,10 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
         _ => None,
     };
     let names = std::iter::once(id).chain(to.as_ref().filter(|to| *to != id));
-    let mut found = within.lock(names, Standing::check_new).await?;
+    let is_disowned = act.action == Action::Disown;
+    let allowed: Allowed =
+        if is_disowned { |standing| standing.check_act(&Action::Disown) } else { Standing::check_new };
+    let mut found = within.lock(names, allowed).await?;
     let Some(stored) = found.remove(id) else { return forbidden(Forbidden::Absent) };
     let seals = &within.shared.seals;
     stored.check(seals)?;

@@ -134,7 +134,7 @@ impl PostgresBuilder {
         let opened = connections.clone();
         let migration = self.migration;
         connections.run_blocking(async move { migration.at_open(&opened).await })?;
-        Postgres::on(connections, self.seals, self.clock)
+        Postgres::on(connections, self.seals, (self.clock, migration.create))
     }
 
     /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles

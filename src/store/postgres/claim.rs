@@ -15,7 +15,7 @@ use super::outbox::before;
 use super::read::Read;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
-use super::{Shared, names, sequence, standing, write};
+use super::{Shared, names, sealed, sequence, standing, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::OperationId;
@@ -48,6 +48,7 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
         let Read { now, notes, stored } = shared.read(&claim.id).await?;
         match stored {
             Some(stored) => {
+                sealed::learn_of(shared, &stored).await?;
                 let first = Record::first(claim.clone().rebased(now));
                 let claimed = stored.record.claim(&first, claim.lease, &notes);
                 return match claimed.changes() {

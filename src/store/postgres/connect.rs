@@ -20,9 +20,10 @@ use tokio_postgres::{Client, Config, Connection, Error, Socket};
 use super::address::Address;
 use super::failure::{advice, no_connection};
 use super::password::{Asked, Passwords};
+use super::place;
 use super::tls::{Connector, connector};
 use crate::clock::{Clock, SystemClock};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Standing, StoreError, StoreErrorKind};
 
 /// What reads and writes for a connection, until it ends.
 pub(super) type Driver = Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
@@ -36,6 +37,10 @@ pub(super) struct Connect {
     pub(super) clock: Arc<dyn Clock>,
     /// A pooler stands between that refuses options in the startup message.
     refuses_options: AtomicBool,
+    /// The schema is there, and has a place to compare.
+    compares_places: AtomicBool,
+    /// It was said that the store is displaced.
+    said_displaced: AtomicBool,
 }
 
 /// A connection, and the task that drives it.
@@ -51,7 +56,8 @@ impl Connect {
         let connector = Mutex::new(connector(address.security())?);
         let (passwords, refuses_options) = (Passwords::new(asked), AtomicBool::new(false));
         let clock = Arc::new(SystemClock::new());
-        Ok(Connect { address, connector, passwords, clock, refuses_options })
+        let (compares_places, said_displaced) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Connect { address, connector, passwords, clock, refuses_options, compares_places, said_displaced })
     }
 
     /// The last one that was made.
@@ -77,7 +83,28 @@ impl Connect {
         let driven = async move {
             let _ = connection.await;
         };
-        Ok(Connected { client, driver: tokio::spawn(driven).abort_handle() })
+        let connected = Connected { client, driver: tokio::spawn(driven).abort_handle() };
+        // The server behind a name may be another one since the last connection.
+        if self.compares_places.load(Ordering::Relaxed) {
+            let compared = self.within(CONNECT_MAX, place::check(&connected.client, self)).await;
+            if let Some(Err(error)) = compared {
+                connected.driver.abort();
+                return Err(error);
+            }
+        }
+        Ok(connected)
+    }
+
+    /// From now on, each connection that is made compares the store's [place].
+    pub(super) fn compare_places(&self) {
+        self.compares_places.store(true, Ordering::Relaxed);
+    }
+
+    /// Says once that the store takes nothing, and why.
+    pub(super) fn say_displaced(&self, standing: &Standing) {
+        if !self.said_displaced.swap(true, Ordering::Relaxed) {
+            tracing::error!(store = %self.address, "{standing}");
+        }
     }
 
     /// Makes one, for its owner to drive.

@@ -194,6 +194,11 @@ impl Connections {
         Arc::clone(&self.0.connect)
     }
 
+    /// From now on, each new connection compares the store's place.
+    pub(super) fn compare_places(&self) {
+        self.0.connect.compare_places();
+    }
+
     /// Where the server is, for a text. Without a password.
     pub(super) fn place(&self) -> String {
         self.0.connect.address.place()

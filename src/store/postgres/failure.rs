@@ -103,6 +103,7 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
             "the server, or the role (default_transaction_read_only), may only read; name the primary, or add \
              target_session_attrs=read-write"
         }
+        StoreErrorKind::Sealed => "give each process of the service its key",
         StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
         StoreErrorKind::Unreachable => {
             "no server answers there; check host and port, and whether the server runs"
@@ -195,6 +196,8 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
         "40003" | "08007" => StoreErrorKind::Lost,
         "0A000" => StoreErrorKind::Unsupported,
         "XX001" | "XX002" => StoreErrorKind::Corrupt,
+        // Of the schema's own: a process without a key writes to a store that is sealed.
+        "ST001" => StoreErrorKind::Sealed,
         "08P01" => kind_by_pooler(text),
         _ if is_fatal || code.starts_with("08") => StoreErrorKind::Lost,
         _ => StoreErrorKind::Other,

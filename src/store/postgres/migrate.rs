@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "closing", sql: include_str!("migrations/0008_closing.sql") },
     Step { name: "outbox_keys", sql: include_str!("migrations/0009_outbox_keys.sql") },
     Step { name: "clock", sql: include_str!("migrations/0010_clock.sql") },
+    Step { name: "place", sql: include_str!("migrations/0011_place.sql") },
 ];
 
 struct Step {

@@ -78,6 +78,16 @@ impl Shared {
         Ok(Read { now, notes: Notes { believed, ..Notes::default() }, stored })
     }
 
+    /// Whether the store may say that there is no record: see [`Standing::check_absent`].
+    pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
+        let sql = format!("SELECT {CLOSED} FROM {}.purged p", self.connections.schema());
+        let rows = self.ask("read what the store is there for", sql, Vec::new()).await?;
+        standing::check(
+            &mut Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?),
+            Standing::check_absent,
+        )
+    }
+
     /// The server's time, and the time that the store believes. Writes nothing.
     pub(super) async fn now(self: &Arc<Self>) -> Result<(Timestamp, Timestamp), StoreError> {
         self.noted(self.statements.notes.clone()).await

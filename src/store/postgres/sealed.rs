@@ -8,12 +8,15 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use super::row::{Reader, damaged};
-use super::{Shared, outbox};
-use crate::store::seals::{KEY_ID_BYTES, KeyId, SEALED, hex};
+use super::transaction::{Turn, Within, in_transaction};
+use super::{Shared, outbox, place};
+use crate::store::seals::{KEY_ID_BYTES, KeyId, SEALED, hex, is_sealed, needs_a_key};
+use crate::store::stored::Stored;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether everything in the schema can be read. Then names the key that this process seals with.
-pub(super) async fn check(shared: &Arc<Shared>) -> Result<(), StoreError> {
+pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), StoreError> {
+    learn(shared).await?;
     let doing = "read which keys the schema is sealed with";
     let schema = shared.connections.schema();
     let named =
@@ -37,12 +40,61 @@ pub(super) async fn check(shared: &Arc<Shared>) -> Result<(), StoreError> {
         }
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Sealed));
     }
-    let Some(own) = shared.seals.current() else { return Ok(()) };
+    let Some(own) = shared.seals.current() else {
+        return if is_noted(shared).await? { Err(needs_a_key()) } else { Ok(()) };
+    };
     if named.iter().any(|row| Reader::of(row).next::<&[u8]>().is_ok_and(|id| id == own)) {
         return Ok(());
     }
     let sql = format!("INSERT INTO {schema}.seal_key (id) VALUES ($1) ON CONFLICT DO NOTHING");
-    shared.ask("note the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)
+    shared.ask("note the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
+    // The first key that is named in a schema without a record: nothing was ever in the clear.
+    if named.is_empty() && creates && !place::is_store_used(shared).await? {
+        // Where the role may not, or another is in the way: `reseal` notes it.
+        let _ = note(shared).await;
+    }
+    Ok(())
+}
+
+async fn is_noted(shared: &Arc<Shared>) -> Result<bool, StoreError> {
+    let sql = format!("SELECT sealed FROM {}.purged", shared.connections.schema());
+    let rows = shared.ask("read whether the schema is sealed", sql, Vec::new()).await?;
+    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+}
+
+/// Before what the store's keys read is believed: has them read nothing in the clear if the schema is sealed.
+pub(super) async fn learn(shared: &Arc<Shared>) -> Result<(), StoreError> {
+    let may_be_new = shared.seals.current().is_some() && !shared.seals.are_alone();
+    if may_be_new && is_noted(shared).await? {
+        shared.seals.stand_alone();
+    }
+    Ok(())
+}
+
+/// As [`learn`], where a blob in the clear was read: nearly never.
+pub(super) async fn learn_of(shared: &Arc<Shared>, stored: &Stored) -> Result<(), StoreError> {
+    let blobs = [&stored.request, &stored.answer];
+    if blobs.into_iter().flatten().all(|blob| is_sealed(blob)) { Ok(()) } else { learn(shared).await }
+}
+
+/// Notes that the schema is sealed, if no record is in the clear.
+pub(super) async fn note(shared: &Arc<Shared>) -> Result<bool, StoreError> {
+    let work = move |within: Within| async move {
+        let ended = note_within(&within).await;
+        within.ended(ended).await
+    };
+    let is_noted = in_transaction(shared, work).await?;
+    learn(shared).await?;
+    Ok(is_noted)
+}
+
+async fn note_within(within: &Within) -> Result<Turn<bool>, StoreError> {
+    let doing = "note that the schema is sealed";
+    let schema = within.shared.connections.schema();
+    // Whoever writes a request or an answer writes to this table before.
+    within.run(doing, &format!("LOCK TABLE {schema}.operation IN EXCLUSIVE MODE")).await?;
+    let rows = within.ask(doing, &format!("SELECT {schema}.note_sealed()"), &[]).await?;
+    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next().map(Turn::Done)
 }
 
 async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError> {

@@ -13,7 +13,7 @@ use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
-use super::{Shared, turns, write};
+use super::{Shared, sealed, turns, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
@@ -48,7 +48,8 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
     let mut records = Vec::with_capacity(found.rows.len());
     for stored in found.rows {
         let (id, fence) = (stored.record.id.clone(), stored.record.fence);
-        let mut whole = stored.whole(&shared.seals);
+        let learned = sealed::learn_of(shared, &stored).await;
+        let mut whole = learned.and_then(|()| stored.whole(&shared.seals));
         if whole.is_err()
             && let Ok(Some(again)) = shared.read(&id).await.map(|read| read.stored)
             && again.record.fence == fence

@@ -52,6 +52,15 @@ impl SqliteBuilder {
         self
     }
 
+    /// Allows a file on a network file system, such as NFS or CephFS. Only one host may ever have it open: SQLite's
+    /// locks and shared memory do not hold between hosts.
+    ///
+    /// Default: a client of a vendor that is not on loopback is not built on such a file.
+    pub fn allow_network_fs(mut self) -> SqliteBuilder {
+        self.settings.network_fs = true;
+        self
+    }
+
     /// Seals requests and answers from now on: the file alone is then not enough to read them. What is in the file
     /// already stays readable, sealed with one of `keys` or not sealed.
     ///

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 14] = [
+pub(super) const MIGRATIONS: [&str; 15] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -16,6 +16,7 @@ pub(super) const MIGRATIONS: [&str; 14] = [
     include_str!("migrations/0012_tenants.sql"),
     include_str!("migrations/0013_outbox_keys.sql"),
     include_str!("migrations/0014_outbox_holding.sql"),
+    include_str!("migrations/0015_place.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

@@ -14,8 +14,8 @@ use crate::store::numbers::{from_ms, to_fence, to_ms};
 use crate::store::{Stage, Standing, StoreError};
 
 thread_local! {
-    /// The notes on file and what the file is there for, if this thread is a writer that knows them.
-    static KNOWN: Cell<Option<(Notes, Stage)>> = const { Cell::new(None) };
+    /// The notes on file, what the file is there for and whether it is sealed, if this thread is a writer that knows them.
+    static KNOWN: Cell<Option<(Notes, Stage, bool)>> = const { Cell::new(None) };
     /// Whether this thread is in a transaction of a writer's, while no other process can change the file.
     static IN_TRANSACTION: Cell<bool> = const { Cell::new(false) };
 }
@@ -39,35 +39,47 @@ pub(super) fn transaction_ended(committed: bool) {
 
 /// The notes as they are.
 pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {
-    known(connection).map(|(notes, _)| notes)
+    known(connection).map(|(notes, ..)| notes)
 }
 
-fn known(connection: &Connection) -> Result<(Notes, Stage), StoreError> {
+/// Whether the file has said that no record is in the clear.
+pub(super) fn is_sealed(connection: &Connection) -> Result<bool, StoreError> {
+    known(connection).map(|(.., is_sealed)| is_sealed)
+}
+
+fn known(connection: &Connection) -> Result<(Notes, Stage, bool), StoreError> {
     let in_transaction = IN_TRANSACTION.get();
     if let Some(known) = KNOWN.get().filter(|_| in_transaction) {
         return Ok(known);
     }
-    let (notes, standing) = read_from_file(connection)?;
+    let (notes, standing, is_sealed) = read_all(connection)?;
+    let known = (notes, standing.stage, is_sealed);
     if in_transaction {
-        KNOWN.set(Some((notes, standing.stage)));
+        KNOWN.set(Some(known));
     }
-    Ok((notes, standing.stage))
+    Ok(known)
 }
 
 /// The notes, and what the file is there for.
 pub(super) fn read_from_file(connection: &Connection) -> Result<(Notes, Standing), StoreError> {
+    read_all(connection).map(|(notes, standing, _)| (notes, standing))
+}
+
+fn read_all(connection: &Connection) -> Result<(Notes, Standing, bool), StoreError> {
     let doing = "read what the store notes";
     let mut statement = connection
-        .prepare_cached("SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing FROM purged")
+        .prepare_cached(
+            "SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing, sealed FROM purged",
+        )
         .while_doing(doing)?;
     let read = statement.query_row([], |row| {
         let purged = row.get::<_, i64>(0)?.max(0) as u64;
         let time = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(from_ms));
         let notes = Notes { purged, believed: time(1)?, doubted: time(2)?.zip(time(3)?) };
-        Ok((notes, row.get::<_, Option<String>>(4)?))
+        Ok((notes, row.get::<_, Option<String>>(4)?, row.get(5)?))
     });
-    let (notes, standing) = read.while_doing(doing)?;
-    Ok((notes, standing.as_deref().map(Standing::from_text).transpose()?.unwrap_or_default()))
+    let (notes, standing, is_sealed) = read.while_doing(doing)?;
+    Ok((notes, standing.as_deref().map(Standing::from_text).transpose()?.unwrap_or_default(), is_sealed))
 }
 
 /// Refuses what a holder writes unless it may.
@@ -80,7 +92,7 @@ pub(super) fn check(
     connection: &Connection,
     is_allowed: impl Fn(&Standing) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let (_, stage) = known(connection)?;
+    let (_, stage, _) = known(connection)?;
     is_allowed(&Standing { stage, ..Standing::default() })
         .or_else(|_| is_allowed(&read_from_file(connection)?.1))
 }
@@ -94,6 +106,16 @@ pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), 
     Ok(())
 }
 
+/// Notes that the file is sealed if no record is in the clear, whose blobs begin with another byte than `sealed`.
+pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError> {
+    KNOWN.set(None);
+    let doing = "note that the file is sealed";
+    let sql = "UPDATE purged SET sealed = 1 WHERE NOT sealed AND NOT EXISTS (SELECT 1 FROM operation \
+               WHERE hex(substr(request, 1, 1)) <> ?1 OR hex(substr(answer, 1, 1)) <> ?1)";
+    let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
+    statement.execute([format!("{sealed:02X}")]).while_doing(doing).map(drop)
+}
+
 /// The notes with the time of a command, written down as often as they must be. Refused unless the store is open.
 pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
     check(connection, Standing::check_new)?;
@@ -103,9 +125,9 @@ pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, Stor
     Ok(notes)
 }
 
-/// An operator's action as it must be judged. Refused unless the store is open.
+/// An operator's action as it must be judged. Refused unless the store allows it.
 pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
-    check(connection, Standing::check_new)?;
+    check(connection, |standing| standing.check_act(&act.action))?;
     let mut notes = read(connection)?;
     let (act, must_write) = act.seen_by(&mut notes);
     write(connection, &notes, must_write)?;

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
 use super::migrations::{MIGRATIONS, SCHEMA_VERSION};
-use super::{log, scrub, sealed};
+use super::{facts, log, scrub, sealed};
 use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -29,11 +29,13 @@ pub(super) struct Settings {
     pub pages_max: Option<u32>,
     /// Whether a store is made where there is none.
     pub create: bool,
+    /// Whether the file may be on a network file system.
+    pub network_fs: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { wait_for_lock: patient, pages_max: None, create: true }
+        Settings { wait_for_lock: patient, pages_max: None, create: true, network_fs: false }
     }
 }
 
@@ -65,6 +67,9 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     sealed::retire(&connection, seals, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
+    connection.execute_batch("PRAGMA synchronous = NORMAL").while_doing(doing)?;
+    facts::note(&connection, path)?;
+    sealed::opened(&connection, seals, settings.create)?;
     connection
         .execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;

@@ -142,6 +142,14 @@ impl Outbox for Sqlite {
     }
 }
 
+pub(super) fn disown(connection: &Connection, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+    let doing = "reject the rows of the outbox";
+    let mut statement = connection.prepare_cached(DISOWN).while_doing(doing)?;
+    let waiting: i64 = connection.query_row(COUNT, [], |row| row.get(0)).while_doing(doing)?;
+    statement.execute(params![to_ms(now), why]).while_doing(doing)?;
+    Ok(waiting.max(0) as u64)
+}
+
 fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
     Statement { database: Database::Sqlite, sql: Cow::Borrowed(sql), values }
 }
@@ -303,6 +311,12 @@ const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \
 const BEFORE: &str = "EXISTS (SELECT 1 FROM steadfast_outbox AS before WHERE before.namespace = o.namespace \
      AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
      AND before.number < o.number";
+
+const COUNT: &str = "SELECT count(*) FROM steadfast_outbox WHERE rejected_at_ms IS NULL";
+
+/// None of them holds a sequence.
+const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, ?2), \
+     rejected_at_ms = coalesce(rejected_at_ms, ?1)";
 
 const REMOVE: &str = "DELETE FROM steadfast_outbox WHERE number = ?1";
 

@@ -8,11 +8,14 @@ use super::lane::Job;
 use super::prepared::Prepared;
 use super::row::{self, COLUMNS};
 use super::sequence::PLACE;
+use super::{notes, sealed};
 use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::filters::{self, Dialect};
 use crate::store::pages::{ROWS_MAX, listable, page, start};
+use crate::store::seals::Seals;
+use crate::store::stored::Stored;
 use crate::store::{StoreError, numbers, reports};
 
 /// Carries out a batch, one by one.
@@ -23,6 +26,20 @@ pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {
             job.reply(ended);
         }
     }
+}
+
+/// What is on record of an operation. A store whose records may be elsewhere does not say that there is nothing.
+pub(super) fn get(
+    connection: &Connection,
+    id: &OperationId,
+    seals: &Seals,
+) -> Result<Option<Stored>, StoreError> {
+    sealed::learn(connection, seals)?;
+    let stored = row::load(connection, id)?;
+    if stored.is_none() {
+        notes::read_from_file(connection)?.1.check_absent()?;
+    }
+    Ok(stored)
 }
 
 pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {

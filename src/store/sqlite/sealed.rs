@@ -6,13 +6,19 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
-use super::outbox;
-use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex};
+use super::{facts, notes, outbox};
+use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex, needs_a_key};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The rows that this process can read, in SQL, for a list of rows. Those that it cannot read must not fill its
 /// limit, or they would keep the others from their turn for ever.
 pub(super) fn readable_rows(seals: &Seals) -> String {
+    if seals.are_alone() {
+        return format!(
+            "AND substr(request, 1, 1) = x'{SEALED:02x}' AND substr(request, 2, {KEY_ID_BYTES}) IN ({})",
+            keys_at_hand(seals)
+        );
+    }
     format!(
         "AND (substr(request, 1, 1) <> x'{SEALED:02x}' OR substr(request, 2, {KEY_ID_BYTES}) IN ({}))",
         keys_at_hand(seals)
@@ -28,9 +34,39 @@ pub(super) fn keys_at_hand(seals: &Seals) -> String {
 /// Names a key that seals what the same transaction writes.
 pub(super) const NOTE_KEY: &str = "INSERT INTO seal_key (id) VALUES (?1) ON CONFLICT DO NOTHING";
 
-/// Names the key in the file that seals what this transaction writes.
+/// Before what these keys read is believed: has them read nothing in the clear if the file is sealed. A process without
+/// a key was refused when it opened the file.
+pub(super) fn learn(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
+    if seals.current().is_some() && !seals.are_alone() && notes::is_sealed(connection)? {
+        seals.stand_alone();
+    }
+    Ok(())
+}
+
+/// Notes that the file is sealed if no record is in the clear, within the transaction of a writer.
+pub(super) fn note(connection: &Connection, seals: &Seals) -> Result<bool, StoreError> {
+    notes::seal(connection, SEALED)?;
+    learn(connection, seals)?;
+    Ok(seals.are_alone())
+}
+
+/// At the opening: refuses a process without a key where the file is sealed. A file with nothing on record yet is sealed
+/// from the start by a process that seals, if it is one that makes stores.
+pub(super) fn opened(connection: &Connection, seals: &Seals, creates: bool) -> Result<(), StoreError> {
+    match seals.current() {
+        None if notes::is_sealed(connection)? => Err(needs_a_key()),
+        Some(_) if creates && !facts::is_used(connection)? => note(connection, seals).map(drop),
+        _ => learn(connection, seals),
+    }
+}
+
+/// Names the key in the file that seals what this transaction writes. A process without a key writes nothing into a
+/// file that is sealed.
 pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
-    let Some(id) = seals.current() else { return Ok(()) };
+    let Some(id) = seals.current() else {
+        return if notes::is_sealed(connection)? { Err(needs_a_key()) } else { Ok(()) };
+    };
+    learn(connection, seals)?;
     let doing = "note the seal key";
     let mut statement = connection.prepare_cached(NOTE_KEY).while_doing(doing)?;
     statement.execute([&id[..]]).while_doing(doing)?;

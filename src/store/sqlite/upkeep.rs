@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::lane::{Lane, OnDrop};
 use super::prepared::Prepared;
-use super::{Sqlite, copying, read, reseal, scrub};
+use super::{Sqlite, copying, facts, outbox, read, reseal, scrub, sealed};
+use crate::clock::Timestamp;
+use crate::store::place::{Noted, Place};
 use crate::store::restored::Sealed;
 use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
 
@@ -14,7 +16,11 @@ impl Upkeep for Sqlite {
         self.place.look(&self.path)?;
         let (reseal, key) = (reseal.clone(), self.seals.needed()?);
         let dry_run = reseal.dry_run;
-        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
+        let seals = self.seals.clone();
+        let work = move |connection: &_| {
+            sealed::learn(connection, &seals)?;
+            reseal::find(connection, &reseal, &key)
+        };
         let found = self.reader().run(OnDrop::Skip, work).await?;
         let (mut batch, rows) = reseal::seal(found, &self.seals);
         if dry_run || rows.is_empty() {
@@ -54,6 +60,29 @@ impl Upkeep for Sqlite {
         let work =
             move |connection: &Prepared<'_>, restore: &_| copying::restore(connection, restore, &seals);
         self.writer.run_on(OnDrop::Skip, restore, work).await.map(|_| ())
+    }
+
+    async fn place(&self) -> Result<Place, StoreError> {
+        let path = self.path.clone();
+        self.reader().run(OnDrop::Skip, move |connection| facts::place(connection, &path)).await
+    }
+
+    async fn set_place(&self, noted: &Noted) -> Result<(), StoreError> {
+        self.place.look(&self.path)?;
+        let noted = noted.clone();
+        self.writer.run(OnDrop::Finish, move |connection| facts::write(connection, &noted)).await
+    }
+
+    async fn disown_rows(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        let why = why.to_owned();
+        let work = move |connection: &_| outbox::disown(connection, &why, now);
+        self.writer.run(OnDrop::Finish, work).await
+    }
+
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        self.place.look(&self.path)?;
+        let seals = self.seals.clone();
+        self.writer.run(OnDrop::Skip, move |connection| sealed::note(connection, &seals)).await
     }
 
     async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {

@@ -52,6 +52,7 @@ pub(super) enum Met {
 pub(super) fn claim(connection: &Prepared<'_>, first: &First) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
     let notes = notes::saw(connection, record.claimed_at)?;
+    sealed::learn(connection, seals)?;
     if let Some(key) = &record.predecessor {
         match supersede(connection, record, key, (&notes, seals))? {
             Superseded::Done => {}
@@ -169,6 +170,7 @@ pub(super) fn take(
     (tenants, seals): (&Tenants, &Seals),
 ) -> Result<Vec<Stored>, StoreError> {
     notes::saw(connection, take.now)?;
+    sealed::learn(connection, seals)?;
     let mut found = match (take.phase, take.account.as_deref()) {
         (Phase::Scheduled, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
         _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
@@ -240,6 +242,7 @@ pub(super) fn act(
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Forbidden::Absent));
     };
+    sealed::learn(connection, seals)?;
     stored.check(seals)?;
     let stored =
         if matches!(act.action, Action::Scrub { .. }) { stored.with_request(seals)? } else { stored };

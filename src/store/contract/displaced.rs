@@ -1,0 +1,139 @@
+//! A store that was opened at another place than its records are from: it takes nothing until a person says what it is,
+//! and a copy leaves what is open to the original.
+
+use std::time::Duration;
+
+use super::{LEASE, NOW, claim, claim_at, dead_letter, get, id, succeed, take, transition_at, write};
+use crate::error::{Effect, Reason};
+use crate::operation::OperationId;
+use crate::operation::record::{
+    Act, Action, Claim, Claimed, Filter, Forbidden, Phase, Resolution, State, Takeover,
+};
+use crate::store::{self, Said, Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
+
+/// Runs it on a store that can be copied; another one has no place.
+pub async fn check_displaced(store: &dyn Store) {
+    let Some(upkeep) = store.upkeep() else { return };
+    if upkeep.head().await.is_err() {
+        return;
+    }
+    fill(store).await;
+    let disown = act(Action::Disown);
+    let error = store.act(&name("due"), disown.clone()).await.expect_err("nobody called it a copy");
+    assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+    let displaced = Standing::displaced("another file".to_owned());
+    assert_eq!(upkeep.stand(&Standing::default(), &displaced).await.expect("the store works"), displaced);
+
+    for key in ["done", "due", "letter", "never"] {
+        refused(store.claim(claim_at(&name(key), LATER)).await.map(drop));
+    }
+    for phase in [Phase::Scheduled, Phase::InProgress] {
+        refused(store.take(taker(phase)).await.map(drop));
+    }
+    refused(store.act(&name("letter"), act(Action::Redrive { forced: true })).await.map(drop));
+    refused(store.purge(LATER, 10).await.map(drop));
+    refused(upkeep.register("prod/acme/a", Some("terms")).await.map(drop));
+    // What is on record is told, and not that there is nothing.
+    assert_eq!(get(store, &name("done")).await.expect("is there").phase(), Phase::Succeeded);
+    refused(store.get(&name("never")).await.map(drop));
+    // Whoever holds an operation here says what the vendor said.
+    write(store, &name("answered"), transition_at(1, LATER, succeed())).await.expect("its holder");
+
+    let shown = store::here(store, None, ("", ""), LATER).await.expect("the store works");
+    assert_eq!(shown.displaced.as_deref(), Some("another file"));
+    for (said, by) in [(Said::WillMove, "ada"), (Said::Copy, ""), (Said::Moved, " ")] {
+        let error = store::here(store, Some(said), (by, "staging"), LATER).await.expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::Invalid, "{said:?}: {error}");
+    }
+    check_left_to_the_original(store, upkeep).await;
+    // Moved, all goes on.
+    let standing = upkeep.stand(&Standing::default(), &displaced).await.expect("the store works");
+    assert_eq!(standing.stage, Stage::Displaced);
+    store::here(store, Some(Said::Moved), ("ada", "new host"), LATER).await.expect("is said");
+    take(store, claim_at(&name("newest"), LATER)).await;
+}
+
+async fn check_left_to_the_original(store: &dyn Store, upkeep: &dyn Upkeep) {
+    let copied = store::here(store, Some(Said::Copy), ("ada", "staging"), LATER).await.expect("is said");
+    assert_eq!((copied.operations, copied.displaced), (5, None), "due, held, letter, refuted, first");
+    assert_eq!(upkeep.head().await.expect("the store works").standing, Standing::default());
+    for phase in [Phase::Scheduled, Phase::InProgress] {
+        assert_eq!(store.take(taker(phase)).await.expect("it is open"), [], "{phase}");
+    }
+    for key in ["due", "held", "letter", "refuted", "first"] {
+        let record = get(store, &name(key)).await.expect("is there");
+        let said = record.resolved.as_ref().map(|said| (&said.resolution, &*said.by, &*said.why));
+        assert_eq!(said, Some((&Resolution::Disowned, "ada", "staging")), "{key}");
+        assert_eq!((record.phase(), record.effect), (Phase::Resolved, Effect::Unknown), "{key}");
+        let told = claim(store, claim_at(&name(key), LATER)).await;
+        assert!(matches!(told, Claimed::Settled(_)), "{key}: {told:?}");
+        for (action, why) in
+            [(Action::Redrive { forced: true }, Forbidden::Resolved), (Action::Reopen, Forbidden::Resolved)]
+        {
+            let acted = store.act(&name(key), act(action)).await.expect("it is open");
+            assert_eq!(acted.map(drop), Err(why), "{key}");
+        }
+        let audit = store.audit(Some(&name(key)), None, 10).await.expect("the store works").rows;
+        assert_eq!(audit.last().map(|entry| &entry.action), Some(&Action::Disown), "{key}");
+    }
+    for (key, phase) in [("done", Phase::Succeeded), ("said", Phase::Resolved)] {
+        assert_eq!(get(store, &name(key)).await.expect("is there").phase(), phase, "{key}");
+    }
+    // A holder of before the copy has nothing to say of it but what is true.
+    let late = write(store, &name("held"), transition_at(1, LATER, dead_letter(Reason::Exhausted))).await;
+    assert!(late.is_err(), "{late:?}");
+    take(store, claim_at(&name("new"), LATER)).await;
+    let filter = Filter { phases: vec![Phase::Scheduled, Phase::Dead], ..Filter::default() };
+    assert_eq!(store.list(&filter, None, 10).await.expect("the store works").rows, []);
+}
+
+async fn fill(store: &dyn Store) {
+    take(store, claim_at(&name("done"), NOW)).await;
+    write(store, &name("done"), transition_at(1, NOW, succeed())).await.expect("its holder");
+    for key in ["due", "first"] {
+        take(store, Claim { due: Some(NOW.plus(LEASE)), ..claim_at(&name(key), NOW) }).await;
+    }
+    for key in ["held", "answered"] {
+        take(store, claim_at(&name(key), LATER)).await;
+    }
+    for key in ["letter", "refuted", "said"] {
+        take(store, claim_at(&name(key), NOW)).await;
+        let dead = State::Dead { reason: Reason::Unknown, answer: None };
+        write(store, &name(key), transition_at(1, NOW, dead)).await.expect("its holder");
+    }
+    for (key, resolution) in [("refuted", Resolution::NotApplied), ("said", Resolution::Compensated)] {
+        let acted = store.act(&name(key), act(Action::Resolve(resolution))).await.expect("the store works");
+        acted.expect("a dead letter");
+    }
+}
+
+#[track_caller]
+fn refused(told: Result<(), StoreError>) {
+    let error = told.expect_err("it may be a copy");
+    assert_eq!(error.kind(), StoreErrorKind::Displaced, "{error}");
+}
+
+fn act(action: Action) -> Act {
+    Act { action, by: "ada".to_owned(), why: "ticket 7".to_owned(), now: LATER, fence: None }
+}
+
+fn taker(phase: Phase) -> Takeover {
+    let now = LATER.plus(LEASE).plus(LEASE);
+    Takeover {
+        phase,
+        account: None,
+        now,
+        lease: LEASE,
+        attempt_max: super::ATTEMPT,
+        vendor_clock_ms: None,
+        limit: 100,
+    }
+}
+
+fn name(key: &str) -> OperationId {
+    id("test/displaced/a/POST /x", key)
+}
+
+/// A minute before leases of then are over, and after those of the suite's time.
+const LATER: crate::clock::Timestamp =
+    crate::clock::Timestamp::from_millis(NOW.as_millis() + Duration::from_secs(600).as_millis() as u64);

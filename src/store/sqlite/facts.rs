@@ -1,0 +1,127 @@
+//! The facts of a file's [place](crate::store::place), read and noted when it is opened; and what the file stands on.
+//!
+//! They are read once the connection that writes has the file open: an overlay has made its own copy of it by then. A
+//! store with nothing on record notes where it was opened, and so has the note before its first operation. That write
+//! is not synced by itself. The log is in order, so that the first operation is on disk no earlier than the note.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::failure::While;
+use super::notes;
+use crate::clock::{Clock, SystemClock};
+use crate::store::footing::{self, Mount};
+use crate::store::place::{Facts, Judged, Noted, Place};
+use crate::store::{Stage, Standing, StoreError, StoreErrorKind};
+
+/// Compares the place on record with that of the file, and notes it, or that the store is displaced.
+pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found = facts(path);
+    if judge(connection, &found)? != Judged::Same {
+        let doing = "note the store's place";
+        connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
+        // Another process may have said something of it meanwhile.
+        let noted = judge(connection, &found).and_then(|judged| {
+            match judged {
+                Judged::Same => {}
+                Judged::Note(noted) => write(connection, &noted)?,
+                Judged::Displaced(why) => notes::stand(connection, &Standing::displaced(why))?,
+            }
+            connection.execute_batch("COMMIT").while_doing(doing)
+        });
+        if noted.is_err() && !connection.is_autocommit() {
+            // The error at hand says more than one of the rollback would.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        noted?;
+    }
+    let standing = notes::read_from_file(connection)?.1;
+    if standing.stage == Stage::Displaced {
+        tracing::error!(path = %path.display(), "{standing}");
+    }
+    Ok(())
+}
+
+fn judge(connection: &Connection, found: &Facts) -> Result<Judged, StoreError> {
+    if notes::read_from_file(connection)?.1.stage != Stage::Open {
+        return Ok(Judged::Same);
+    }
+    let place = Place { noted: noted(connection)?, found: found.clone() };
+    place.judge(SystemClock::new().wall(), || is_used(connection))
+}
+
+/// The place on record, and that of the file.
+pub(super) fn place(connection: &Connection, path: &Path) -> Result<Place, StoreError> {
+    Ok(Place { noted: noted(connection)?, found: facts(path) })
+}
+
+fn noted(connection: &Connection) -> Result<Option<Noted>, StoreError> {
+    let doing = "read the store's place";
+    let mut statement = connection.prepare_cached("SELECT place FROM purged").while_doing(doing)?;
+    let text: Option<String> = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
+    text.as_deref().map(Noted::from_text).transpose()
+}
+
+pub(super) fn write(connection: &Connection, noted: &Noted) -> Result<(), StoreError> {
+    let doing = "write the store's place";
+    let mut statement = connection.prepare_cached("UPDATE purged SET place = ?1").while_doing(doing)?;
+    statement.execute([noted.to_text()?]).while_doing(doing).map(drop)
+}
+
+/// Whether anything is on record, was, or waits in the outbox.
+pub(super) fn is_used(connection: &Connection) -> Result<bool, StoreError> {
+    let sql = "SELECT fence > 0 OR EXISTS (SELECT 1 FROM operation) OR EXISTS (SELECT 1 FROM steadfast_outbox) \
+               OR EXISTS (SELECT 1 FROM audit) FROM purged";
+    connection.query_row(sql, [], |row| row.get(0)).while_doing("look whether anything is on record")
+}
+
+/// What tells this file from a copy. Nothing, where the system or the file system does not say: a birth time is not
+/// there on ext4 with small inodes, and not in a program for musl.
+fn facts(path: &Path) -> Facts {
+    let Ok(file) = fs::metadata(path) else { return Facts::Unknown };
+    let born = file.created().ok().and_then(|born| born.duration_since(std::time::UNIX_EPOCH).ok());
+    let born_ns = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).filter(|born| *born > 0);
+    match (inode(&file), born_ns) {
+        (Some(inode), Some(born_ns)) if !mount(path).is_some_and(|mount| mount.makes_identities_up()) => {
+            Facts::File { inode, born_ns }
+        }
+        _ => Facts::Unknown,
+    }
+}
+
+/// Whether a client of a vendor may be built on the file: see [`footing`].
+pub(super) fn footing(path: &Path, network_fs_allowed: bool) -> Result<Vec<String>, StoreError> {
+    let links = fs::metadata(path).map_or(1, |file| links(&file));
+    footing::judge(mount(path).as_ref(), links, network_fs_allowed).map_err(|problem| {
+        let problem = format!("{} is no safe place for a store: {problem}", path.display());
+        StoreError::new(problem).of_kind(StoreErrorKind::Unsupported)
+    })
+}
+
+/// The mount that the file is on, where the system lists its mounts.
+fn mount(path: &Path) -> Option<Mount> {
+    let list = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    Mount::of(&fs::canonicalize(path).ok()?, &list)
+}
+
+#[cfg(unix)]
+fn inode(file: &fs::Metadata) -> Option<u64> {
+    Some(std::os::unix::fs::MetadataExt::ino(file))
+}
+
+#[cfg(not(unix))]
+fn inode(_: &fs::Metadata) -> Option<u64> {
+    None
+}
+
+#[cfg(unix)]
+fn links(file: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(file)
+}
+
+#[cfg(not(unix))]
+fn links(_: &fs::Metadata) -> u64 {
+    1
+}

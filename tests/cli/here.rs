@@ -1,0 +1,51 @@
+//! Where a store is, and what is said of a copy.
+
+use serde_json::json;
+
+use super::{NOW, Place};
+
+#[tokio::test]
+async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
+    let place = Place::fresh();
+    if std::fs::metadata(place.path("vendors.toml")).expect("is there").created().is_err() {
+        // Copies cannot be told here.
+        return;
+    }
+    place.never_sent("due").await;
+    place.succeeds("done", NOW).await;
+    let text = place.run(&["here"]).ended(0);
+    assert!(text.starts_with("the store is at home: inode "), "{text}");
+    place.run(&["dead-letters", "redrive", "due"]).ended(0);
+    place.moves_to_a_copy();
+    let said = place.run(&["here"]);
+    assert!(said.code == 1 && said.out.contains("the store takes nothing: "), "{}", said.out);
+    let refused = place.run(&["cancel", "due", "--why", "ticket 7"]);
+    let words: String = refused.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(refused.code == 3 && words.contains("steadfast here --copy"), "{words}");
+    // It shows what it has.
+    assert_eq!(place.json(0, &["show", "done"])["phase"], "succeeded");
+    for (arguments, problem) in [
+        (&["here", "--moved"][..], "a reason is missing"),
+        (&["here", "--moved", "--copy", "--why", "x"], "cannot be used with"),
+        (&["here", "--will-move", "--why", "x"], "it is elsewhere already"),
+    ] {
+        let said = place.run(arguments);
+        assert!(said.code == 2 && said.err.contains(problem), "{arguments:?}: {}", said.err);
+    }
+    let said = place.json(0, &["here", "--copy", "--why", "staging"]);
+    assert_eq!(
+        (&said["operations"], &said["rows"], &said["displaced"]),
+        (&json!(1), &json!(0), &json!(null))
+    );
+    let shown = place.json(0, &["show", "due"]);
+    assert_eq!((&shown["phase"], &shown["effect"]), (&json!("resolved"), &json!("unknown")));
+    // Announced, the next move passes; the one after it does not.
+    let said = place.json(0, &["here", "--will-move", "--why", "new disk"]);
+    assert!(said["moves_until_ms"].as_u64().is_some(), "{said}");
+    place.moves_to_a_copy();
+    assert_eq!(place.json(0, &["here"])["moves_until_ms"], json!(null));
+    place.moves_to_a_copy();
+    assert!(place.json(1, &["here"])["displaced"].is_string());
+    place.run(&["here", "--moved", "--why", "restored"]).ended(0);
+    place.run(&["here"]).ended(0);
+}

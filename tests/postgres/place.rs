@@ -1,0 +1,227 @@
+//! A store in a database knows its place: a copied database sends nothing until a person says what it is, and routine
+//! passes without a word.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steadfast::store::{self, Here, Postgres, Said, Store, StoreErrorKind};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::Answer;
+use steadfast::{Client, Effect};
+
+use super::server::{self, Server};
+use super::{opened, stripe};
+
+/// A database of the test's own.
+fn database() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("place_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+struct Shop {
+    store: Arc<Postgres>,
+    client: Client,
+    network: ScriptedTransport,
+}
+
+impl Shop {
+    fn open(server: &Server, database: &str, options: &str) -> Shop {
+        let url = format!("{}{options}", server.url_as("postgres", database, "calls"));
+        let store = Arc::new(tokio::task::block_in_place(|| opened(&url)).expect("opens"));
+        let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"ch_1\"}");
+        let network = ScriptedTransport::new().always(answer);
+        Shop { client: stripe(store.clone(), &network), store, network }
+    }
+
+    async fn enqueues(&self, calls: usize) {
+        for nth in 0..calls {
+            let call = self.client.post("/v1/charges").key(format!("order-{nth}"));
+            call.form(&[("amount", "1000")]).enqueue().await.expect("is on record");
+        }
+    }
+
+    async fn delivers(&self) -> usize {
+        self.client.recover(100).await.expect("the store is open");
+        self.network.requests().len()
+    }
+
+    async fn say(&self, said: Option<Said>) -> Here {
+        let now = self.store.time(Default::default());
+        store::here(&*self.store, said, ("ada", "ticket 7"), now).await.expect("the store works")
+    }
+
+    async fn assert_displaced(&self, what: &str) {
+        let why = self.say(None).await.displaced.expect("it is a copy");
+        assert!(why.contains(what), "{why}");
+        let error = self.client.recover(100).await.expect_err("it takes nothing");
+        assert!(error.is_store() && format!("{error:#}").contains("steadfast here"), "{error:#}");
+        let call = self.client.post("/v1/charges").key("new").form(&[("amount", "1")]);
+        let error = call.send().await.expect_err("perhaps the original has it");
+        assert_eq!((error.is_store(), error.effect()), (true, Effect::Unknown), "{error:#}");
+        let id = self.client.post("/v1/charges").key("never").recorded().await;
+        assert_eq!(id.expect_err("who knows").effect(), Effect::Unknown);
+        assert_eq!(self.network.requests().len(), 0);
+    }
+}
+
+/// As staging is refreshed from production.
+fn copied(server: &Server, from: &str) -> String {
+    let copy = database();
+    server::soon(|| {
+        server.sql_as("postgres", "postgres", &format!("CREATE DATABASE {copy} TEMPLATE {from}"))
+    });
+    copy
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_copied_database_sends_nothing_and_leaves_what_is_open_to_the_original() {
+    let Some(server) = server::shared() else { return };
+    for options in ["", "&portable=on"] {
+        let original = database();
+        server.sql(&format!("CREATE DATABASE {original}"));
+        let shop = Shop::open(server, &original, options);
+        shop.enqueues(10).await;
+        drop(shop);
+        server
+            .sql_as(
+                "postgres",
+                &original,
+                "SELECT calls.enqueue('stripe', 'POST', '/v1/charges', 'row-1', NULL, 'test')",
+            )
+            .expect("a row");
+        let copy = copied(server, &original);
+        let staging = Shop::open(server, &copy, options);
+        staging.assert_displaced("the database (oid) is another one").await;
+        let enqueue = "SELECT calls.enqueue('stripe', 'POST', '/v1/charges', 'row-2', NULL, 'test')";
+        let said = server.sql_as("postgres", &copy, enqueue).expect_err("it would be left to the original");
+        assert!(said.contains("see steadfast here"), "{said}");
+        let said = staging.say(Some(Said::Copy)).await;
+        assert_eq!((said.operations, said.rows, said.displaced), (10, 1, None));
+        assert_eq!(staging.delivers().await, 0);
+        staging.enqueues(1).await;
+        assert_eq!(staging.delivers().await, 0, "order-0 is the original's");
+        assert_eq!(Shop::open(server, &copy, options).delivers().await, 0);
+        assert_eq!(Shop::open(server, &original, options).delivers().await, 11);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_schema_that_was_restored_goes_on_once_that_is_said() {
+    let Some(server) = server::shared() else { return };
+    let original = database();
+    server.sql(&format!("CREATE DATABASE {original}"));
+    let shop = Shop::open(server, &original, "");
+    shop.enqueues(3).await;
+    drop(shop);
+    // What a logical restore does to the oid: the records are in a schema that was made for them.
+    let copy = copied(server, &original);
+    let into = "ALTER SCHEMA calls RENAME TO old; CREATE SCHEMA calls; DO $$ DECLARE what text; BEGIN \
+                FOR what IN SELECT format('ALTER TABLE old.%I SET SCHEMA calls', relname) FROM pg_class \
+                WHERE relnamespace = 'old'::regnamespace AND relkind = 'r' LOOP EXECUTE what; END LOOP; \
+                FOR what IN SELECT format('ALTER FUNCTION %s SET SCHEMA calls', oid::regprocedure) FROM pg_proc \
+                WHERE pronamespace = 'old'::regnamespace LOOP EXECUTE what; END LOOP; END $$";
+    let staging = Shop::open(server, &copy, "");
+    staging.say(Some(Said::Moved)).await;
+    drop(staging);
+    server::soon(|| server.sql_as("postgres", &copy, into));
+    let restored = Shop::open(server, &copy, "");
+    restored.assert_displaced("the schema (oid) is another one").await;
+    assert_eq!(restored.say(Some(Said::Moved)).await.displaced, None);
+    assert_eq!(restored.delivers().await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_move_that_was_announced_passes() {
+    let Some(server) = server::shared() else { return };
+    let original = database();
+    server.sql(&format!("CREATE DATABASE {original}"));
+    let shop = Shop::open(server, &original, "");
+    shop.enqueues(3).await;
+    shop.say(Some(Said::WillMove)).await;
+    drop(shop);
+    let moved = copied(server, &original);
+    assert_eq!(Shop::open(server, &moved, "").delivers().await, 3);
+    let again = copied(server, &moved);
+    Shop::open(server, &again, "").assert_displaced("the database (oid) is another one").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn routine_passes_without_a_word() {
+    let Some(server) = Server::start(&[]) else { return };
+    let template = database();
+    server.sql(&format!("CREATE DATABASE {template}"));
+    // It was opened, and nothing is on record.
+    drop(Shop::open(&server, &template, ""));
+    let mut name = copied(&server, &template);
+    let service = Shop::open(&server, &name, "");
+    service.enqueues(1).await;
+    let (mut delivered, mut service) = (0, Some(service));
+    for routine in ["a crash", "connections end", "VACUUM FULL", "a rename", "another role", "portable"] {
+        match routine {
+            "a crash" => {
+                server.crash();
+                server.start_again();
+            }
+            "connections end" => server.kill_backends(),
+            "VACUUM FULL" => drop(server.sql_as("postgres", &name, "VACUUM FULL").expect("works")),
+            "a rename" => {
+                drop(service.take());
+                let new = database();
+                let rename = format!("ALTER DATABASE {name} RENAME TO {new}");
+                server::soon(|| server.sql_as("postgres", "postgres", &rename));
+                name = new;
+            }
+            "another role" => drop(server.sql("CREATE ROLE other SUPERUSER LOGIN")),
+            _ => {}
+        }
+        let options = if routine == "portable" { "&portable=on" } else { "" };
+        let shop = Shop::open(&server, &name, options);
+        assert_eq!(shop.say(None).await.displaced, None, "{routine}");
+        delivered += shop.delivers().await;
+        if let Some(service) = &service {
+            assert!(service.client.recover(10).await.is_ok(), "{routine}");
+        }
+        let call = shop.client.post("/v1/charges").key(routine.replace(' ', "-"));
+        call.form(&[("amount", "1")]).send().await.expect(routine);
+    }
+    assert_eq!(delivered, 1);
+}
+
+/// A service's own connections: the server behind the name is another one after they ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_connection_compares_the_place() {
+    let Some(server) = server::shared() else { return };
+    let original = database();
+    server.sql(&format!("CREATE DATABASE {original}"));
+    let shop = Shop::open(server, &original, "");
+    shop.enqueues(2).await;
+    let end = |name: &str| {
+        server.sql(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
+        ))
+    };
+    // The copy takes the original's name.
+    let copy = database();
+    server::soon(|| {
+        end(&original);
+        server.sql_as("postgres", "postgres", &format!("CREATE DATABASE {copy} TEMPLATE {original}"))
+    });
+    let old = database();
+    server::soon(|| {
+        end(&original);
+        server.sql_as("postgres", "postgres", &format!("ALTER DATABASE {original} RENAME TO {old}"))
+    });
+    server.sql(&format!("ALTER DATABASE {copy} RENAME TO {original}"));
+    server::soon(|| {
+        let told = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current()
+                .block_on(shop.store.claim(super::calls::claim_of(&*shop.store, &super::calls::id("new"))))
+        });
+        match told {
+            Err(error) if error.kind() == StoreErrorKind::Displaced => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(claimed) => panic!("{claimed:?}"),
+        }
+    });
+    assert_eq!(shop.network.requests().len(), 0);
+}
