@@ -13,7 +13,7 @@ use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
 use crate::engine::routes::{Route, Routes};
-use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
+use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock};
 use crate::error::{Effect, Error, Input, Kind, field};
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
@@ -461,7 +461,6 @@ impl ClientBuilder {
             secrets,
             generated_keys: AtomicU16::new(0),
             vendor_clock: VendorClock::default(),
-            waiting: Arc::new(Waiting::default()),
             latency: Latency::default(),
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),

@@ -28,6 +28,7 @@ mod error;
 mod export;
 mod find;
 mod many;
+mod queued;
 mod redact;
 mod redrive;
 mod rename;

@@ -61,7 +61,6 @@ mod waits;
 
 pub(crate) use clocks::{Began, VendorClock};
 pub(crate) use enqueue::Accepted;
-pub(crate) use in_flight::Waiting;
 pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
 pub(crate) use leaving::Leaving;
@@ -100,8 +99,6 @@ pub(crate) struct Engine {
     /// Whether the adapter was given its secret, of which it may learn a part of its account.
     pub secret_is_known: bool,
     pub meters: telemetry::Meters,
-    /// This client's calls that wait for the outcome of another. Shared with the outcomes that are written late.
-    pub waiting: Arc<Waiting>,
     pub latency: Latency,
     pub late_writes: LateWrites,
     pub let_go: LetGo,
@@ -109,7 +106,8 @@ pub(crate) struct Engine {
     pub disagreement: Disagreement,
     /// Where the vendor was before: what was recorded for there is sent to the base URL.
     pub former_base_urls: Vec<Url>,
-    /// Wakes the dispatchers of this process: there is something due, or will be.
+    /// Wakes the dispatchers of this process: there is something due, or will be. Its waiters are the calls that wait for an
+    /// outcome.
     pub wakes: Wakes,
 }
 

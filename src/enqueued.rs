@@ -1,8 +1,12 @@
 //! [`Enqueued`]: a call that is on record and that a dispatcher sends.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::client::Client;
 use crate::dead_letter::{Change, DeadLetterError, DeadLetters};
@@ -11,9 +15,9 @@ use crate::engine::Accepted;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::operation::OperationId;
-use crate::operation::record::BY_SERVICE;
+use crate::operation::record::{BY_SERVICE, Summary};
 use crate::reply::Reply;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{End, StoreError, StoreErrorKind};
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
 ///
@@ -60,7 +64,9 @@ impl Enqueued {
 
     /// Waits for the outcome, at most for `limit`. Sends nothing, and holds nothing: a dispatcher does the work.
     ///
-    /// A dispatcher of the same client wakes it at once; the outcome of another process is seen within a second.
+    /// A client of the same store in this process wakes it at once. What another process brings about is seen within about
+    /// a second; where thousands wait in one process, within a few. The wait then costs a look at the store that is one for
+    /// all of them.
     ///
     /// # Errors
     ///
@@ -93,8 +99,7 @@ impl Enqueued {
     /// A call of `enqueue_in` that no dispatcher has admitted yet is admitted first, which takes a dispatcher's role on
     /// Postgres. With less, the error is the store's and of kind
     /// [`Denied`](crate::store::StoreErrorKind::Denied): the call is **not** cancelled, and can be once it is admitted.
-    /// So it is where no dispatcher may admit it yet, as behind a rejected call of its sequence: the error is the
-    /// store's, after two seconds.
+    /// Where it cannot be admitted, as behind a rejected call of its sequence, its row is removed from the outbox.
     ///
     /// # Cancellation safety
     ///
@@ -111,7 +116,13 @@ impl Enqueued {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
                 while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
             }
-            let Err(error) = letters.cancel(self.id(), &how).await else { break };
+            let error = match letters.cancel(self.id(), &how).await {
+                Ok(Summary { id, phase, effect, .. }) => {
+                    engine.wakes.waiting.ended(|| End { id, phase, effect });
+                    break;
+                }
+                Err(error) => error,
+            };
             let is_recorded = match error {
                 DeadLetterError::Absent(_) => false,
                 // It may be the end of an earlier life of the key.
@@ -125,13 +136,22 @@ impl Enqueued {
             if admission.may_not() {
                 return Err(may_not_admit());
             }
+            let mut is_removed = false;
+            for row in letters.queued(self.id().key.as_str()).await? {
+                if row.id.scope == self.id().scope {
+                    is_removed |= letters.cancel_queued(&row, &how).await?;
+                }
+            }
+            if is_removed {
+                break;
+            }
             // Another dispatcher may be at its row.
             if engine.clock.now() >= until {
                 return Err(not_admitted());
             }
             engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
         }
-        engine.waiting.wake(self.id());
+        engine.wakes.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());
         Ok(())
@@ -153,13 +173,65 @@ fn may_not_admit() -> DeadLetterError {
 /// It may be sent later: who is told that it is absent would send it under another key.
 fn not_admitted() -> DeadLetterError {
     in_the_outbox(StoreError::new(
-        "it is not on record, and not cancelled: it or a call before it in its sequence was rejected or cannot be read \
-         (`steadfast outbox` lists both), or its record was removed after its retention",
+        "it is neither on record nor in the outbox: its transaction was not committed, somebody removed it, or its record's \
+         retention is over",
     ))
 }
 
 fn in_the_outbox(source: StoreError) -> DeadLetterError {
     DeadLetterError::Store { doing: "cancel a call that is in the outbox yet", source }
+}
+
+/// The ends of a client's operations: what [`Client::ends`] gives.
+#[derive(Debug)]
+pub struct Ends {
+    account: String,
+    ends: broadcast::Receiver<End>,
+}
+
+impl Client {
+    /// The operations of this client's account that end from now on, by a client of the same store in this process. Those
+    /// are calls that were sent, what a dispatcher delivers, and what was cancelled through a handle.
+    ///
+    /// It is a hint. What another process brings to its end is not among them, nor what an operator does: ask by key
+    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view `ended` of the
+    /// store's database, see [`outbox`](crate::outbox).
+    ///
+    /// ```
+    #[doc = include_str!("docs/setup/stripe.md")]
+    /// let mut ends = stripe.ends();
+    /// let charge = stripe.post("/v1/charges").key("order-42/charge");
+    /// charge.form(&[("amount", "1000"), ("currency", "usd")]).send().await?;
+    /// let end = ends.next().await.expect("none was missed");
+    /// assert_eq!((end.id.key.as_str(), end.effect), ("order-42/charge", steadfast::Effect::Applied));
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    pub fn ends(&self) -> Ends {
+        Ends { account: self.engine.account_path(), ends: self.engine.wakes.waiting.ends() }
+    }
+}
+
+impl Ends {
+    /// The next one.
+    ///
+    /// # Errors
+    ///
+    /// So many were missed, of whatever account, because this was called too seldom. The next call goes on behind them.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future loses none.
+    pub async fn next(&mut self) -> Result<End, u64> {
+        loop {
+            match self.ends.recv().await {
+                Ok(end) if end.id.scope.is_reached_by(&self.account) => return Ok(end),
+                Ok(_) => {}
+                Err(RecvError::Lagged(missed)) => return Err(missed),
+                // Each client of the store has gone.
+                Err(RecvError::Closed) => pending().await,
+            }
+        }
+    }
 }
 
 /// Longer than a dispatcher that lives takes to record a row.

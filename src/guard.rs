@@ -53,8 +53,8 @@ guards! {
     ClaimInFuture,
     /// Refused credentials start no new window where an attempt before them may have got through.
     WindowRunsOn,
-    /// A late answer promotes only what is unknown.
-    LateOnlyPromotes,
+    /// A success that comes late is proof, also on what was taken for provably not applied.
+    LateSuccessIsProof,
     /// A person who undid the effect has the last word.
     UndoneStays,
     /// A dead letter stays until a person has given their word on it.
@@ -211,12 +211,16 @@ guards! {
     UnsafeNeedsForce,
     /// A redrive that overwrites what was written since is held back.
     OverwriteHeldBack,
-    /// A row of the outbox that is older than its record would be kept begins no operation.
-    LateRowBeginsNothing,
+    /// A row of the outbox is a repeat of what was on record when it was written.
+    RowComparedAsWritten,
+    /// A record whose key has a row in the outbox is not purged.
+    RowSparesRecord,
     /// A call that is refused before its claim is told of a row under its key.
     RowIsToldOf,
     /// A row that becomes a record between two looks is told of as that.
     RowBecameRecord,
+    /// An operator who asks by key finds the rows of the outbox too.
+    RowFoundByKey,
     // Adapters.
     /// A page for a browser is no success.
     PageIsNoSuccess,

@@ -250,7 +250,7 @@ pub use attempt::AttemptReport;
 pub use call::{Call, Multipart, Pages, StreamedReply};
 pub use client::{Client, ClientBuilder};
 pub use config::Vendors;
-pub use enqueued::Enqueued;
+pub use enqueued::{Ends, Enqueued};
 pub use error::{Disposition, Effect, Error, Gate, Input, Mistake, Obstacle, Reason, Refusal};
 pub use inbound::Inbound;
 pub use operation::sequence::Sequence;

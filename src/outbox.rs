@@ -105,14 +105,29 @@
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
 //! ```
 //!
-//! A row that is older than its record would be kept, 7 days by default, is rejected too, unless its key is on record. An
-//! earlier call under its key may have taken effect, and its record be gone. Look at the vendor, set `enqueued_at_ms` to
-//! the present, and put it back.
-//!
-//! A row is compared with what is on record when it is admitted, and not when it was committed. So keep records for longer
-//! than a row may wait: see [`Call::retention`](crate::Call::retention).
+//! A row waits for as long as no dispatcher comes, and is delivered then. It is compared with what was on record when it
+//! was written, and with what came under its key since. So a repeat finds its outcome also where the record's retention
+//! is over by now: a purge spares the record of each key that has a row, a rejected one too. A transaction that commits
+//! later than the retention of its key's record ends is the one exception, on Postgres: by then that record may be gone.
 //!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
+//!
+//! # What became of a call, in other languages
+//!
+//! The view `ended` of a store's schema on Postgres, `steadfast_ended` in a file, has what has ended: `scope`, `key`,
+//! `outcome` (`succeeded`, `refused`, `dead`, `resolved`), `effect` (`none`, `unknown`, `applied`), the answer's `status`,
+//! and `ended_at_ms`. A program asks it for the calls that its own rows wait for:
+//!
+//! ```sql
+//! SELECT o.number, e.outcome, e.effect FROM orders o JOIN payments.ended e
+//!     ON e.scope = 'default/stripe/test/POST /v1/charges' AND e.key = 'order-' || o.number || '/charge'
+//!     WHERE o.paid IS NULL;
+//! ```
+//!
+//! On Postgres, `LISTEN steadfast_payments` says when to ask, `payments` being the schema: a notification
+//! `ended [["SCOPE", "KEY"], …]` follows each commit that ends a delivered call, within about 50 ms. It is a hint, and may
+//! be missed. In Rust there are [`Enqueued::wait`](crate::Enqueued::wait), [`Call::handle`](crate::Call::handle) and
+//! [`Client::ends`](crate::Client::ends).
 //!
 //! # Sealed stores
 //!

@@ -48,6 +48,7 @@ mod stored;
 mod tenants;
 pub(crate) mod upkeep;
 mod url;
+mod waiters;
 pub(crate) mod wakes;
 mod wrapper;
 
@@ -70,7 +71,7 @@ pub use here::{Here, Said, here};
 pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
-pub use outbox::{OutboxTally, Rejected};
+pub use outbox::{OutboxTally, Queued, Rejected};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
@@ -83,6 +84,8 @@ pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use upkeep::{Resealed, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
+pub use waiters::End;
+pub(crate) use waiters::Waiters;
 pub(crate) use wakes::Sleeper;
 pub(crate) use wakes::Wakes;
 pub use wrapper::Wrapper;
@@ -180,6 +183,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`].
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError>;
+
+    /// The phase's number and the fence of each of these operations; `None` where nothing is on record. It says that an
+    /// operation has moved, and costs less than to read it.
+    ///
+    /// Default: they are read one after the other.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    #[doc(hidden)]
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        let mut seen = Vec::with_capacity(ids.len());
+        for id in ids {
+            let record = self.get(id).await?;
+            seen.push(record.map(|record| (numbers::phase_number(record.phase()), record.fence)));
+        }
+        Ok(seen)
+    }
 
     /// A page of at most `limit` operations that match, in the order of their first claim, after the page
     /// that gave `after`. An operation that matches all the while is in exactly one page. At least one row is
@@ -362,6 +383,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         (**self).get(id).await
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        (**self).seen(ids).await
     }
 
     async fn list(

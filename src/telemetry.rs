@@ -368,6 +368,17 @@ pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declin
     });
 }
 
+/// A success came late, of an operation that was started over or carried on under another name.
+pub(crate) fn may_have_happened_twice(vendor: &dyn Vendor, record: &Record) {
+    let whose = Whose::of(vendor, record);
+    let elsewhere = record.resolved.as_ref().map(|said| said.resolution.to_string()).unwrap_or_default();
+    event!(error, whose, "may have taken effect twice", {
+        steadfast.operation = whose.shown_operation(),
+        steadfast.fence = record.fence,
+        steadfast.because = elsewhere,
+    });
+}
+
 /// A lookup has been made.
 pub(crate) fn looked_up(whose: Whose<'_>, found: &'static str) {
     event!(info, whose, "looked up", { steadfast.found = found, });

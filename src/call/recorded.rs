@@ -5,8 +5,13 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use super::{Call, in_context};
+use crate::clock::Instant;
+use crate::engine::Engine;
+use crate::enqueued::Enqueued;
 use crate::error::{Error, Input};
+use crate::operation::Key;
 use crate::reply::Reply;
+use crate::request::Request;
 use crate::telemetry;
 
 impl Call {
@@ -40,7 +45,51 @@ impl Call {
     /// # Cancellation safety
     ///
     /// Dropping the future leaves nothing behind.
-    pub async fn recorded(mut self) -> Result<Option<Reply>, Error> {
+    pub async fn recorded(self) -> Result<Option<Reply>, Error> {
+        let (engine, request, key, deadline) = self.by_name()?;
+        let span = telemetry::call_span(&**engine.vendor, &request);
+        let looked = engine.recorded(&request, key, deadline).instrument(span).await?;
+        Ok(looked.map(|mut reply| {
+            reply.sent_by(engine, request.method, request.url);
+            reply
+        }))
+    }
+
+    /// The handle of the call's operation, to [wait](Enqueued::wait) for its end or to cancel it. It sends nothing and writes
+    /// nothing.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// let charge = || stripe.post("/v1/payment_intents").key("order-42/charge");
+    /// assert!(charge().handle().await?.is_none());
+    ///
+    /// charge().form(&[("amount", "1000"), ("currency", "usd")]).enqueue().await?;
+    /// let handle = charge().handle().await?.expect("it is on record");
+    /// handle.cancel("paid otherwise").await?;
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// As with [`recorded`](Call::recorded), no body is compared. So a version of the service that words a mail otherwise
+    /// waits for the mail that the version before has enqueued. `None` if nothing is on record and no row of the
+    /// [outbox](crate::outbox) waits.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the call. [`is_store`](Error::is_store): the store did not answer in the call's time.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn handle(self) -> Result<Option<Enqueued>, Error> {
+        let client = self.client.clone();
+        let (engine, request, key, deadline) = self.by_name()?;
+        let span = telemetry::call_span(&**engine.vendor, &request);
+        let found = engine.accepted(request, key, deadline).instrument(span).await?;
+        Ok(found.map(|accepted| Enqueued::new(client, accepted)))
+    }
+
+    /// What names the call's operation, and until when the store is asked.
+    fn by_name(mut self) -> Result<(Arc<Engine>, Request, Key, Instant), Error> {
         self.check_is_filled();
         let engine = Arc::clone(&self.client.engine);
         if let Some(mistake) = self.mistake.take() {
@@ -51,13 +100,8 @@ impl Call {
                 Error::invalid(Input::Key, "a call without a key has nothing on record; name it with key()");
             return Err(in_context(mistake, &engine, &self.request, &self.work));
         };
-        let span = telemetry::call_span(&**engine.vendor, &self.request);
         let now = engine.clock.now();
         let deadline = now.plus(self.work.time_allowed(&engine.policy, now));
-        let looked = engine.recorded(&self.request, key, deadline).instrument(span).await?;
-        Ok(looked.map(|mut reply| {
-            reply.sent_by(engine, self.request.method, self.request.url);
-            reply
-        }))
+        Ok((engine, self.request, key, deadline))
     }
 }

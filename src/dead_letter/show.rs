@@ -62,6 +62,15 @@ pub struct Shown {
     pub account: Option<AccountStatus>,
 }
 
+impl Shown {
+    /// When it began: the first claim, or the first attempt on the log if that is earlier. A redrive of what had no effect
+    /// begins with a claim of its own, and leaves the log.
+    pub fn began_at(&self) -> Timestamp {
+        let first = self.attempts.first().map(|report| report.started_at);
+        first.map_or(self.summary.claimed_at, |first| first.min(self.summary.claimed_at))
+    }
+}
+
 /// A request or an answer as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -12,7 +12,7 @@ use super::{
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Forbidden, Phase, Place, Resolution, Resolved, Summary};
-use crate::store::Rejected;
+use crate::store::{Queued, Rejected};
 
 macro_rules! serialize_as {
     ($($kind:ty => $form:expr;)*) => {
@@ -73,6 +73,11 @@ serialize_as! {
         "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
         "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
         "holds_sequence": row.holds,
+    });
+    Queued => |row| json!({
+        "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
+        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(crate::clock::Timestamp::as_millis),
+        "sequence": row.sequence, "rejected": row.rejected,
     });
     Shown => shown;
 }
@@ -156,6 +161,7 @@ fn shown(shown: &Shown) -> Value {
     // Also where there is none: readers know this member.
     form.insert("code".to_owned(), json!(shown.summary.code));
     form.insert("redrive".to_owned(), json!(shown.safety.map(|it| safety(it, shown.overwrites))));
+    form.insert("began_at_ms".to_owned(), json!(shown.began_at().as_millis()));
     form.insert("predecessor".to_owned(), json!(shown.predecessor));
     form.insert("first_scope".to_owned(), json!(shown.first_scope));
     let request = &shown.request;

@@ -136,6 +136,7 @@ async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<
             // Or another dispatcher was first.
             if is_new {
                 telemetry::outbox::rejected(client.vendor(), row.number, &error);
+                client.engine.wakes.waiting.wake_key(&row.key);
             }
             Ok(is_new)
         }

@@ -27,6 +27,8 @@ pub(crate) struct Accepted {
     pub is_new: bool,
     /// Since when it lies in the outbox, if it does, until a dispatcher records it.
     pub in_outbox: Option<Instant>,
+    /// Whether its handle was asked for by the name alone: then it is of whatever request has the name.
+    pub by_name: bool,
 }
 
 impl Engine {
@@ -53,11 +55,11 @@ impl Engine {
             && let Some(is_new) = Box::pin(self.record_behind_rows(&call, &row)).await?
         {
             let in_outbox = is_new.then(|| self.clock.now());
-            return Ok(Accepted { named, request, is_new, in_outbox });
+            return Ok(Accepted { named, request, is_new, in_outbox, by_name: false });
         }
         let is_new = self.record_as_due(&call, due).await?;
         telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new, in_outbox: None })
+        Ok(Accepted { named, request, is_new, in_outbox: None, by_name: false })
     }
 
     /// Whether it is on record by this call.
@@ -112,7 +114,7 @@ impl Engine {
             let error = self.named_if_it_is_not(error, offered);
             error.after_waiting(self.clock.now().since(started))
         };
-        let waiter = self.waiting.enter(offered.id);
+        let waiter = self.wakes.waiting.enter(offered.id);
         let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         let mut asks_at = started;
         loop {
@@ -125,7 +127,17 @@ impl Engine {
                 asks_at = self.clock.now().plus(REJECTED_EVERY);
                 rejected = Box::pin(self.why_rejected(accepted)).await;
             }
-            let told = match (self.standing(offered).await, in_outbox) {
+            let standing = match accepted.by_name {
+                true => self.standing_by_name(offered).await,
+                false => self.standing(offered).await,
+            };
+            let told = match (standing, in_outbox) {
+                (Standing::Final { outcome, is_over: true, fence }, Some(_))
+                    if Box::pin(self.answered_row(accepted, fence)).await =>
+                {
+                    let passed = self.clock.now().since(started);
+                    return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
+                }
                 // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
                 (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
                     let told = self.in_the_outbox(since, accepted);
@@ -155,10 +167,11 @@ impl Engine {
                 return Err(waited(told));
             }
             let pause = pauses.next(self.random.unit());
-            tokio::select! {
-                biased;
-                () = woken => {}
-                () = self.clock.sleep_until(now.plus(pause).min(deadline)) => {}
+            let until = pause.map_or(deadline, |pause| now.plus(pause).min(deadline));
+            let asks = in_outbox.map_or(until, |_| asks_at.min(until));
+            if self.until_moved(woken, pause.is_none(), asks).await {
+                // Perhaps its row was rejected.
+                asks_at = self.clock.now();
             }
         }
     }
@@ -170,6 +183,15 @@ impl Engine {
         Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
     }
 
+    /// Whether the row of a call was recorded as a repeat of the record with this fence: it waits no more, was not rejected,
+    /// and has begun nothing.
+    async fn answered_row(&self, accepted: &Accepted, fence: u64) -> bool {
+        let (id, until) = (&accepted.named.id, self.clock.now().plus(STORE_GRACE));
+        self.is_in_outbox(id, until).await == Some(false)
+            && self.why_rejected(accepted).await.is_none()
+            && matches!(self.record_of(id, until).await, Ok(Some(record)) if record.fence == fence)
+    }
+
     /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.
     async fn why_rejected(&self, accepted: &Accepted) -> Option<String> {
         let outbox = self.outbox()?;
@@ -179,7 +201,7 @@ impl Engine {
     }
 }
 
-/// How often a wait looks whether its row was rejected, beside the first and the last time.
-const REJECTED_EVERY: Duration = Duration::from_secs(10);
+/// How often a wait looks whether another process rejected its row, beside the first and the last time.
+const REJECTED_EVERY: Duration = Duration::from_secs(60);
 
 const FIND: &str = "find the operation";

@@ -1,7 +1,11 @@
 //! What there is of an operation: its record, or a row of the outbox that asks for it.
 
+use std::sync::Arc;
+
 use http::{HeaderName, Method};
 
+use super::enqueue::Accepted;
+use super::keyed::Named;
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, limit};
 use crate::clock::Instant;
@@ -34,12 +38,7 @@ impl Engine {
         key: Key,
         deadline: Instant,
     ) -> Result<Option<Reply>, Error> {
-        let former = match self.former_base_urls.is_empty() {
-            true => None,
-            false => Box::pin(self.former_name(request, &key, deadline)).await?,
-        };
-        let path = former.as_deref().unwrap_or(request.url.path());
-        let id = OperationId::new(self.scope_at(request, path), key);
+        let id = self.name_of(request, key, deadline).await?;
         let named = |error: Error| {
             if error.key().is_some() { error } else { self.in_context(error, request, Some((&id, None))) }
         };
@@ -64,6 +63,46 @@ impl Engine {
             Standing::Open(open) => Err(named(in_progress(&open))),
             Standing::CannotSay => Err(named(failed())),
         }
+    }
+
+    /// The handle of the operation with this key, whatever body it was recorded with; `None` if there is none.
+    pub(crate) async fn accepted(
+        &self,
+        request: Request,
+        key: Key,
+        deadline: Instant,
+    ) -> Result<Option<Accepted>, Error> {
+        let id = self.name_of(&request, key, deadline).await?;
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+        let found = self.record_or_row(&id, until).await.map_err(|source| {
+            let failed = Error::new(Kind::Store { doing: READ }, Effect::Unknown).because_of(source);
+            self.in_context(failed, &request, Some((&id, None)))
+        })?;
+        let (record, in_outbox) = match found {
+            Found::Record(record) if self.is_over(&record, until).await => {
+                let waits = self.is_in_outbox(&id, until).await != Some(false);
+                (None, waits.then(|| self.clock.now()))
+            }
+            Found::Record(record) => (Some(*record), None),
+            Found::Row => (None, Some(self.clock.now())),
+            Found::Nothing => (None, None),
+        };
+        if record.is_none() && in_outbox.is_none() {
+            return Ok(None);
+        }
+        let request = record.as_ref().map_or_else(|| Arc::new(request), |record| Arc::clone(&record.request));
+        let named = Named::by_name(id, &request, record.as_ref());
+        Ok(Some(Accepted { named, request, is_new: false, in_outbox, by_name: true }))
+    }
+
+    /// The name of the operation with this key, of the call that `request` is the one of.
+    async fn name_of(&self, request: &Request, key: Key, deadline: Instant) -> Result<OperationId, Error> {
+        let former = match self.former_base_urls.is_empty() {
+            true => None,
+            false => Box::pin(self.former_name(request, &key, deadline)).await?,
+        };
+        let path = former.as_deref().unwrap_or(request.url.path());
+        Ok(OperationId::new(self.scope_at(request, path), key))
     }
 
     /// The record under this name. `Err` is why the store cannot say, if it answered in time.

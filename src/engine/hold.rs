@@ -139,8 +139,11 @@ impl<'a> Hold<'a> {
     /// Notes what is on record now. Callers that wait for the outcome are told once there is one.
     fn now_stands(&mut self, record: Record) {
         self.record = record;
+        if self.record.may_have_happened_twice() {
+            telemetry::may_have_happened_twice(&**self.engine.vendor, &self.record);
+        }
         if !matches!(self.record.state, State::InProgress { .. }) {
-            self.engine.waiting.wake(&self.record.id);
+            self.engine.wakes.waiting.moved(&self.record);
             self.engine.pass_turn(&self.record);
         }
     }

@@ -1,26 +1,19 @@
 //! Waiting for the outcome of an operation that another call holds, or has taken over from this one.
 //!
-//! Two ways to learn of it. A holder of the same client wakes the call as soon as its outcome is on record. Any other
-//! holder is known by the record alone, which is read at growing intervals. The call never trusts the wake itself: it
-//! looks at the record each time. So a wake too many costs a read, and a lost wake costs one interval.
+//! At first the call reads the record at growing intervals: most calls end within a few tenths of a second. Then it is
+//! woken, see [`Waiters`](crate::store::Waiters).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::fmt;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::Engine;
 use super::claim::Keyed;
 use super::keyed::Stop;
 use super::on_record::{Open, Standing, in_progress};
+use crate::clock::Instant;
 use crate::error::{Effect, Error};
-use crate::operation::OperationId;
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -31,7 +24,7 @@ impl Engine {
     /// Dropping the future leaves nothing behind.
     pub(super) async fn wait_for_holder(&self, call: Keyed<'_>, mut told: Error) -> Result<Reply, Error> {
         let offered = call.offered;
-        let waiter = self.waiting.enter(offered.id);
+        let waiter = self.wakes.waiting.enter(offered.id);
         let mut pauses = Pauses::new();
         loop {
             // Before the look: an outcome that is written down in between still wakes.
@@ -66,13 +59,26 @@ impl Engine {
                 return self.after_waiting(Err(told), call);
             }
             let pause = pauses.next(self.random.unit());
-            let at = now.plus(due_in.map_or(pause, |due| due.min(pause))).min(offered.deadline);
-            telemetry::waiting_for_holder(call.whose(&self.vendor), at.since(now));
-            tokio::select! {
-                biased;
-                () = woken => {}
-                () = self.clock.sleep_until(at) => {}
-            }
+            let sooner = due_in.into_iter().chain(pause).min();
+            let until = sooner.map_or(offered.deadline, |wait| now.plus(wait).min(offered.deadline));
+            telemetry::waiting_for_holder(call.whose(&self.vendor), until.since(now));
+            self.until_moved(woken, pause.is_none(), until).await;
+        }
+    }
+
+    /// Waits until a wake, or `until`. Where it `looks`, this call or another one looks for all that wait.
+    /// Whether it was a wake.
+    pub(super) async fn until_moved(
+        &self,
+        woken: Pin<&mut Notified<'_>>,
+        looks: bool,
+        until: Instant,
+    ) -> bool {
+        tokio::select! {
+            biased;
+            () = woken => true,
+            () = self.clock.sleep_until(until) => false,
+            never = self.wakes.waiting.look_for_all(&*self.store, &*self.clock), if looks => match never {},
         }
     }
 
@@ -109,76 +115,15 @@ impl Pauses {
         Pauses(LOOK_STEP_MIN)
     }
 
-    /// Equal jitter: those who began to wait together do not look together.
-    pub(super) fn next(&mut self, unit: f64) -> Duration {
+    /// Equal jitter: those who began to wait together do not look together. `None` after the longest: from then on one call
+    /// looks for all.
+    pub(super) fn next(&mut self, unit: f64) -> Option<Duration> {
+        if self.0 > LOOK_STEP_MAX {
+            return None;
+        }
         let half = self.0 / 2;
-        self.0 = self.0.saturating_mul(2).min(LOOK_STEP_MAX);
-        half.saturating_add(half.mul_f64(unit))
-    }
-}
-
-/// The calls of one client that wait for an operation.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    /// How many calls wait. A holder for which no call waits takes no lock.
-    count: AtomicUsize,
-    operations: Mutex<HashMap<OperationId, Waited>>,
-}
-
-struct Waited {
-    calls: usize,
-    woken: Arc<Notify>,
-}
-
-impl Waiting {
-    /// A call that waits for the operation is counted until the guard is dropped; the last one removes the entry.
-    pub(super) fn enter(&self, id: &OperationId) -> Waiter<'_> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        let mut operations = self.operations.lock();
-        let waited = operations
-            .entry(id.clone())
-            .or_insert_with(|| Waited { calls: 0, woken: Arc::new(Notify::new()) });
-        waited.calls += 1;
-        Waiter { waiting: self, id: id.clone(), woken: Arc::clone(&waited.woken) }
-    }
-
-    /// Wakes the calls that wait for the operation. Its holder calls this once it has let go of it on record.
-    pub(crate) fn wake(&self, id: &OperationId) {
-        if self.count.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        if let Some(waited) = self.operations.lock().get(id) {
-            waited.woken.notify_waiters();
-        }
-    }
-}
-
-impl fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
-            .field("calls", &self.count)
-            .field("operations", &self.operations.lock().len())
-            .finish()
-    }
-}
-
-/// One call that waits.
-pub(super) struct Waiter<'a> {
-    waiting: &'a Waiting,
-    id: OperationId,
-    pub woken: Arc<Notify>,
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        let mut operations = self.waiting.operations.lock();
-        if let Entry::Occupied(mut waited) = operations.entry(self.id.clone()) {
-            waited.get_mut().calls -= 1;
-            if waited.get().calls == 0 {
-                waited.remove();
-            }
-        }
-        self.waiting.count.fetch_sub(1, Ordering::SeqCst);
+        self.0 = self.0.saturating_mul(2);
+        Some(half.saturating_add(half.mul_f64(unit)))
     }
 }
 
@@ -188,24 +133,3 @@ const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between two looks: the period of a dispatcher, and one read a second of a record that is indexed
 /// by its key.
 const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::operation::{Key, Scope};
-
-    #[test]
-    fn the_last_waiter_takes_the_entry_away() {
-        let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
-        let id = OperationId::new(scope, Key::new("order-42").expect("a key"));
-        let waiting = Waiting::default();
-        let (first, second) = (waiting.enter(&id), waiting.enter(&id));
-        assert!(Arc::ptr_eq(&first.woken, &second.woken));
-        assert_eq!(format!("{waiting:?}"), "Waiting { calls: 2, operations: 1 }");
-        drop(first);
-        assert_eq!(format!("{waiting:?}"), "Waiting { calls: 1, operations: 1 }");
-        drop(second);
-        assert_eq!(format!("{waiting:?}"), "Waiting { calls: 0, operations: 0 }");
-        waiting.wake(&id);
-    }
-}

@@ -11,7 +11,7 @@ use super::phase::Run;
 use super::{Engine, Work, no_time};
 use crate::clock::Instant;
 use crate::error::Error;
-use crate::operation::record::Claimed;
+use crate::operation::record::{Claimed, Record};
 use crate::operation::{Fingerprint, Key, OperationId, Unstamped};
 use crate::policy::{Admission, InFlight};
 use crate::reply::Reply;
@@ -37,6 +37,14 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// The operation of this name, of which `record` may be on record.
+    pub(super) fn by_name(id: OperationId, request: &Request, record: Option<&Record>) -> Named {
+        let fingerprint = record.map_or(Fingerprint::from_bytes([0; 32]), |record| record.fingerprint);
+        let wire_key = record.map_or_else(|| id.wire_key().to_string(), |record| record.wire_key.clone());
+        let keep = record.map_or(Duration::MAX, |record| record.keep);
+        Named { id, wire_key, fingerprint, unstamped: Unstamped::of(request), keep }
+    }
+
     /// What the stamped request asks for. It has no time.
     pub(super) fn offered<'a>(&'a self, request: &'a Arc<Request>) -> Offered<'a> {
         let Named { id, fingerprint, unstamped, .. } = self;

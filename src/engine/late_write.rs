@@ -16,12 +16,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, is_same};
-use super::in_flight::Waiting;
 use super::limit;
 use super::phase::Run;
 use crate::clock::{Clock, Instant};
 use crate::operation::record::{Record, State, Transition};
 use crate::store::{Store, Wakes};
+use crate::telemetry;
+use crate::vendor::Adapter;
 
 /// Room for the writes of one client that go on without their callers.
 #[derive(Debug)]
@@ -67,9 +68,9 @@ impl Run<'_> {
         let Ok(place) = places.clone().try_acquire_owned() else { return };
         let ended = ended.clone();
         let write = LateWrite {
+            vendor: Arc::clone(&self.engine.vendor),
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
-            waiting: Arc::clone(&self.engine.waiting),
             wakes: self.engine.wakes.clone(),
             held: hold.record.clone(),
             transition: hold.transition(to, evidence),
@@ -77,7 +78,7 @@ impl Run<'_> {
         };
         drop(runtime.spawn(async move {
             write.carry_out().await;
-            write.waiting.wake(&write.held.id);
+            write.wakes.waiting.wake(&write.held.id);
             if write.held.sequence.is_some() {
                 write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
             }
@@ -88,11 +89,10 @@ impl Run<'_> {
 }
 
 struct LateWrite {
+    vendor: Arc<Adapter>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// Who waits for the outcome.
-    waiting: Arc<Waiting>,
-    /// Who takes the next one of its sequence.
+    /// Who waits for the outcome, and who takes the next one of its sequence.
     wakes: Wakes,
     held: Record,
     transition: Transition,
@@ -115,7 +115,13 @@ impl LateWrite {
             let transition =
                 Transition { now: self.store.time(self.clock.wall()), ..self.transition.clone() };
             let written = self.store.transition(&self.held, transition);
-            if let Some(Ok(_)) = limit::within(&*self.clock, self.over_at, written).await {
+            if let Some(Ok(written)) = limit::within(&*self.clock, self.over_at, written).await {
+                if let Ok(record) = &written {
+                    self.wakes.waiting.moved(record);
+                    if record.may_have_happened_twice() {
+                        telemetry::may_have_happened_twice(&**self.vendor, record);
+                    }
+                }
                 return;
             }
             pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);

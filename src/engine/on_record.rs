@@ -87,6 +87,16 @@ impl Engine {
         }
     }
 
+    /// The same of whatever request has the name.
+    pub(super) async fn standing_by_name(&self, offered: Offered<'_>) -> Standing {
+        let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));
+        match self.record_of(offered.id, until).await {
+            Ok(Some(record)) => self.standing_of(record, until).await,
+            Ok(None) => Standing::Absent,
+            Err(_) => Standing::CannotSay,
+        }
+    }
+
     /// The same, and the word for it. A row of the outbox is no record, and goes on without the caller all the same.
     async fn standing_and_word(&self, offered: Offered<'_>) -> (Standing, (Effect, Disposition)) {
         let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));

@@ -83,7 +83,13 @@ impl Engine {
             request: &stamped,
             operation: Some((&named.id, &named.wire_key)),
         });
-        let accepted = Accepted { named, request: stamped, is_new: true, in_outbox: Some(self.clock.now()) };
+        let accepted = Accepted {
+            named,
+            request: stamped,
+            is_new: true,
+            in_outbox: Some(self.clock.now()),
+            by_name: false,
+        };
         Ok(Put { statements, accepted })
     }
 
@@ -235,9 +241,6 @@ impl Engine {
                 return rejected(key_reused(held, call.offered.fingerprint, (effect, next)));
             }
             Ok(Claimed::InTheWay { obstacle: Obstacle::Open { .. }, .. }) => return Err(NotAdmitted::NotYet),
-            Ok(Claimed::InTheWay { obstacle: Obstacle::Late, .. }) => {
-                return rejected(Error::invalid(Input::Other("enqueued_at_ms"), LATE));
-            }
             Ok(Claimed::InTheWay { obstacle, effect }) => {
                 return rejected(self.in_the_way(work, obstacle, effect));
             }
@@ -260,7 +263,4 @@ impl Engine {
 }
 
 const MAKE_READY: &str = "make the call ready for the outbox";
-const LATE: &str = "the row lay in the outbox for longer than its record would be kept; an earlier call under its key may \
-     have taken effect, so look at the vendor first; then delete the row, or set enqueued_at_ms to the present and put \
-     the row back";
 const LOOK_AHEAD: &str = "look for what is ahead in its sequence";

@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 
-/// Why an operation cannot be started over under another key, or a row of the outbox cannot begin one.
+/// Why an operation cannot be started over under another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
@@ -22,7 +22,4 @@ pub enum Obstacle {
     /// A person said something else of it than that it was not applied, or another key has taken its place. Then it may
     /// have taken effect under that one.
     Resolved,
-    /// It is a row of the outbox that is older than its record would be kept, and none is on record. An earlier call under
-    /// its key may have taken effect, and its record be gone.
-    Late,
 }

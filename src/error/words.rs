@@ -244,7 +244,6 @@ fn obstacle_in_words(obstacle: Obstacle) -> &'static str {
         Obstacle::Succeeded => "it took effect; send that key itself for its reply",
         Obstacle::EffectUnknown => "it may have taken effect; a person has to find out and resolve it first",
         Obstacle::KeyIsFree => "its credentials were refused, which frees it; send that key itself",
-        Obstacle::Late => "it lay in the outbox for longer than its record would be kept",
         Obstacle::Resolved => {
             "a person has closed it, or another key has taken its place; if that one failed, start that one over"
         }

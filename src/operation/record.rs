@@ -106,8 +106,8 @@ pub struct Record {
     pub on_unknown: OnUnknown,
     /// What of it is never shown.
     pub redact: RedactedFields,
-    /// A person's word on what became of it. Only a dead letter has one, and an operation that the vendor refused once
-    /// another key has [taken its place](Resolution::Superseded).
+    /// A person's word on what became of it. Only a dead letter has one, and what ended otherwise once another key or name
+    /// has [taken its place](Resolution::is_final).
     pub resolved: Option<Resolved>,
     /// The key of the operation that this one starts over, in the same scope.
     pub predecessor: Option<Key>,
@@ -441,7 +441,10 @@ impl Record {
         if !holds {
             return match to {
                 State::Succeeded { .. } if self.believes(fence) => {
+                    // Another key, or another name, may have had the effect too: that stays known.
+                    let elsewhere = self.resolved.take().filter(|said| said.resolution.is_final());
                     self.move_to(to, now);
+                    self.resolved = elsewhere;
                     self.effect = Effect::Applied;
                     (self.unknown_since, self.look_ups) = (None, 0);
                     Ok(())
@@ -464,27 +467,24 @@ impl Record {
         Ok(())
     }
 
-    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced out.
-    /// It is proof, so no process may send it again, also not the present holder. A person who undid the effect has
-    /// the last word. A holder of the current fence that let go of the operation has none.
+    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced out or has
+    /// let go of it. It is proof, whatever was concluded without it, so no process may send it again. A person who undid
+    /// the effect has the last word.
     fn believes(&self, fence: u64) -> bool {
         let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
-        of_this_life
-            && match self.state {
-                State::InProgress { .. } | State::Scheduled { .. } => fence < self.fence,
-                State::Dead { .. } => {
-                    (self.effect == Effect::Unknown || Guard::LateOnlyPromotes.is_out())
-                        && !Guard::UndoneStays.keeps(self.is_compensated())
-                }
-                State::Succeeded { .. } | State::Refused { .. } => false,
-            }
+        let is_unsettled = match self.state {
+            State::InProgress { .. } | State::Scheduled { .. } => true,
+            State::Dead { .. } => self.effect == Effect::Unknown || Guard::LateSuccessIsProof.holds(),
+            State::Refused { .. } => Guard::LateSuccessIsProof.holds(),
+            State::Succeeded { .. } => false,
+        };
+        of_this_life && is_unsettled && !Guard::UndoneStays.keeps(self.is_compensated())
     }
 
-    /// Whether this first record is of a row of the outbox that is too old for one. Since the row was `written`, an
-    /// earlier call under the key may have had a record that is gone at `now`.
-    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
-    pub(crate) fn is_late(&self, written: Timestamp, now: Timestamp) -> bool {
-        Guard::LateRowBeginsNothing.keeps(written.plus(self.keep) <= now)
+    /// Whether it succeeded, and was started over or carried on under another name before that was known: the effect may
+    /// have been made twice.
+    pub(crate) fn may_have_happened_twice(&self) -> bool {
+        matches!(self.state, State::Succeeded { .. }) && self.resolved.is_some()
     }
 
     /// Whether the record's time is over at `now`: a claim of the key then starts a new life of it.

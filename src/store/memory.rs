@@ -21,6 +21,7 @@ use crate::operation::record::{
     Page, Phase, Record, Summary, Takeover, Tally, Transition,
 };
 use crate::store::look::FAR_MAX;
+use crate::store::numbers::phase_number;
 use crate::store::pages::{listable, page, start};
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
@@ -113,6 +114,9 @@ struct Inner {
     next: u64,
     /// How many settled records gave way before their time.
     evicted: u64,
+    /// How many rows an outbox beside it has, by key.
+    #[cfg(feature = "testkit")]
+    rows_of_key: HashMap<String, i64>,
     audit: VecDeque<AuditEntry>,
     /// The number of the first entry that is still kept.
     audit_first: u64,
@@ -160,6 +164,13 @@ impl Memory {
     /// key that would be sent anew. More than 0 says that the bound is too small for the retention.
     pub fn evicted(&self) -> u64 {
         self.inner.lock().evicted
+    }
+
+    /// Counts the rows of a key in an outbox beside it: a purge spares its record.
+    #[cfg(feature = "testkit")]
+    pub(crate) fn spare(&self, key: &str, rows: i64) {
+        let mut inner = self.inner.lock();
+        *inner.rows_of_key.entry(key.to_owned()).or_default() += rows;
     }
 
     /// Whether it holds no record.
@@ -338,6 +349,15 @@ impl Store for Memory {
             return inner.standing.check_absent().map(|()| None);
         };
         row.whole(&self.seals).map(|record| Some(inner.placed(record)))
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        let inner = self.inner.lock();
+        let seen = |id| {
+            let record = &inner.rows.get(id)?.record;
+            Some((phase_number(record.phase()), record.fence))
+        };
+        Ok(ids.iter().map(seen).collect())
     }
 
     async fn list(

@@ -20,11 +20,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use http::Method;
 
 use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
-use crate::operation::Sequence;
-use crate::operation::record::{Claim, Claimed, Page};
+use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::operation::{Key, Scope};
+use crate::operation::{OperationId, Sequence};
 use crate::policy::OnUnknown;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -96,9 +100,9 @@ pub trait Outbox: Send + Sync {
     /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is
     /// then on record for this request.
     ///
-    /// A row that is older than its record would be kept begins no operation. An earlier call under its key may have been
-    /// made and its record be gone. It is told [`Obstacle::Late`](crate::Obstacle::Late). What is on record still
-    /// takes it as a repeat.
+    /// The claim is judged by the time at which the row was written. What was on record by then, or came since, answers
+    /// it, also if its time is over by now. That record is there, because [`Store::purge`](super::Store::purge) of a
+    /// store with an outbox spares each whose key a row has, or starts over.
     ///
     /// `None` if the row is not there any more, was rejected, or has to wait for one
     /// before it in its [sequence](OutboxRow::sequence): nothing was claimed.
@@ -123,6 +127,31 @@ pub trait Outbox: Send + Sync {
     ///
     /// A [`StoreError`].
     async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// The committed rows under this key, whatever their account, by number; those that were rejected too.
+    ///
+    /// Default: none.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
+        let _ = key;
+        Ok(Vec::new())
+    }
+
+    /// Removes a row, and keeps `entry` on the audit record in the same commit. Whether it was there: a dispatcher that
+    /// records it at the same time was first, or finds no row.
+    ///
+    /// Default: none is.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; of kind [`Denied`](super::StoreErrorKind::Denied) for a role that may not admit rows.
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+        let _ = (number, entry);
+        Ok(false)
+    }
 
     /// Seals rows anew that are sealed with another than the store's current key, as [`Upkeep::reseal`] does operations.
     /// Rows that are in the clear stay so: no key is needed for them.
@@ -282,6 +311,33 @@ pub struct OutboxTally {
     pub oldest: Option<Timestamp>,
     /// Rows that were rejected.
     pub rejected: u64,
+}
+
+/// A row of the outbox, as somebody who asks by its key is told of it: a call that no dispatcher has recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Queued {
+    /// Its place in the outbox.
+    pub number: u64,
+    /// The name of its operation, by the account and the path as they are written. An adapter may name it otherwise.
+    pub id: OperationId,
+    /// When it was written.
+    pub enqueued_at: Timestamp,
+    /// Not to be sent before; `None` is at once.
+    pub due: Option<Timestamp>,
+    /// The sequence that it is enqueued into.
+    pub sequence: Option<String>,
+    /// Why it was rejected. `None` while it waits.
+    pub rejected: Option<String>,
+}
+
+/// The name of a row's operation, of its account, method, path and key. `None` where these are no names.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
+    let Account { namespace, vendor, account } = account;
+    let method = Method::from_bytes(method.as_bytes()).ok()?;
+    let path = path.split('?').next().unwrap_or_default();
+    Some(OperationId::new(Scope::new(namespace, vendor, account, &method, path), Key::new(key).ok()?))
 }
 
 /// A row that was rejected.

@@ -191,7 +191,11 @@ impl Store for Postgres {
         held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        transition::transition(&self.0, held, transition).await
+        let moved = transition::transition(&self.0, held, transition).await?;
+        if let Ok(record) = &moved {
+            notify::tell_ended(&self.0, record);
+        }
+        Ok(moved)
     }
 
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
@@ -225,6 +229,11 @@ impl Store for Postgres {
             None => self.0.check_absent().await?,
         }
         stored.map(|stored| stored.whole(&self.0.seals)).transpose()
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        notify::listen(&self.0);
+        self.0.seen(ids).await
     }
 
     async fn list(

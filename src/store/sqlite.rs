@@ -268,7 +268,7 @@ impl Store for Sqlite {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
         let (first, met) =
-            self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
+            self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first, None)).await?;
         self.claimed(*first, met)
     }
 
@@ -332,6 +332,11 @@ impl Store for Sqlite {
         let work = move |connection: &_| read::get(connection, &id, &seals);
         let stored = self.reader().run(OnDrop::Skip, work).await?;
         stored.map(|stored| stored.whole(&self.seals)).transpose()
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        let ids = ids.to_vec();
+        self.reader().run(OnDrop::Skip, move |connection| row::seen(connection, &ids)).await
     }
 
     async fn list(

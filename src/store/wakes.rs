@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::Waiters;
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 
@@ -28,6 +29,8 @@ use crate::operation::Scope;
 #[derive(Clone, Default)]
 pub struct Wakes {
     sleepers: Arc<Mutex<Vec<Weak<Sleeper>>>>,
+    /// The calls of this process that wait for an operation of the store.
+    pub(crate) waiting: Arc<Waiters>,
 }
 
 impl Wakes {

@@ -124,6 +124,12 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().get(id).await
     }
 
+    /// See [`Store::seen`].
+    #[doc(hidden)]
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        self.inner().seen(ids).await
+    }
+
     /// See [`Store::list`].
     ///
     /// # Errors
@@ -279,6 +285,10 @@ impl<W: Wrapper> Store for W {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         Wrapper::get(self, id).await
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        Wrapper::seen(self, ids).await
     }
 
     async fn list(

@@ -5,7 +5,8 @@
 
 use crate::client::Client;
 use crate::clock::Timestamp;
-use crate::operation::record::{Claim, Record};
+use crate::operation::record::{self, Claim, Claimed, Notes, Record};
+use crate::store::Memory;
 
 pub use crate::operation::record::resend::{
     Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
@@ -31,8 +32,14 @@ pub fn gates(client: &Client) -> &Gates {
     &client.engine.gates
 }
 
-/// Whether a row that was written at `written` is too old at `now` for this claim to begin its operation. It is the rule
-/// of [`Outbox::admit`], for an outbox of a test's own.
-pub fn is_late_row(claim: &Claim, written: Timestamp, now: Timestamp) -> bool {
-    Record::first(claim.clone()).is_late(written, now)
+/// What the claim of a row that was written at `written` comes to, where this is on record and the store believes
+/// `believed`. It is the rule of [`Outbox::admit`], for an outbox of a test's own.
+pub fn claimed_by_row(held: &Record, claim: Claim, written: Timestamp, believed: Timestamp) -> Claimed {
+    let notes = Notes { believed: Some(believed), ..Notes::default() };
+    record::claim(Some(held), claim, &notes.of_row(written)).1
+}
+
+/// Tells a store in memory that an outbox of a test's own has `rows` more of this key. A purge spares its record.
+pub fn spare(memory: &Memory, key: &str, rows: i64) {
+    memory.spare(key, rows);
 }

@@ -290,6 +290,46 @@ async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() 
     assert_eq!(place.json_error(2, &["outbox", "--after", "x"])["code"], "usage");
 }
 
+/// It is no operation yet, and is sent once a dispatcher comes.
+#[tokio::test]
+async fn who_asks_by_key_is_told_of_a_row_of_the_outbox_and_can_cancel_it() {
+    let place = Place::fresh();
+    place.succeeds("well", NOW).await;
+    place.rejects(1).await;
+    let shown = place.run(&["show", "k"]).ended(0);
+    assert!(
+        shown.starts_with("in the outbox: row 2, not on record yet: prod/acme/shop/POST / key k\n"),
+        "{shown}"
+    );
+    let shown = place.run(&["show", "bad-0"]).ended(0);
+    assert!(shown.starts_with("in the outbox: row 1, rejected: "), "{shown}");
+    let row = |key: &str| place.json(0, &["show", key])["queued"][0].take();
+    assert_eq!((&row("k")["number"], row("k")["rejected"].is_null()), (&2.into(), true));
+    assert!(row("bad-0")["rejected"].as_str().is_some_and(|why| why.contains("secret")));
+
+    // Beside an operation of the same key.
+    place.sql("INSERT INTO steadfast_outbox (vendor, account, path, key) VALUES ('stripe', 'test', '/v1/quotes', 'well')");
+    let shown = place.run(&["show", "well"]).ended(0);
+    assert!(shown.contains("phase:    succeeded") && shown.contains("in the outbox: row 3, "), "{shown}");
+
+    for (key, row) in [("k", 2), ("prod/acme/shop/POST / key k", 0), ("bad-0", 1), ("well", 3)] {
+        let cancel = ["cancel", key, "--why", "the customer left"];
+        if row == 0 {
+            assert_eq!(place.run(&cancel).code, 6, "{key} is gone");
+            continue;
+        }
+        assert_eq!(place.run(&cancel[..2]).code, 2, "without a reason");
+        let said = place.run(&cancel).ended(0);
+        assert!(said.starts_with(&format!("removed from the outbox: row {row}: ")), "{said}");
+    }
+    assert_eq!(place.run(&["show", "k"]).code, 6);
+    place.run(&["show", "well"]).ended(0);
+    let file = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
+    let audited =
+        "SELECT count(*) FROM audit WHERE action = '\"cancel\"' AND by = 'ada' AND why = 'the customer left'";
+    assert_eq!(file.query_row(audited, [], |row| row.get::<_, i64>(0)).expect("counts"), 3);
+}
+
 #[tokio::test]
 async fn what_is_shown_fits_eighty_columns() {
     let place = Place::fresh();

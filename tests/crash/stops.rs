@@ -118,9 +118,7 @@ impl Stopped {
 
         let mut report = Report::new(0, usize::from(!self.at_rest && !is_settled), 0);
         // Its true answer is proof, whoever holds the operation by now.
-        let is_open = matches!(before.state, State::InProgress { .. } | State::Scheduled { .. });
-        let is_unsure = matches!(before.state, State::Dead { .. }) && before.effect == Effect::Unknown;
-        let is_promoted = (is_open || is_unsure)
+        let is_promoted = !matches!(before.state, State::Succeeded { .. })
             && matches!(after.state, State::Succeeded { .. })
             && after.fence == before.fence;
         if after != before && !is_promoted {

@@ -1,16 +1,21 @@
 //! Calls that are recorded now and sent by a dispatcher.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::dispatcher::PERIOD;
-use steadfast::store::{Memory, Store};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{Phase, Record};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::Wakes;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Disposition, Effect, Enqueued, Obtained, Reason};
+use tokio::task::JoinSet;
 
 use super::rig::{Rig, ms, secs, until};
 use super::vendor::Acme;
@@ -105,6 +110,93 @@ async fn the_same_key_is_the_same_operation() {
     assert!(!late.is_new());
     assert_eq!(late.wait(secs(0)).await.expect("it is done").status().as_u16(), 201);
     assert_eq!(rig.charges_sent(), 1);
+}
+
+/// In a rolling deploy the next version words the call otherwise.
+#[tokio::test]
+async fn a_handle_by_key_alone_waits_for_whatever_body_is_on_record() {
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(201));
+    let other = || rig.client.post("/charges").key("order-42/charge").json(&json!({"amount": 1}));
+    assert!(other().handle().await.expect("a store").is_none());
+    let (first, mut ends) = (enqueued(&rig).await, rig.client.ends());
+    assert!(other().enqueue().await.expect_err("another request").is_key_reused());
+    let handle = other().handle().await.expect("a store").expect("it is on record");
+    assert_eq!((handle.id(), handle.wire_key(), handle.is_new()), (first.id(), first.wire_key(), false));
+    assert!(handle.wait(secs(0)).await.expect_err("nobody has sent it").is_in_progress());
+    assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 1);
+    assert_eq!(handle.wait(secs(0)).await.expect("it is done").status().as_u16(), 201);
+
+    let later = rig.client.post("/charges").key("later").after(secs(60)).enqueue().await.expect("recorded");
+    let handle =
+        rig.client.post("/charges").key("later").handle().await.expect("a store").expect("it is there");
+    handle.cancel("not wanted").await.expect("it waits");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let end = ends.next().await.expect("none was missed");
+        told.push((end.id, end.phase, end.effect));
+    }
+    let expected = [
+        (first.id().clone(), Phase::Succeeded, Effect::Applied),
+        (later.id().clone(), Phase::Resolved, Effect::None),
+    ];
+    assert_eq!(told, expected);
+}
+
+/// A store that counts what is asked of it, and wakes nobody of another process.
+#[derive(Debug)]
+struct Counted {
+    store: Arc<Memory>,
+    reads: AtomicUsize,
+    looks: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Wrapper for Counted {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.get(id).await
+    }
+
+    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.store.seen(ids).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn of_many_that_wait_one_looks_for_all() {
+    const CALLS: usize = 200;
+    let store = Arc::new(Memory::new());
+    let counted = Arc::new(Counted { store: store.clone(), reads: 0.into(), looks: 0.into() });
+    let rig = Rig::of(Acme::new()).network(ok()).store(Arc::clone(&counted)).build();
+    let mut waiting = JoinSet::new();
+    for nth in 0..CALLS {
+        let call = rig.client.post("/charges").key(nth.to_string()).after(secs(1_000));
+        let call = call.enqueue().await.expect("it is recorded");
+        waiting.spawn(async move { call.wait(secs(10_000)).await });
+    }
+    rig.clock.latency(secs(900)).await;
+    let asked = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+    let (reads, looks) = (asked(&counted.reads), asked(&counted.looks));
+    assert!(reads <= CALLS * 10 && looks <= 1_810, "{reads} reads and {looks} looks");
+    rig.clock.latency(secs(101)).await;
+    // Another process delivers them.
+    let other = Counted { store, reads: 0.into(), looks: 0.into() };
+    let other = rig.beside(Acme::new()).network(ok()).store(Arc::new(other)).build();
+    assert_eq!(other.client.recover(CALLS).await.expect("a store").succeeded, CALLS);
+    let began = rig.clock.now();
+    while let Some(ended) = waiting.join_next().await {
+        ended.expect("no panic").expect("it is done");
+    }
+    assert!(rig.clock.now().since(began) <= secs(2), "each is woken");
 }
 
 #[tokio::test]

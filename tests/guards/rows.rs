@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use steadfast::clock::Clock as _;
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Filter, Record};
 use steadfast::outbox::rusqlite::Connection;
@@ -133,21 +134,28 @@ pub fn a_row_with_a_secret_is_not_sent() -> bool {
     shop.sent() == 0
 }
 
-/// A row is put back that was rejected, and whose call was made again meanwhile, under its key.
-pub fn a_row_that_is_older_than_its_record_would_be_begins_nothing() -> bool {
+/// A row that is committed while its key is on record, and admitted when that is over.
+fn late_repeat(purges: bool) -> bool {
     let shop = Shop::open();
-    let call = shop.client.post("/pay").key("k").bytes("{}");
-    drop(call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
-    let aside = |sql| shop.connection().execute(sql, []).expect("it is written");
-    aside("UPDATE steadfast_outbox SET rejected_at_ms = 1, rejected = 'no'");
-    wait(shop.client.post("/pay").key("k").bytes("{}").send()).expect("it is sent");
+    let call = || shop.client.post("/pay").key("k").bytes("{}");
+    wait(call().send()).expect("it is sent");
+    drop(call().blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
     // The store believes a time that it is told of twice, with an hour between.
     for passed in [8 * 24, 1] {
         shop.clock.advance(Duration::from_secs(passed * 60 * 60));
-        wait(shop.store.purge(shop.clock.wall(), 1)).expect("the store works");
+        wait(shop.store.believed(shop.clock.wall())).expect("the store works");
+        let limit = usize::from(purges);
+        wait(shop.store.purge(shop.clock.wall(), limit)).expect("the store works");
     }
-    aside("UPDATE steadfast_outbox SET rejected_at_ms = NULL, rejected = NULL");
     shop.sent() == 1
+}
+
+pub fn a_late_row_is_a_repeat_of_what_was_on_record_when_it_was_written() -> bool {
+    late_repeat(false)
+}
+
+pub fn a_record_whose_key_has_a_row_is_not_purged() -> bool {
+    late_repeat(true)
 }
 
 /// The breaker, the kill switch or a pause refuses a call whose row no dispatcher has recorded yet.
@@ -212,6 +220,19 @@ pub fn no_row_is_recorded_by_who_learns_meanwhile_that_its_terms_differ() -> boo
         client.recover(8).await.expect_err("they differ");
         shop.store.list(&Filter::default(), None, 1).await.expect("the store works").rows.is_empty()
     })
+}
+
+pub fn an_operator_finds_a_row_by_its_key() -> bool {
+    let shop = Shop::open();
+    let call = shop.client.post("/pay").key("k").bytes("{}");
+    drop(call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
+    let letters = DeadLetters::new(Arc::<Sqlite>::clone(&shop.store));
+    for row in wait(letters.queued("k")).expect("the store works") {
+        assert!(
+            wait(letters.cancel_queued(&row, &Change::by("ann").because("not wanted"))).expect("it works")
+        );
+    }
+    shop.sent() == 0
 }
 
 pub fn what_is_cancelled_in_the_outbox_is_not_sent() -> bool {

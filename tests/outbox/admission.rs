@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Clock as _;
-use steadfast::operation::record::{Claim, Claimed};
+use steadfast::dead_letter::Change;
+use steadfast::operation::record::{Action, Claim, Claimed};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::internals::Outbox;
@@ -197,4 +198,27 @@ async fn a_store_behind_others_has_its_outbox() {
     let wrapped: Arc<dyn Store> = Arc::new(Arc::clone(&shop.store));
     assert!(wrapped.outbox().is_some());
     assert!(steadfast::store::Memory::new().outbox().is_none());
+}
+
+/// A row is removed by who cancels it or recorded by a dispatcher: one of the two.
+#[tokio::test]
+async fn a_row_that_a_dispatcher_was_faster_with_is_cancelled_as_an_operation() {
+    let shop = Shop::open();
+    for order in [42, 43] {
+        drop(shop.charge(order).blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
+    }
+    let (letters, how) = (shop.letters(), Change::by("ann").because("not paid"));
+    let rows = async |order: u64| letters.queued(&format!("order-{order}/charge")).await.expect("a store");
+    let (first, second) = (rows(42).await.remove(0), rows(43).await.remove(0));
+    assert!(letters.cancel_queued(&first, &Change::by("ann").dry_run()).await.expect("a dry run"));
+    assert!(letters.cancel_queued(&first, &Change::by("ann")).await.is_err(), "without a reason");
+    assert!(letters.cancel_queued(&first, &how).await.expect("it waits"));
+    assert!(!letters.cancel_queued(&first, &how).await.expect("it is gone"));
+    shop.deliver().await;
+    assert!(!letters.cancel_queued(&second, &how).await.expect("it is an operation"));
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0));
+    let audit = letters.audit(&first.id).await.expect("a store");
+    assert_eq!(audit.len(), 1);
+    assert_eq!((&*audit[0].by, &*audit[0].why, &audit[0].action), ("ann", "not paid", &Action::Cancel));
+    assert!(letters.audit(&second.id).await.expect("a store").is_empty());
 }

@@ -51,44 +51,74 @@ impl Shop {
 
 /// The service makes the call of a rejected row again, and an operator puts the row back after the record's time.
 #[tokio::test]
-async fn a_row_that_is_put_back_after_its_keys_record_is_gone_is_not_sent() {
-    for purged in [false, true] {
-        let shop = Shop::open();
-        shop.commit(shop.charge(42));
-        shop.set_aside();
-        shop.charge(42).send().await.expect("charged");
-        shop.pass(LONG).await;
-        assert_eq!(if purged { shop.purge().await } else { 1 }, 1);
-        shop.put_back();
-        shop.deliver().await;
-        assert_eq!((shop.fake.ledger().count(), shop.waiting()), (1, 0), "purged: {purged}");
-        let why = shop.rejected().await.remove(0).why;
-        assert!(why.contains("invalid enqueued_at_ms") && why.contains("look at the vendor first"), "{why}");
+async fn a_row_that_is_put_back_is_a_repeat_of_the_call_that_was_made_meanwhile() {
+    let shop = Shop::open();
+    shop.commit(shop.charge(42));
+    shop.set_aside();
+    shop.charge(42).send().await.expect("charged");
+    shop.charge(43).send().await.expect("charged");
+    shop.pass(LONG).await;
+    assert_eq!(shop.purge().await, 1, "the record of a row's key stays");
+    shop.put_back();
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (2, 0));
+    assert_eq!(shop.purge().await, 1, "the row is gone");
 
-        // An operator has looked, and has it sent.
-        let now = shop.clock.wall().as_millis();
-        shop.sql(&format!("UPDATE steadfast_outbox SET enqueued_at_ms = {now}"));
-        shop.put_back();
+    // An operator who has looked has it sent: it is a call of now.
+    shop.commit(shop.charge(42));
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (3, 0));
+}
+
+/// A redeploy with a short retention: the row is committed while its key is on record, and a dispatcher comes when that is
+/// over.
+#[tokio::test]
+async fn a_row_of_a_repeat_finds_the_outcome_that_was_on_record_when_it_was_written() {
+    const TEN_MINUTES: Duration = Duration::from_secs(600);
+    let call = |shop: &Shop| shop.charge(42).retention(2 * DAY);
+    for purges in [false, true] {
+        let shop = Shop::open();
+        let first = call(&shop).send().await.expect("charged");
+        shop.pass(2 * DAY - TEN_MINUTES).await;
+        let repeat = call(&shop).blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+        shop.pass(HOUR + TEN_MINUTES).await;
+        if purges {
+            assert_eq!(shop.purge().await, 0);
+        }
+        shop.deliver().await;
+        assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0), "purges: {purges}");
+        let told = repeat.wait(Duration::ZERO).await.expect("it is on record");
+        assert_eq!(told.bytes(), first.bytes());
+        // Of now it is another call.
+        shop.commit(call(&shop));
         shop.deliver().await;
         assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (2, 0));
     }
 }
 
-/// A row that no dispatcher has come to, beside a call under its key.
+/// Nothing was ever sent, however long no dispatcher came.
 #[tokio::test]
-async fn an_old_row_is_a_repeat_of_what_is_on_record() {
+async fn a_row_that_waited_for_a_month_is_delivered() {
     let shop = Shop::open();
     shop.commit(shop.charge(42));
-    shop.pass(LONG - DAY).await;
-    shop.charge(42).send().await.expect("charged");
-    shop.pass(2 * DAY).await;
+    shop.pass(4 * LONG).await;
     shop.deliver().await;
-    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0));
-    // Not so old that a record could have come and gone: it is the first.
-    shop.commit(shop.charge(43));
-    shop.pass(6 * DAY).await;
+    assert_eq!((shop.fake.ledger().count(), shop.rejected().await.len()), (1, 0));
+}
+
+/// What a row starts over is on record for as long as the row waits.
+#[tokio::test]
+async fn a_row_that_starts_an_operation_over_finds_it_however_late() {
+    let shop = Shop::open();
+    let broken = shop.stripe.post("/v1/charges").key("order-42/charge").form(&[("amount", "x")]);
+    let refused = broken.send().await.expect_err("it is refused");
+    assert!(refused.is_refused(), "{refused}");
+    shop.pass(LONG - 2 * DAY).await;
+    shop.commit(shop.charge(43).supersedes("order-42/charge"));
+    shop.pass(LONG).await;
+    assert_eq!(shop.purge().await, 0);
     shop.deliver().await;
-    assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (2, 0));
+    assert_eq!((shop.fake.ledger().count(), shop.rejected().await.len()), (1, 0));
 }
 
 /// A store that was told a time in a month by one host believes no other one less.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use steadfast::clock::Clock as _;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::operation::record::Filter;
 use steadfast::outbox::tokio_postgres::{self, NoTls};
@@ -317,9 +318,10 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
     assert_eq!(shop.fake.ledger().count(), 4);
 }
 
-/// A row that is put back when its key's record has come and gone; and the word for a call whose row waits.
+/// What came under its key since a row was written answers it, also when that one's time is over; and the word for a call
+/// whose row waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_old_row_begins_nothing_and_who_is_refused_is_told_of_a_row() {
+async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let enqueue = |key: &str| {
@@ -328,12 +330,16 @@ async fn an_old_row_begins_nothing_and_who_is_refused_is_told_of_a_row() {
              'application/x-www-form-urlencoded', account => 'test')"
         ))
     };
-    let age = |days: u64| {
+    // Days go by.
+    let pass = |days: u64| {
+        let ms = days * 86_400_000;
         shop.sql(&format!(
-            "UPDATE {{schema}}.outbox SET enqueued_at_ms = enqueued_at_ms - {days}::bigint * 86400000, rejected_at_ms = NULL, \
-             rejected = NULL"
+            "UPDATE {{schema}}.outbox SET enqueued_at_ms = enqueued_at_ms - {ms}; \
+             UPDATE {{schema}}.operation SET until_ms = until_ms - {ms}, wake_ms = wake_ms - {ms}, \
+             claimed_at_ms = claimed_at_ms - {ms}, updated_at_ms = updated_at_ms - {ms}"
         ))
     };
+    let purge = async || shop.store.purge(shop.clock.wall(), 100).await.expect("a store");
     enqueue("order-42/charge");
     shop.stripe.engage_kill_switch();
     let told = shop.charge(42).send().await.expect_err("it is held");
@@ -342,20 +348,25 @@ async fn an_old_row_begins_nothing_and_who_is_refused_is_told_of_a_row() {
     assert_eq!((told.effect(), told.disposition()), (Effect::None, Disposition::Ended));
     shop.stripe.release_kill_switch();
 
-    age(8);
-    shop.deliver().await;
-    let rejected = shop.rejected().await;
-    assert_eq!((rejected.len(), shop.counts().await), (1, (0, 0, 0, 0)), "{rejected:?}");
-    assert!(rejected[0].1.contains("invalid enqueued_at_ms"), "{rejected:?}");
-    // What is on record takes it as a repeat, however old it is.
     shop.charge(42).send().await.expect("charged");
-    age(0);
+    pass(8);
+    assert_eq!(purge().await, 0, "the record of a row's key stays");
     shop.deliver().await;
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
+    assert_eq!(purge().await, 1);
+
+    // Of a record whose time was over when the row was written, it is no repeat.
+    shop.charge(44).send().await.expect("charged");
+    pass(8);
     enqueue("order-44/charge");
-    age(6);
+    assert_eq!(purge().await, 0);
     shop.deliver().await;
-    assert_eq!(shop.counts().await, (0, 0, 2, 2));
+    assert_eq!((shop.counts().await, shop.fake.ledger().count()), ((0, 0, 1, 3), 3));
+    // Nothing was ever sent, however long nobody came.
+    enqueue("order-45/charge");
+    pass(40);
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.rejected().await), (4, Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -614,5 +625,44 @@ async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record(
     charge.committed().cancel("not paid").await.expect("nobody has sent it");
     other.await.expect("no panic");
     shop.deliver().await;
-    assert_eq!(shop.counts().await, (0, 0, 1, 0));
+    let (_, rows, _, charges) = shop.counts().await;
+    assert_eq!((rows, charges), (0, 0));
+    let audited = "SELECT count(*) FROM {schema}.audit WHERE action = '\"cancel\"' AND why = 'not paid'";
+    assert_eq!(shop.sql(audited), "1");
+}
+
+/// A program in another language asks for what it waits for, and hears when to ask.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_language_is_told_what_has_ended() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let url = server.url(&shop.schema);
+    let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
+    let (listener, mut connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
+            if let tokio_postgres::AsyncMessage::Notification(message) = message {
+                let _ = told.send(message.payload().to_owned());
+            }
+        }
+    });
+    listener.batch_execute(&format!("LISTEN steadfast_{}", shop.schema)).await.expect("listens");
+    shop.charge(42).send().await.expect("charged");
+    shop.charge(43).enqueue().await.expect("it is recorded");
+    shop.deliver().await;
+    let ended = loop {
+        // By the machine's clock: the server tells within a moment.
+        let next = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await.expect("in time");
+        let next = next.expect("it goes on");
+        if let Some(names) = next.strip_prefix("ended ") {
+            break names.to_owned();
+        }
+    };
+    let scope = "default/stripe/test/POST /v1/charges";
+    assert_eq!(ended, format!(r#"[["{scope}","order-43/charge"]]"#), "whoever sends has the answer");
+    let seen = "SELECT string_agg(key || ' ' || outcome || ' ' || effect || ' ' || status, ', ' ORDER BY key) \
+                FROM {schema}.ended WHERE scope = 'default/stripe/test/POST /v1/charges'";
+    let expected = "order-42/charge succeeded applied 200, order-43/charge succeeded applied 200";
+    assert_eq!(shop.sql(seen), expected);
 }

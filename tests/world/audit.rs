@@ -34,7 +34,6 @@ pub enum Kind {
     SecondEffectOfAKeyForgotten,
     SecondEffectAfterEdit,
     SecondEffectOfALateRow,
-    SecondEffectOfARowOfARepeat,
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
@@ -90,7 +89,7 @@ pub enum Kind {
     AcceptedAndLost,
     RowLost,
     RowLeftInOutbox,
-    RowRejectedTooSoon,
+    RowRejected,
     TakenBeforeItsTime,
     SentBeforeItsTime,
     SentThoughCancelled,
@@ -405,11 +404,7 @@ fn second_of_row(world: &World, all: &All, number: usize) -> Option<Kind> {
         }
         // What is less than a retention apart is found for any call, see `too_many`.
         let is_repeat = row.at.since(earlier.left) < RETENTION && own.left.since(earlier.left) >= RETENTION;
-        if earlier.left >= row.at {
-            Some(Kind::SecondEffectOfALateRow)
-        } else {
-            is_repeat.then_some(Kind::SecondEffectOfARowOfARepeat)
-        }
+        (earlier.left >= row.at || is_repeat).then_some(Kind::SecondEffectOfALateRow)
     })
 }
 

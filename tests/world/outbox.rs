@@ -2,7 +2,7 @@
 //! with them.
 //!
 //! It is in memory, and keeps to what [`Outbox`] says. A row that is admitted is claimed and removed in one turn of the
-//! store, by the rule of late rows that every outbox of the crate has. No row of the world is in a sequence.
+//! store, by the time of its row as in every outbox of the crate, and the record of its key is not purged. No row of the world is in a sequence.
 //!
 //! A transaction of the world's carries the number of a draft. So a row is there once its transaction is committed, and
 //! was never there where its caller died before.
@@ -17,11 +17,11 @@ use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{Claim, Claimed, DOUBTED_FOR, Page};
 use steadfast::outbox::{Database, Transaction, Value};
-use steadfast::store::{OutboxTally, Rejected, Store as _, StoreError};
+use steadfast::store::{Memory, OutboxTally, Rejected, Store as _, StoreError};
 use steadfast::testkit::internals::{
-    Account, Outbox, OutboxRow, Reseal, ResealedBatch, Statement, is_late_row,
+    Account, Outbox, OutboxRow, Reseal, ResealedBatch, Statement, claimed_by_row, spare,
 };
-use steadfast::{BoxFuture, Client, Effect, Obstacle};
+use steadfast::{BoxFuture, Client};
 use tokio::task::JoinSet;
 
 use crate::audit::Breaches;
@@ -39,6 +39,8 @@ use crate::world::World;
 pub struct Rows {
     /// A store without rows has no outbox: nothing asks it for any.
     pub is_there: bool,
+    /// Where the records are, if that is in memory.
+    records: Option<Arc<Memory>>,
     state: Mutex<State>,
 }
 
@@ -76,8 +78,15 @@ impl State {
 }
 
 impl Rows {
-    pub fn new(is_there: bool) -> Rows {
-        Rows { is_there, state: Mutex::default() }
+    pub fn new(is_there: bool, records: Option<Arc<Memory>>) -> Rows {
+        Rows { is_there, records, state: Mutex::default() }
+    }
+
+    /// So many more rows have this key.
+    fn spare(&self, key: &str, rows: i64) {
+        if let Some(records) = &self.records {
+            spare(records, key, rows);
+        }
     }
 
     fn draft(&self, account: &Account, row: &OutboxRow) -> i64 {
@@ -107,6 +116,7 @@ impl Rows {
             headers.find(|(name, _)| name == OPERATION).and_then(|(_, value)| value.parse::<usize>().ok());
         let operation = operation.expect("the calls of the world say which they are");
         facts.with(|all| all.rows.push(RowCommitted::new(operation, now)));
+        self.spare(&row.key, 1);
         state.rows.push(Kept { account, row, plan, aside: None, is_gone: false });
         number
     }
@@ -118,7 +128,9 @@ impl Rows {
     }
 
     fn remove(&self, number: u64) {
-        self.state.lock().rows[place_of(number)].is_gone = true;
+        let kept = &mut self.state.lock().rows[place_of(number)];
+        kept.is_gone = true;
+        self.spare(&kept.row.key, -1);
     }
 
     /// Keeps a row aside: because a dispatcher rejected it, or for an operator. Whether it was waiting.
@@ -196,15 +208,15 @@ impl Watched {
     /// What has to be one step: the caller has the store's turn.
     async fn claim_and_remove(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
         let Some(written) = self.rows.written(number) else { return Ok(None) };
-        let now = self.inner.believed(claim.now).await?;
-        if is_late_row(&claim, written, now) {
-            let held = self.inner.get(&claim.id).await?;
-            if held.is_none_or(|held| held.has_expired(now)) {
-                let (obstacle, effect) = (Obstacle::Late, Effect::Unknown);
-                return Ok(Some(Claimed::InTheWay { obstacle, effect }));
-            }
-        }
-        let claimed = self.inner.claim(claim).await?;
+        let believed = self.inner.believed(claim.now).await?;
+        let held = self.inner.get(&claim.id).await?;
+        // What changes nothing is decided by the row's own time, and the rest is a claim like any other.
+        let by_row = held.map(|held| claimed_by_row(&held, claim.clone(), written, believed));
+        let claimed =
+            match by_row.filter(|claimed| !matches!(claimed, Claimed::Fresh(_) | Claimed::TakenOver(_))) {
+                Some(claimed) => claimed,
+                None => self.inner.claim(claim).await?,
+            };
         if AdmittedAs::of(&claimed).is_some() {
             self.rows.remove(number);
         }

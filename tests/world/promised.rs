@@ -11,9 +11,9 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 use steadfast::{Disposition, Effect};
 
-use crate::audit::{Breaches, Kind, RETENTION, clocks_differ, drifted, is_calm};
+use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
 use crate::extras::Extras;
-use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, RowCommitted, Send, Stopped, Told, Waited};
+use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, Send, Stopped, Told, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::policy;
@@ -39,7 +39,8 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
             let kind = match row.admitted {
                 Some(admitted) if is_kept(all, (row.operation, admitted.life)) => None,
                 Some(_) => Some(Kind::RowLost),
-                None if row.is_aside() => rejected_too_soon(world, row),
+                // Each asks for a call that is right, and is kept aside by an operator alone.
+                None if row.is_aside() => row.rejected.is_some().then_some(Kind::RowRejected),
                 None => Some(Kind::RowLeftInOutbox),
             };
             if let Some(kind) = kind {
@@ -48,14 +49,6 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
         }
         breaches
     })
-}
-
-/// Whether a row was rejected for its age before the record of a call of its time could have been gone.
-fn rejected_too_soon(world: &World, row: &RowCommitted) -> Option<Kind> {
-    let (at, why) = row.rejected.as_ref()?;
-    let differ = clocks_differ(world, at.since(Instant::ORIGIN));
-    let is_too_soon = why.contains(LATE) && at.since(row.at) + differ + A_MOMENT < RETENTION;
-    (is_too_soon && differ <= CLOCKS_DIFFER_MAX).then_some(Kind::RowRejectedTooSoon)
 }
 
 /// Whether a call was told that there is no effect and that nothing goes on, while a row of its key waited from before the
@@ -288,9 +281,6 @@ fn may_fail(world: &World, host: usize) -> bool {
 /// More often within this time nobody has a reason to take an operation: see `dispatcher`.
 const TAKEN_MAX: usize = 30;
 const TAKEN_WITHIN: Duration = secs(10);
-
-/// How the engine says of a row that it is too old.
-const LATE: &str = "lay in the outbox for longer than its record would be kept";
 
 /// A few of the store's answers.
 const A_MOMENT: Duration = secs(1);

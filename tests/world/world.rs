@@ -93,16 +93,17 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
     let schedule = Schedule::of(seed);
     let directory = schedule.sqlite.then(in_memory::directory);
     let bounded = schedule.extras.records_max.map(|most| Arc::new(Memory::with_capacity(most)));
-    let disk: Box<dyn Store> = match (&directory, &bounded) {
+    let memory = bounded.clone().or_else(|| directory.is_none().then(|| Arc::new(Memory::new())));
+    let disk: Box<dyn Store> = match (&directory, &memory) {
         (Some(directory), _) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
-        (None, Some(memory)) => Box::new(Arc::clone(memory)),
-        (None, None) => Box::new(Memory::new()),
+        (None, memory) => Box::new(Arc::clone(memory.as_ref().expect("in memory"))),
     };
+    let rows = Arc::new(Rows::new(!schedule.extras.rows.is_empty(), memory));
     let disk: Box<dyn Store> = match schedule.server {
         Some(server) => Box::new(ServerTimed::over(disk, ServerClock(clock.clone(), server))),
         None => disk,
     };
-    let world = World::new(seed, schedule, clock, (disk, bounded), under_way, is_told);
+    let world = World::new(seed, schedule, clock, (disk, bounded, rows), under_way, is_told);
     let panics = crate::run::panics();
     let script = world.clone();
     let mut breaches = runtime.block_on(async move {
@@ -132,14 +133,13 @@ impl World {
         seed: u64,
         schedule: Schedule,
         clock: TestClock,
-        (disk, bounded): (Box<dyn Store>, Option<Arc<Memory>>),
+        (disk, bounded, rows): (Box<dyn Store>, Option<Arc<Memory>>, Arc<Rows>),
         under_way: Arc<AtomicUsize>,
         is_told: bool,
     ) -> Arc<World> {
         let facts = Arc::new(Facts::default());
         let turn = tokio::sync::Mutex::new(());
         let (seen, time) = (facts.clone(), clock.clone());
-        let rows = Arc::new(Rows::new(!schedule.extras.rows.is_empty()));
         let table = rows.clone();
         Arc::new(World {
             vendors: Vendors::new(&clock, &schedule),

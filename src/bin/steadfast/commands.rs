@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use steadfast::Vendors;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::{Key, OperationId};
@@ -143,12 +143,28 @@ fn man(directory: Option<&Path>, output: &mut Output<'_>) -> Result<u8, Failure>
 async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let how = opening(&arguments.view, &arguments.signature)?;
     let letters = place.open()?.redact(&arguments.view.redact);
-    let id = letters.find(&arguments.operation.name).await?;
+    let name = &arguments.operation.name;
+    let rows = letters.queued(name).await?;
+    let id = match letters.find(name).await {
+        Err(DeadLetterError::Absent(_)) if !rows.is_empty() => {
+            return output.put(DONE, &json!({ "queued": rows }), |_, out| outbox::queued(&rows, out));
+        }
+        found => found?,
+    };
     let shown = match how {
         Some(how) => letters.open(&id, &how).await?,
         None => letters.show(&id).await?,
     };
-    output.put(DONE, &shown, |shown, out| print::shown(shown, &letters, out))
+    let mut answer = json!(shown);
+    if let Value::Object(members) = &mut answer
+        && !rows.is_empty()
+    {
+        members.insert("queued".to_owned(), json!(rows));
+    }
+    output.put(DONE, &answer, |_, out| {
+        print::shown(&shown, &letters, out)?;
+        outbox::queued(&rows, out)
+    })
 }
 
 async fn redrive(

@@ -1,13 +1,15 @@
 //! What is done to many operations at once, and still to one: dead letters are resolved, what waits is cancelled.
 
-use serde_json::json;
-use steadfast::dead_letter::{Change, DeadLetters, Outcome};
+use serde_json::{Value, json};
+use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::Resolution;
+use steadfast::store::Queued;
 
 use super::arguments::{CancelArguments, Many, ResolveArguments};
 use super::commands::{absent_vendor, find_whole};
 use super::failure::{DONE, Failure, HELD_BACK};
+use super::outbox;
 use super::output::Output;
 use super::place::Place;
 use super::print;
@@ -62,18 +64,63 @@ pub(crate) async fn cancel(
     check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
     let how = many.how(signature)?;
     let letters = place.open()?;
-    let ids = many.ids(&letters).await?;
-    if let ([id], false) = (&ids[..], how.dry_run) {
+    let (mut ids, mut removed) = (Vec::new(), Vec::new());
+    for name in &many.operations {
+        let gone = remove_rows(&letters, name, &how).await?;
+        match find_whole(&letters, name).await {
+            Ok(id) if gone.is_empty() => ids.push(id),
+            // What has ended is another call of the row's key.
+            Ok(id) => match letters.cancel(&id, &how).await {
+                Ok(_) | Err(DeadLetterError::Refused { .. }) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(Failure::Letters(DeadLetterError::Absent(_))) if !gone.is_empty() => {}
+            Err(failure) => return Err(failure),
+        }
+        removed.extend(gone);
+    }
+    if !removed.is_empty() && ids.is_empty() {
+        let answer = json!({ "dry_run": how.dry_run, "removed": removed });
+        return output.put(DONE, &answer, |_, out| outbox::removed(&removed, how.dry_run, out));
+    }
+    if let ([id], true, false) = (&ids[..], removed.is_empty(), how.dry_run) {
         let summary = letters.cancel(id, &how).await?;
         return output.put(DONE, &summary, print::resolved);
     }
-    let outcome = if ids.is_empty() {
+    let outcome = if many.operations.is_empty() {
         letters.cancel_all(&select.filter(letters.now()), &how).await?
     } else {
         letters.cancel_each(&ids, &how).await?
     };
     let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
-    put(&outcome, "cancelled", &asked.to_do_it(signature, &outcome), output)
+    let (to_do_it, mut answer) = (asked.to_do_it(signature, &outcome), json!(outcome));
+    if let Value::Object(members) = &mut answer
+        && !removed.is_empty()
+    {
+        members.insert("removed".to_owned(), json!(removed));
+    }
+    let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
+    output.put(code, &answer, |_, out| {
+        outbox::removed(&removed, how.dry_run, out)?;
+        print::changed(&outcome, "cancelled", &to_do_it, out)
+    })
+}
+
+/// Removes the rows of the outbox of this name. One that a dispatcher records meanwhile is an operation then.
+async fn remove_rows(letters: &DeadLetters, name: &str, how: &Change) -> Result<Vec<Queued>, Failure> {
+    let rows = letters.queued(name).await?;
+    let mut ids: Vec<_> = rows.iter().map(|row| row.id.clone()).collect();
+    ids.dedup();
+    if ids.len() > 1 {
+        return Err(DeadLetterError::Ambiguous(ids).into());
+    }
+    let mut removed = Vec::new();
+    for row in rows {
+        if letters.cancel_queued(&row, how).await? {
+            removed.push(row);
+        }
+    }
+    Ok(removed)
 }
 
 fn put(outcome: &Outcome, done: &str, to_do_it: &str, output: &mut Output<'_>) -> Result<u8, Failure> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::json;
 use steadfast::dead_letter::Stats;
 use steadfast::operation::record::Page;
-use steadfast::store::{OutboxTally, Rejected};
+use steadfast::store::{OutboxTally, Queued, Rejected};
 
 use super::arguments::OutboxArguments;
 use super::failure::{DONE, Failure};
@@ -43,6 +43,33 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
         Some(next) => writeln!(out, "more: --after {}", next.as_str()),
         None => Ok(()),
     }
+}
+
+/// The rows of a key: calls that no dispatcher has recorded.
+pub(crate) fn queued(rows: &[Queued], out: &mut (dyn Write + Send)) -> io::Result<()> {
+    for Queued { number, id, enqueued_at, due, sequence, rejected, .. } in rows {
+        let stands = if rejected.is_some() { "rejected" } else { "not on record yet" };
+        writeln!(out, "in the outbox: row {number}, {stands}: {}", plain(&id.to_string()))?;
+        writeln!(out, "    enqueued at {enqueued_at}")?;
+        if let Some(due) = due {
+            writeln!(out, "    due at {due}")?;
+        }
+        if let Some(sequence) = sequence {
+            writeln!(out, "    in sequence {}", plain(sequence))?;
+        }
+        if let Some(why) = rejected {
+            writeln!(out, "{}", wrapped(&plain(why), "    "))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn removed(rows: &[Queued], dry_run: bool, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let would = if dry_run { "would be " } else { "" };
+    for Queued { number, id, .. } in rows {
+        writeln!(out, "{would}removed from the outbox: row {number}: {}", plain(&id.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Says beside a list of dead letters that there are rejected rows too: an operator would not look for them.

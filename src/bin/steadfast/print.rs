@@ -228,6 +228,10 @@ pub(crate) fn shown(shown: &Shown, letters: &DeadLetters, out: Out<'_>) -> io::R
     if let Some(scope) = &shown.first_scope {
         writeln!(out, "{}", hanging("from:     ", &format!("adopted from {}", plain(scope.as_str()))))?;
     }
+    let began = shown.began_at();
+    if began < summary.claimed_at {
+        writeln!(out, "began:    {began} ({} ago)", whole_seconds(shown.now, began))?;
+    }
     let age = whole_seconds(shown.now, summary.claimed_at);
     writeln!(out, "claimed:  {} ({age} ago)\nmoved:    {}", summary.claimed_at, summary.updated_at)?;
     writeln!(out, "\n{} {}", shown.method, plain(&shown.url))?;

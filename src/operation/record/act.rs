@@ -254,6 +254,20 @@ impl Act {
         (Act { now: notes.now(self.now), ..self.clone() }, must_write)
     }
 
+    /// What is kept of the cancelling of a call that is no operation yet: a row of the outbox.
+    pub(crate) fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
+        self.check()?;
+        Ok(AuditEntry {
+            id: id.clone(),
+            action: self.action.clone(),
+            by: self.by.clone(),
+            why: self.why.clone(),
+            at: self.now,
+            before: Phase::Scheduled,
+            after: Phase::Resolved,
+        })
+    }
+
     /// Whether the action is signed and explained as it must be.
     fn check(&self) -> Result<(), Forbidden> {
         let vendor_id = match &self.action {

@@ -82,6 +82,15 @@ impl Notes {
     pub fn now(&self, now: Timestamp) -> Timestamp {
         Guard::BelievedTime.keeps(self.believed).map_or(now, |believed| believed.min(now))
     }
+
+    /// The same for the claim of a row of the outbox that was written at `written`. A record whose time was not over by
+    /// then answers the row, however late a dispatcher comes to it.
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
+    #[must_use]
+    pub(crate) fn of_row(self, written: Timestamp) -> Notes {
+        let by_then = self.believed.map_or(written, |believed| believed.min(written));
+        Notes { believed: Guard::RowComparedAsWritten.or(Some(by_then), self.believed), ..self }
+    }
 }
 
 /// Longer than a service in use is without a command on any of its hosts; short beside any retention.

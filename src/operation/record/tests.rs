@@ -273,9 +273,8 @@ fn every_move_from_every_state_under_every_fence() {
                     };
                     // Fences 3 to 5 are of this life of the key; of these, 3 and 4 were fenced out.
                     let is_proof = match state {
-                        State::InProgress { .. } | State::Scheduled { .. } => fence == 4,
-                        State::Dead { .. } => [4, 5].contains(&fence) && before == Effect::Unknown,
-                        _ => false,
+                        State::Succeeded { .. } => false,
+                        _ => [4, 5].contains(&fence),
                     };
                     let expected = match (&state, &to) {
                         (State::InProgress { .. }, _) if fence == 5 => Ok(Record {
@@ -584,7 +583,7 @@ proptest! {
                         };
                     if let Ok(moved) = before.apply(transition) {
                         let holder = fence == before.fence && matches!(before.state, State::InProgress { .. });
-                        let proven = !matches!(before.state, State::Succeeded { .. } | State::Refused { .. })
+                        let proven = !matches!(before.state, State::Succeeded { .. })
                             && fence >= before.first_fence
                             && matches!(moved.state, State::Succeeded { .. });
                         prop_assert!(holder || proven);
@@ -615,4 +614,26 @@ proptest! {
             prop_assert!(record.resolved.is_none() || record.phase() == Phase::Resolved);
         }
     }
+}
+
+#[test]
+fn a_late_success_leaves_the_name_that_took_its_place_on_record() {
+    let letter = held(State::Dead { reason: Reason::Exhausted, answer: None }, Effect::None);
+    let next = Key::new("next").expect("a key");
+    let superseded = supersede(Some(&letter), &next, (at(20), at(20))).expect("nothing is in the way");
+    let (superseded, _) = superseded.expect("it is closed");
+    let late = Transition {
+        fence: 4,
+        now: at(30),
+        attempts: 1,
+        effect: Effect::None,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        to: moves().swap_remove(2),
+        reports: Vec::new(),
+    };
+    let late = superseded.apply(late).expect("it is proof");
+    assert_eq!((late.effect, late.may_have_happened_twice()), (Effect::Applied, true));
+    assert_eq!(late.resolved.map(|said| said.resolution), Some(Resolution::Superseded { key: next }));
 }

@@ -87,6 +87,7 @@ const TABLE: [Row; 10] = {
     const UNSURE: Outcome = TakenOver(Effect::Unknown);
     const CLEAN: Outcome = TakenOver(Effect::None);
     [
+        // A late true answer is proof, in the life of the key that it was asked in.
         //                              claim    other     renew    schedule succeed  refuse   dead letter
         Row { start: Start::Absent,
               current: /*           */ [Fresh,   Fresh,    ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT],
@@ -98,24 +99,23 @@ const TABLE: [Row; 10] = {
               current: /*           */ [UNSURE,  Mismatch, Moved,   Moved,   Moved,   Moved,   Moved],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Waiting,
-              current: /*           */ [Busy,    Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              current: /*           */ [Busy,    Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Due,
-              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Succeeded,
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Refused,
-              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Unauthorized,
-              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::DeadNone,
-              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
-        // A late true answer is proof, in the life of the key that it was asked in.
         Row { start: Start::DeadUnknown,
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },

@@ -15,18 +15,32 @@ impl Inner {
         let now = self.notes.now(now);
         let mut removed = 0;
         while removed < limit {
-            let expiring = &mut self.ending[Bucket::Expires as usize];
-            match expiring.first() {
-                Some((at, _)) if *at <= now || Guard::PurgeOnlyExpired.is_out() => {}
-                _ => break,
-            }
-            let Some((_, number)) = expiring.pop_first() else { break };
+            let expiring = self.ending[Bucket::Expires as usize].iter();
+            let mut expired =
+                expiring.take_while(|(at, _)| *at <= now || Guard::PurgeOnlyExpired.is_out()).copied();
+            let Some(next) = expired.find(|(_, number)| !self.is_spared(*number)) else { break };
+            self.ending[Bucket::Expires as usize].remove(&next);
+            let (_, number) = next;
             if let Some(id) = self.order.get(&number).cloned() {
                 self.remove(&id);
             }
             removed += 1;
         }
         removed
+    }
+
+    /// Whether an outbox beside it has a row of the record's key.
+    fn is_spared(&self, number: u64) -> bool {
+        #[cfg(feature = "testkit")]
+        return self.order.get(&number).is_some_and(|id| {
+            let rows = self.rows_of_key.get(id.key.as_str());
+            rows.is_some_and(|rows| Guard::RowSparesRecord.keeps(*rows > 0))
+        });
+        #[cfg(not(feature = "testkit"))]
+        {
+            let _ = number;
+            false
+        }
     }
 
     /// Removes the settled record that is nearest to its expiry, if there is one; whether there was. Resolved dead

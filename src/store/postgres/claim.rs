@@ -17,7 +17,6 @@ use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, sealed, sequence, standing, write};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle};
 use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Record};
 use crate::store::columns::{Columns, redacted};
@@ -152,29 +151,23 @@ async fn decide_within(
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
-    let is_on_record = held.as_ref().is_some_and(|held| !held.record.has_expired(found.notes.now(found.now)));
-    if !is_on_record && written.is_some_and(|written| first.is_late(written, found.now)) {
-        let late = Claimed::InTheWay { obstacle: Obstacle::Late, effect: Effect::Unknown };
-        return Ok(Turn::Done((late, None)));
-    }
+    let notes = written.map_or(found.notes, |written| found.notes.of_row(written));
     if let Some(old) = old {
         // A key that names itself as its predecessor is its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };
-        if let Some(in_the_way) =
-            names::supersede(within, (&first, held.as_ref()), (old, &found.notes)).await?
-        {
+        if let Some(in_the_way) = names::supersede(within, (&first, held.as_ref()), (old, &notes)).await? {
             return Ok(Turn::Done((in_the_way, None)));
         }
     }
     let Some(held) = held else {
-        let record = first.after_fence(found.notes.purged);
+        let record = first.after_fence(notes.purged);
         if !write::start(within, &record, request).await? {
             return Ok(Turn::Again);
         }
         sequence::enter(within, &record).await?;
         return Ok(Turn::Done((sequence::placed(within, Claimed::Fresh(record)).await?, None)));
     };
-    let claimed = held.record.claim(&first, lease, &found.notes);
+    let claimed = held.record.claim(&first, lease, &notes);
     match &claimed {
         Claimed::Fresh(record) => {
             write::start_over(within, record, request).await?;

@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 use super::Shared;
 use super::bounds::{self, Begun, ENDED};
 use super::durability::FORGETS;
+use super::outbox::not_spared;
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
@@ -127,7 +128,7 @@ fn statement(schema: &Schema) -> String {
         "WITH clock AS MATERIALIZED (SELECT now_ms AS now, {schema}.later(now_ms, $6) AS soon, \
          {schema}.later(now_ms, {far_ms}) AS far, least(now_ms, believed_ms) AS believed FROM {schema}.see_time()) \
          SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.believed ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
+         AND o.wake_ms <= clock.believed AND {not_spared} ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
          clock.believed, {FORGETS}, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
@@ -140,6 +141,7 @@ fn statement(schema: &Schema) -> String {
          FROM clock, unnest($1, $2, $3, $4, $8, $9, $10) WITH ORDINALITY \
          AS a (account, vendor, due_from, held_from, of_namespace, of_vendor, of_account, place) ORDER BY place",
         far_ms = duration_ms(CLOCKS_DIFFER_MAX),
+        not_spared = not_spared(schema),
         due_open = open(due),
         held_open = open(held),
         far_due = far(due),

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     Step { name: "outbox_keys", sql: include_str!("migrations/0009_outbox_keys.sql") },
     Step { name: "clock", sql: include_str!("migrations/0010_clock.sql") },
     Step { name: "place", sql: include_str!("migrations/0011_place.sql") },
+    Step { name: "outbox_spares", sql: include_str!("migrations/0012_outbox_spares.sql") },
 ];
 
 struct Step {

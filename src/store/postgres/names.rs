@@ -15,7 +15,7 @@ use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
 
 /// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
-/// `held` is what is on record of that key.
+/// `held` is what is on record of that key; `notes` say whether the two have expired.
 pub(super) async fn supersede(
     within: &Within,
     (first, held): (&Record, Option<&Stored>),

@@ -8,6 +8,9 @@
 //! own, which writes nothing to disk: at once for the first operation, and for those that follow it once in
 //! [`EVERY`].
 //!
+//! What was delivered and has ended is told by its name in the same way: to the processes whose callers wait for it, and to
+//! programs in other languages. What was sent and ended in one call is told to nobody: its caller has the answer.
+//!
 //! *Hearing.* `LISTEN` is the state of a session, and a pooler in transaction mode gives sessions away. So it has a
 //! connection of its own, which is there from the first look of a dispatcher on. Before it listens, it finds out
 //! whether the session is its own; and then, by a notification to itself, whether it hears anything. If not, it gives
@@ -31,6 +34,8 @@ use super::failure::failure;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
 use crate::clock::{Instant, Timestamp};
+use crate::operation::record::{Record, State};
+use crate::operation::{Key, OperationId, Scope};
 use crate::random::{Random, SystemRandom};
 use crate::store::StoreError;
 
@@ -41,6 +46,8 @@ pub(super) struct Notices {
     /// One is about to go out. It is for all that is committed before it does.
     is_owed: AtomicBool,
     told_at: Mutex<Option<Instant>>,
+    /// What has ended, and is about to be told.
+    ended: Mutex<Vec<(String, String)>>,
     listens: AtomicBool,
 }
 
@@ -50,6 +57,7 @@ impl Notices {
             own: format!("{:016x}", SystemRandom.next_u64()),
             is_owed: AtomicBool::new(false),
             told_at: Mutex::new(None),
+            ended: Mutex::default(),
             listens: AtomicBool::new(false),
         }
     }
@@ -74,6 +82,34 @@ pub(super) fn tell(shared: &Arc<Shared>, due: Timestamp, now: Timestamp) {
         shared.notices.is_owed.store(false, Ordering::SeqCst);
         // Whoever is not told looks.
         let _ = send(&shared, &shared.notices.own).await;
+    });
+}
+
+/// What was taken from the store has ended, on record.
+pub(super) fn tell_ended(shared: &Arc<Shared>, record: &Record) {
+    let is_open = matches!(record.state, State::InProgress { .. } | State::Scheduled { .. });
+    if is_open || record.fence == record.first_fence || shared.connections.is_portable() {
+        return;
+    }
+    let mut ended = shared.notices.ended.lock();
+    if ended.len() < ENDED_MAX {
+        ended.push((record.id.scope.as_str().to_owned(), record.id.key.as_str().to_owned()));
+    }
+    if ended.len() > 1 {
+        return;
+    }
+    let (weak, connect) = (Arc::downgrade(shared), shared.connections.connect());
+    shared.connections.spawn(async move {
+        connect.sleep(EVERY).await;
+        let Some(shared) = weak.upgrade() else { return };
+        let ended = std::mem::take(&mut *shared.notices.ended.lock());
+        for names in ended.chunks(ENDED_AT_ONCE) {
+            let Ok(names) = serde_json::to_string(names) else { continue };
+            // Whoever is not told looks.
+            if names.len() <= PAYLOAD_BYTES_MAX {
+                let _ = send(&shared, &[ENDED, &names].concat()).await;
+            }
+        }
     });
 }
 
@@ -127,11 +163,19 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
     let (heard, mut news) = mpsc::channel(1);
     let (echo, mut echoed) = mpsc::channel(1);
     let (own, of_probe) = (shared.notices.own.clone(), probe.clone());
+    let waiters = Arc::clone(&shared.wakes.waiting);
     // What does not fit is no news: whoever looks once sees all.
     let hears = move |notification: &Notification| {
         let told = notification.payload();
         if told == of_probe {
             let _ = echo.try_send(());
+        } else if let Some(names) = told.strip_prefix(ENDED) {
+            let names: Vec<(String, String)> = serde_json::from_str(names).unwrap_or_default();
+            for (scope, key) in names {
+                if let Ok(key) = Key::new(key) {
+                    waiters.wake(&OperationId::new(Scope::from_stored(scope), key));
+                }
+            }
         } else if told != own && !told.starts_with("probe ") {
             let _ = heard.try_send(());
         }
@@ -253,6 +297,16 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// Twenty looks a second are as soon as anybody notices, and cost the server next to nothing.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// What begins a notification of names.
+const ENDED: &str = "ended ";
+
+/// A process ends fewer in [`EVERY`]; of more, the rest is found by looking.
+const ENDED_MAX: usize = 1_000;
+const ENDED_AT_ONCE: usize = 20;
+
+/// The server takes less than 8,000.
+const PAYLOAD_BYTES_MAX: usize = 7_900;
 
 /// A notification takes milliseconds.
 const ECHO_MAX: Duration = Duration::from_secs(5);

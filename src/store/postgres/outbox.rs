@@ -12,14 +12,16 @@ use tokio_postgres::types::Type;
 
 use super::read::Given;
 use super::row::{Reader, damaged};
+use super::schema::Schema;
 use super::{Postgres, Shared, claim};
 use crate::clock::Timestamp;
-use crate::operation::record::{Claim, Claimed, Page};
+use crate::guard::Guard;
+use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEALED_MAX, RESEND, Rejected, Statement,
-    Value, headers, names, sealed_anew, sealed_bytes, sequence, values, whole,
+    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, Queued, RESEALED_MAX, RESEND, Rejected,
+    Statement, Value, headers, names, sealed_anew, sealed_bytes, sequence, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{Reseal, ResealedBatch, StoreError};
@@ -162,6 +164,14 @@ impl Outbox for Postgres {
         aside::rejection(&self.0, account, key).await
     }
 
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
+        aside::of_key(&self.0, key).await
+    }
+
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+        aside::remove(&self.0, to_number(number), entry).await
+    }
+
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         let (key, limit) = (self.0.seals.needed()?, reseal.rows_max.clamp(1, RESEALED_MAX));
         let from = to_number(start(reseal.after.as_deref())?);
@@ -256,6 +266,17 @@ pub(super) fn before(schema: &str) -> String {
          AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
          AND before.number < o.number"
     )
+}
+
+/// Whether no row has the key of the operation `o`, or starts it over: see the store in a file. The first of them, and not
+/// whether there is one: to find that there is none, the server may read the whole table.
+pub(super) fn not_spared(schema: &Schema) -> String {
+    let row = |column: &str| {
+        format!(
+            "(SELECT r.number FROM {schema}.outbox r WHERE r.{column} = o.key COLLATE \"C\" LIMIT 1) IS NULL"
+        )
+    };
+    Guard::RowSparesRecord.or([row("key"), row("supersedes")].join(" AND "), "true".to_owned())
 }
 
 /// A row, and what is sealed of it.

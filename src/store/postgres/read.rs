@@ -88,6 +88,30 @@ impl Shared {
         )
     }
 
+    /// The phase and the fence of each of these operations; `None` where nothing is on record.
+    pub(super) async fn seen(
+        self: &Arc<Self>,
+        ids: &[OperationId],
+    ) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+        let schema = self.connections.schema();
+        let sql = format!(
+            "SELECT o.phase::bigint, o.fence FROM unnest($1, $2) WITH ORDINALITY AS n (scope, key, nth) \
+             LEFT JOIN {schema}.operation o ON o.scope = n.scope AND o.key = n.key ORDER BY n.nth"
+        );
+        let column = |part: fn(&OperationId) -> &str| -> (Given, Type) {
+            let texts: Vec<String> = ids.iter().map(|id| part(id).to_owned()).collect();
+            (Box::new(texts), Type::TEXT_ARRAY)
+        };
+        let values = vec![column(|id| id.scope.as_str()), column(|id| id.key.as_str())];
+        let rows = self.ask("look whether operations have moved", sql, values).await?;
+        let seen = rows.iter().map(|row| {
+            let mut from = Reader::of(row);
+            let (phase, fence): (Option<i64>, Option<i64>) = (from.next()?, from.next()?);
+            Ok(phase.zip(fence.map(|fence| fence.max(0) as u64)))
+        });
+        seen.collect()
+    }
+
     /// The server's time, and the time that the store believes. Writes nothing.
     pub(super) async fn now(self: &Arc<Self>) -> Result<(Timestamp, Timestamp), StoreError> {
         self.noted(self.statements.notes.clone()).await

@@ -54,7 +54,7 @@ pub(super) fn grant(schema: &Schema) -> String {
         r#"ALTER SCHEMA {schema} OWNER TO {owner};
 DO $$ DECLARE what text; BEGIN
     FOR what IN SELECT c.oid::regclass FROM pg_catalog.pg_class AS c
-        WHERE c.relnamespace = '{name}'::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace = '{name}'::regnamespace AND c.relkind IN ('r', 'p', 'v')
     LOOP
         EXECUTE format('ALTER TABLE %s OWNER TO {owner}', what);
     END LOOP;

@@ -5,6 +5,7 @@
 //! session keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
 
 use super::durability::FORGETS;
+use super::outbox;
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
 use super::sequence;
@@ -156,8 +157,8 @@ fn purge(schema: &Schema) -> String {
     };
     format!(
         "WITH seen AS MATERIALIZED (SELECT now_ms, least(now_ms, believed_ms) AS believed_ms FROM {schema}.see_time()), \
-         expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE phase > 2 \
-         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) ORDER BY wake_ms LIMIT $2 \
+         expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation o WHERE phase > 2 \
+         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) AND {} ORDER BY wake_ms LIMIT $2 \
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
@@ -165,6 +166,7 @@ fn purge(schema: &Schema) -> String {
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
          requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
          (SELECT now_ms FROM seen), (SELECT believed_ms FROM seen), (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
+        outbox::not_spared(schema),
         names_gone("request"),
         names_gone("outcome"),
         names_gone("sequenced")

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
-use super::outbox::have_rows;
+use super::outbox::{have_rows, not_spared};
 use super::sealed;
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
 use super::{due, notes};
@@ -27,7 +27,10 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
     });
     let waiting = waiting.collect::<Result<Vec<Waiting>, StoreError>>()?;
     let mut statement = connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1)")
+        .prepare_cached(&format!(
+            "SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {})",
+            not_spared()
+        ))
         .while_doing(DOING)?;
     let expired = statement.query_row([to_ms(now)], |row| row.get(0)).while_doing(DOING)?;
     let rows = match &*look.outbox {

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 15] = [
+pub(super) const MIGRATIONS: [&str; 16] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -17,6 +17,7 @@ pub(super) const MIGRATIONS: [&str; 15] = [
     include_str!("migrations/0013_outbox_keys.sql"),
     include_str!("migrations/0014_outbox_holding.sql"),
     include_str!("migrations/0015_place.sql"),
+    include_str!("migrations/0016_outbox_spares.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

@@ -14,11 +14,11 @@ use super::write::{self, First, Met};
 use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
-use crate::operation::record::{Claim, Claimed, Page};
+use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, RESEALED_MAX, Rejected, Statement, Value, sealed_anew,
-    sealed_bytes, values, whole,
+    Account, Database, Outbox, OutboxRow, OutboxTally, Queued, RESEALED_MAX, Rejected, Statement, Value,
+    sealed_anew, sealed_bytes, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
@@ -113,6 +113,17 @@ impl Outbox for Sqlite {
         let (account, key) = (account.clone(), key.to_owned());
         let work = move |connection: &_| aside::rejection(connection, &account, &key);
         self.reader().run(OnDrop::Skip, work).await
+    }
+
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
+        let key = key.to_owned();
+        self.reader().run(OnDrop::Skip, move |connection| aside::of_key(connection, &key)).await
+    }
+
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+        self.place.check(&self.path)?;
+        let entry = entry.clone();
+        self.writer.run(OnDrop::Finish, move |connection| aside::remove(connection, number, &entry)).await
     }
 
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
@@ -220,12 +231,7 @@ fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option
     if Guard::RowStillThere.keeps(written.is_none()) {
         return Ok(None);
     }
-    if let Some(late) =
-        written.map(from_ms).map(|at| write::late(connection, first, at)).transpose()?.flatten()
-    {
-        return Ok(Some(late));
-    }
-    let met = write::claim(connection, first)?;
+    let met = write::claim(connection, first, written.map(from_ms))?;
     let is_on_record = match &met {
         Met::Absent { .. } => true,
         Met::Present(held) => !matches!(held.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
@@ -317,6 +323,15 @@ const COUNT: &str = "SELECT count(*) FROM steadfast_outbox WHERE rejected_at_ms 
 /// None of them holds a sequence.
 const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, ?2), \
      rejected_at_ms = coalesce(rejected_at_ms, ?1)";
+
+/// Whether no row has the key of an operation, or starts it over: such a row is judged by what was on record when it was
+/// written, however late it is admitted. By the key alone, whatever the account: an account may have another name by now.
+pub(super) fn not_spared() -> &'static str {
+    Guard::RowSparesRecord.or(NOT_SPARED, "true")
+}
+
+const NOT_SPARED: &str = "NOT EXISTS (SELECT 1 FROM steadfast_outbox AS r WHERE r.key = operation.key) \
+     AND NOT EXISTS (SELECT 1 FROM steadfast_outbox AS r WHERE r.supersedes = operation.key)";
 
 const REMOVE: &str = "DELETE FROM steadfast_outbox WHERE number = ?1";
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::{notes, scrub, sequence};
+use super::{notes, outbox, scrub, sequence};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::store::StoreError;
@@ -14,10 +14,11 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
     let doing = "purge";
     let now = notes::saw(connection, now)?.now(now);
     let mut statement = connection
-        .prepare_cached(
-            "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms <= ?1 \
+        .prepare_cached(&format!(
+            "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {} \
              ORDER BY until_ms LIMIT ?2",
-        )
+            outbox::not_spared()
+        ))
         .while_doing(doing)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let expired = statement

@@ -103,6 +103,20 @@ pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<S
         .while_doing("look for an operation")
 }
 
+/// The phase and the fence of each of these operations; `None` where nothing is on record.
+pub(super) fn seen(
+    connection: &Connection,
+    ids: &[OperationId],
+) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+    let doing = "look whether operations have moved";
+    let sql = "SELECT phase, fence FROM operation WHERE scope = ?1 AND key = ?2";
+    let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64));
+    let ids = ids.iter();
+    let seen = ids.map(|id| statement.query_row([id.scope.as_str(), id.key.as_str()], read).optional());
+    seen.collect::<rusqlite::Result<_>>().while_doing(doing)
+}
+
 /// Adds the row of a life of a key that begins with this fence, unless the name is taken; whether it did.
 pub(super) fn insert(
     connection: &Prepared<'_>,

@@ -49,10 +49,16 @@ pub(super) enum Met {
     InTheWay(Obstacle, Effect),
 }
 
-pub(super) fn claim(connection: &Prepared<'_>, first: &First) -> Result<Met, StoreError> {
+/// `written`: when the row of the outbox was that asks for it, if one does.
+pub(super) fn claim(
+    connection: &Prepared<'_>,
+    first: &First,
+    written: Option<Timestamp>,
+) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
     let notes = notes::saw(connection, record.claimed_at)?;
     sealed::learn(connection, seals)?;
+    let notes = written.map_or(notes, |written| notes.of_row(written));
     if let Some(key) = &record.predecessor {
         match supersede(connection, record, key, (&notes, seals))? {
             Superseded::Done => {}
@@ -83,22 +89,6 @@ pub(super) fn claim(connection: &Prepared<'_>, first: &First) -> Result<Met, Sto
         row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
     Ok(Met::Present(Box::new((claimed, stored))))
-}
-
-/// What a claim meets of a row that was written at `written`, if it is too old to begin an operation.
-pub(super) fn late(
-    connection: &Connection,
-    first: &First,
-    written: Timestamp,
-) -> Result<Option<Met>, StoreError> {
-    let record = &first.record;
-    let now = notes::saw(connection, record.claimed_at)?.now(record.claimed_at);
-    if !record.is_late(written, now) {
-        return Ok(None);
-    }
-    let held = row::load(connection, &record.id)?;
-    let is_on_record = held.is_some_and(|held| !held.record.has_expired(now));
-    Ok((!is_on_record).then_some(Met::InTheWay(Obstacle::Late, Effect::Unknown)))
 }
 
 /// A life of a key has begun, in the row that was inserted last.

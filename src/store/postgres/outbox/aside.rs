@@ -9,8 +9,10 @@ use tokio_postgres::types::Type;
 use super::super::Shared;
 use super::super::read::Given;
 use super::super::row::Reader;
+use crate::operation::record::AuditEntry;
 use crate::store::StoreError;
-use crate::store::outbox::{Account, Anew, SealedRow};
+use crate::store::numbers::{from_ms, phase_number};
+use crate::store::outbox::{Account, Anew, Queued, SealedRow, name_of_row};
 use crate::store::seals::{HEAD_BYTES, KeyId, SEALED};
 
 pub(super) async fn rejection(
@@ -23,7 +25,7 @@ pub(super) async fn rejection(
         "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1"
     );
-    let rows = shared.ask("look for a rejected row of the outbox", sql, of_key(account, key)).await?;
+    let rows = shared.ask("look for a rejected row of the outbox", sql, name(account, key)).await?;
     rows.first().map_or(Ok(None), |row| Reader::of(row).next())
 }
 
@@ -39,13 +41,63 @@ pub(super) async fn under_key(
          keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 AND rejected_at_ms IS NULL ORDER BY number"
     );
-    shared.ask("look for the rows of a key in the outbox", sql, of_key(account, key)).await
+    shared.ask("look for the rows of a key in the outbox", sql, name(account, key)).await
 }
 
 /// The values of `namespace`, `vendor`, `account` and `key`.
-fn of_key(account: &Account, key: &str) -> Vec<(Given, Type)> {
+fn name(account: &Account, key: &str) -> Vec<(Given, Type)> {
     let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
     vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)]
+}
+
+/// The rows under this key, of any account.
+pub(super) async fn of_key(shared: &Arc<Shared>, key: &str) -> Result<Vec<Queued>, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT number, namespace, vendor, account, method, path, enqueued_at_ms, due_ms, sequence, rejected \
+         FROM {schema}.outbox WHERE key = $1 COLLATE \"C\" ORDER BY number"
+    );
+    let values: Vec<(Given, Type)> = vec![(Box::new(key.to_owned()), Type::TEXT)];
+    let rows = shared.ask("look for the rows of a key in the outbox", sql, values).await?;
+    let read = rows.iter().map(|row| {
+        let mut from = Reader::of(row);
+        let number = from.next::<i64>()?.max(0) as u64;
+        let account = Account { namespace: from.next()?, vendor: from.next()?, account: from.next()? };
+        let id = name_of_row(&account, (from.next()?, from.next()?), key);
+        let (enqueued_at, due) = (from.time()?, from.next::<Option<i64>>()?.map(from_ms));
+        let (sequence, rejected) = (from.next()?, from.next()?);
+        Ok(id.map(|id| Queued { number, id, enqueued_at, due, sequence, rejected }))
+    });
+    read.filter_map(Result::transpose).collect()
+}
+
+/// Removes a row; whether it was there. It waits for a dispatcher that has locked it.
+pub(super) async fn remove(
+    shared: &Arc<Shared>,
+    number: i64,
+    entry: &AuditEntry,
+) -> Result<bool, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "WITH gone AS (DELETE FROM {schema}.outbox WHERE number = $1 RETURNING number) \
+         INSERT INTO {schema}.audit (scope, key, action, by, why, at_ms, before, after) \
+         SELECT $2, $3, $4, $5, $6, {schema}.store_now(), $7::smallint, $8::smallint FROM gone RETURNING at_ms"
+    );
+    let action = serde_json::to_string(&entry.action)
+        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+    let text = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
+    let phase = |phase| -> (Given, Type) { (Box::new(phase_number(phase)), Type::INT8) };
+    let values: Vec<(Given, Type)> = vec![
+        (Box::new(number), Type::INT8),
+        text(entry.id.scope.as_str()),
+        text(entry.id.key.as_str()),
+        text(&action),
+        text(&entry.by),
+        text(&entry.why),
+        phase(entry.before),
+        phase(entry.after),
+    ];
+    Ok(!shared.ask("remove a row of the outbox", sql, values).await?.is_empty())
 }
 
 /// The next rows that are not sealed with this key.

@@ -3,13 +3,15 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Found;
-use super::row::read;
+use super::row::{Texts, read};
+use super::{Found, REMOVE, to_number};
+use crate::operation::record::AuditEntry;
 use crate::store::StoreError;
-use crate::store::outbox::{Account, Anew, SealedRow};
+use crate::store::numbers::from_ms;
+use crate::store::outbox::{Account, Anew, Queued, SealedRow, name_of_row};
 use crate::store::seals::{HEAD_BYTES, KeyId, SEALED, Seals};
 use crate::store::sqlite::failure::While;
-use crate::store::sqlite::sealed;
+use crate::store::sqlite::{sealed, write};
 
 pub(super) fn rejection(
     connection: &Connection,
@@ -33,6 +35,41 @@ pub(super) fn under_key(
     let rows =
         statement.query_map([namespace, vendor, account, key], |row| read(row, 0)).while_doing(doing)?;
     rows.collect::<Result<_, _>>().while_doing(doing)
+}
+
+/// The rows under this key, of any account.
+pub(super) fn of_key(connection: &Connection, key: &str) -> Result<Vec<Queued>, StoreError> {
+    let doing = "look for the rows of a key in the outbox";
+    let mut statement = connection.prepare_cached(OF_KEY).while_doing(doing)?;
+    let rows = statement.query_map([key], |row| {
+        let mut texts = Texts::of(row);
+        let (namespace, vendor, account) = (texts.needed(1)?, texts.needed(2)?, texts.needed(3)?);
+        let (method, path) = (texts.needed(4)?, texts.needed(5)?);
+        let account = Account { namespace, vendor, account };
+        let Some(id) = name_of_row(&account, (&method, &path), key) else { return Ok(None) };
+        let (sequence, rejected) = (texts.at(8)?, texts.at(9)?);
+        Ok(Some(Queued {
+            number: row.get::<_, i64>(0)?.max(0) as u64,
+            id,
+            enqueued_at: from_ms(row.get(6)?),
+            due: row.get::<_, Option<i64>>(7)?.map(from_ms),
+            sequence,
+            rejected,
+        }))
+    });
+    let rows = rows.while_doing(doing)?.collect::<rusqlite::Result<Vec<_>>>();
+    Ok(rows.while_doing(doing)?.into_iter().flatten().collect())
+}
+
+/// Removes a row; whether it was there.
+pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+    let doing = "remove a row of the outbox";
+    let mut statement = connection.prepare_cached(REMOVE).while_doing(doing)?;
+    let is_gone = statement.execute(params![to_number(number)]).while_doing(doing)? > 0;
+    if is_gone {
+        write::log(connection, entry)?;
+    }
+    Ok(is_gone)
 }
 
 /// The next rows that are not sealed with this key.
@@ -70,6 +107,9 @@ const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coales
 const UNDER_KEY: &str = "SELECT number, method, path, key, headers, content_type, NULL, NULL, sealed, due_ms, \
      on_unknown, keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox \
      WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 AND rejected_at_ms IS NULL ORDER BY number";
+
+const OF_KEY: &str = "SELECT number, namespace, vendor, account, method, path, enqueued_at_ms, due_ms, sequence, rejected \
+     FROM steadfast_outbox WHERE key = ?1 ORDER BY number";
 
 const SEALED_OTHERWISE: &str = "SELECT number, namespace, vendor, account, key, sealed FROM steadfast_outbox \
      WHERE number >= ?1 AND sealed IS NOT NULL AND substr(sealed, 1, ?3) <> ?2 ORDER BY number LIMIT ?4";
