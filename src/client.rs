@@ -411,7 +411,7 @@ impl ClientBuilder {
         let routes = Routes::new(self.routes, &self.policy)?;
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(Http::new(self.policy.timeout.connect)?),
+            None => Arc::new(Http::new(self.policy.timeout.connect)?.attempt(routes.attempt_max())),
         };
         // Last of all that can fail: a client that is refused leaves no file behind.
         let is_a_services = self.is_over_http && self.is_in_real_time && !is_loopback(self.vendor.base_url());

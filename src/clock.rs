@@ -39,6 +39,12 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.sleep_until(at)
     }
+
+    /// As [`limit_until`](Clock::limit_until), of an answer that comes over a socket. A test clock lets no sleep of
+    /// another task move time meanwhile. Default: `limit_until`.
+    fn socket_limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        self.limit_until(at)
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -56,6 +62,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
     fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         (**self).limit_until(at)
+    }
+
+    fn socket_limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        (**self).socket_limit_until(at)
     }
 }
 

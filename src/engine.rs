@@ -14,6 +14,7 @@ use url::Url;
 
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin};
+use crate::guard::Guard;
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
 use crate::policy::{Admission, Backoff, Gates, InFlight, OnUnknown, Policy, Refusal, Timeouts};
 use crate::random::Random;
@@ -278,12 +279,22 @@ impl Engine {
 
     /// How long a holder may need for one attempt and what surrounds it.
     fn lease(&self, work: &Work) -> Duration {
-        self.attempt_max(work).saturating_add(self.policy.lease_margin)
+        work.timeout(&self.policy).attempt.saturating_add(self.policy.lease_margin)
     }
 
-    /// The longest exchange of a call.
-    fn attempt_max(&self, work: &Work) -> Duration {
-        work.timeout(&self.policy).attempt
+    /// How long an exchange of a call lasts at most, until the last of it can have arrived.
+    fn attempt_max(&self, work: &Work, url: &Url) -> Duration {
+        work.timeout(&self.policy).attempt.saturating_add(self.queue_max(url))
+    }
+
+    /// The same, of the longest of all calls.
+    pub(crate) fn longest_attempt(&self) -> Duration {
+        self.routes.attempt_max().saturating_add(self.queue_max(self.vendor.base_url()))
+    }
+
+    /// How long a request may still be on its way once its exchange is over without an answer.
+    fn queue_max(&self, url: &Url) -> Duration {
+        Guard::QueuedIsUnderWay.keeps(self.transport.queue_max(url))
     }
 
     fn in_context(

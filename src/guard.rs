@@ -290,6 +290,19 @@ guards! {
     QuietOutage,
     /// A host that slept while it connected sends nothing.
     WallAtFirstByte,
+    // The transport.
+    /// What is given up before it left never leaves.
+    GivenUpStays,
+    /// What a layer below the transport may still hold is under way.
+    QueuedIsUnderWay,
+    /// Repeats and probes do not use a connection that gave no answer.
+    NewConnection,
+    /// A pool that gave no answer is not used again.
+    PoolReplaced,
+    /// What this host lacks is not the vendor's failure.
+    LocalIsNotTheVendors,
+    /// Runtimes share no connection.
+    RuntimesApart,
     // Stores.
     /// Only what has expired is purged.
     PurgeOnlyExpired,

@@ -8,6 +8,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use url::{Host, Url};
 
@@ -21,6 +22,7 @@ mod failure;
 mod http_client;
 #[cfg(feature = "gzip")]
 mod packed;
+mod pools;
 mod progress;
 mod streamed;
 #[cfg(feature = "tower")]
@@ -32,7 +34,7 @@ pub(crate) use progress::Progress;
 pub(crate) use streamed::Chunks;
 pub use streamed::StreamedAnswer;
 #[cfg(feature = "tower")]
-pub use tower::over_tower;
+pub use tower::{over_tower, over_tower_that_queues};
 
 /// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
 /// exchange.
@@ -66,13 +68,18 @@ pub use tower::over_tower;
 pub struct Limits {
     /// The longest reply to take in. The rest is cut off, and [`Answer::cut`] says so.
     pub reply_bytes_max: usize,
+    /// Whether to open a connection for this exchange alone: one before it gave no answer, or a 5xx. Default: `false`.
+    pub new_connection: bool,
+    /// The circuit is open, and this exchange may close it.
+    pub(crate) is_probe: bool,
     pub(crate) progress: Progress,
 }
 
 impl Limits {
     /// Limits for one exchange whose progress is not watched.
     pub const fn new(reply_bytes_max: usize) -> Limits {
-        Limits { reply_bytes_max, progress: Progress::unwatched() }
+        let progress = Progress::unwatched();
+        Limits { reply_bytes_max, new_connection: false, is_probe: false, progress }
     }
 
     /// The same limits for an exchange whose progress is watched.
@@ -94,15 +101,15 @@ impl Limits {
         self.progress.nothing_sent();
     }
 
-    /// For transports: the first byte is about to leave. `false` means that the caller gave up and nothing may
-    /// leave. May be called more than once.
+    /// For transports: the first byte is about to leave, or more of the request. `false` means that the caller gave up
+    /// and no more may leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
     pub fn begin_sending(&self) -> bool {
         self.progress.begin_sending()
     }
 
-    /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
-    /// nothing will. Always `false` for an exchange that is not watched.
+    /// For the side that drops the exchange: gives it up, so that no more of the request leaves. `true` means that
+    /// nothing of it has. Always `false` for an exchange that is not watched.
     pub fn give_up(&self) -> bool {
         self.progress.give_up()
     }
@@ -137,7 +144,25 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         let sending = self.send(request, limits);
         Box::pin(async move { sending.await.map(StreamedAnswer::from) })
     }
+
+    /// Whether answers come over sockets, in real time, so that a test's clock has to wait for them. Default: no.
+    fn is_over_sockets(&self) -> bool {
+        false
+    }
+
+    /// The longest that a request to `url` may still take to arrive once its exchange has been dropped, or has failed
+    /// without an answer. A connection may hold it, or the kernel. The vendor's settle time counts from there.
+    ///
+    /// Default: two minutes. It is none for a transport in memory.
+    fn queue_max(&self, url: &Url) -> Duration {
+        let _ = url;
+        QUEUE_MAX
+    }
 }
+
+/// What is reckoned with where nothing says how long a request may be queued. Kernels give up a closed socket that is not
+/// acknowledged after about that: Linux after 8 tries without `TCP_USER_TIMEOUT` (tcp(7), `tcp_orphan_retries`).
+pub(crate) const QUEUE_MAX: Duration = Duration::from_secs(120);
 
 /// Whether the URL's host is this host itself, so that what is sent to it crosses no network.
 pub(crate) fn is_loopback(url: &Url) -> bool {
@@ -205,6 +230,10 @@ impl fmt::Display for SendError {
             SendErrorKind::Connect => return write!(f, "no connection to {host}"),
             SendErrorKind::Tls => return write!(f, "the TLS handshake with {host} failed"),
             SendErrorKind::Request => "the request could not be built",
+            SendErrorKind::Local => {
+                f.write_str("this host could not send it")?;
+                return self.source.as_ref().map_or(Ok(()), |fact| write!(f, ": {fact}"));
+            }
             SendErrorKind::Timeout => "no answer in time",
             SendErrorKind::NotProcessed => return write!(f, "{host} did not process the request"),
             SendErrorKind::Reset => "the connection broke before an answer",
@@ -216,6 +245,10 @@ impl fmt::Display for SendError {
 
 impl StdError for SendError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        if self.kind == SendErrorKind::Local {
+            // Said already: a person looks for the fault here, and not at the vendor.
+            return self.source.as_ref()?.source();
+        }
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }

@@ -338,6 +338,10 @@ impl Transport for ClumsyTransport {
             }
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 #[tokio::test]

@@ -18,11 +18,11 @@ use url::Url;
 const REPLY_BYTES_MAX: usize = 1024;
 
 fn own() -> Http {
-    Http::over(reqwest::Client::builder().no_proxy()).expect("a transport")
+    Http::over(|| reqwest::Client::builder().no_proxy()).expect("a transport")
 }
 
 fn theirs() -> Http {
-    Http::over(retrying()).expect("a transport")
+    Http::over(retrying).expect("a transport")
 }
 
 /// A caller's builder that follows redirects and resends whatever it is allowed to.
@@ -149,7 +149,7 @@ async fn a_caller_s_own_timeout_after_sending_may_have_taken_effect() {
     let head_only = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n";
     for reply in [Reply::Silence, Reply::Bytes(head_only.into())] {
         // Real time: reqwest's own timer is what is under test.
-        let builder = reqwest::Client::builder().no_proxy().timeout(Duration::from_millis(100));
+        let builder = || reqwest::Client::builder().no_proxy().timeout(Duration::from_millis(100));
         let http = Http::over(builder).expect("a transport");
         let server = RawServer::start(move |_| reply.clone()).await;
         let found = failure(&http, post(&server.url("/x"), "a=1")).await;
@@ -269,6 +269,19 @@ async fn a_request_lost_on_a_reused_connection_is_not_resent_underneath() {
     }
 }
 
+#[tokio::test]
+async fn what_is_to_have_a_new_connection_shares_none() {
+    for http in [own(), theirs()] {
+        let server = RawServer::start(|_| answer_of("ok")).await;
+        for (is_new, connections) in [(false, 1), (true, 2), (true, 3), (false, 3)] {
+            let mut limits = Limits::new(REPLY_BYTES_MAX);
+            limits.new_connection = is_new;
+            http.send(post(&server.url("/x"), "a=1"), limits).await.expect("an answer");
+            assert_eq!(server.connections(), connections);
+        }
+    }
+}
+
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
 #[tokio::test]
 async fn a_failed_tls_handshake_was_never_sent() {
@@ -310,7 +323,7 @@ async fn no_error_and_no_debug_output_shows_a_query_or_a_secret() {
     }
     let mut headers = http::HeaderMap::new();
     headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
-    let builder = reqwest::Client::builder().default_headers(headers);
+    let builder = move || reqwest::Client::builder().default_headers(headers.clone());
     assert!(!format!("{:?}", Http::over(builder).expect("a transport")).contains("hunter2"));
 }
 
@@ -318,7 +331,7 @@ async fn no_error_and_no_debug_output_shows_a_query_or_a_secret() {
 fn a_builder_refuses_what_cannot_work() {
     let error = Http::new(Duration::ZERO).expect_err("a refusal");
     assert!(error.is_validation());
-    let bad = reqwest::Client::builder().user_agent("line\nbreak");
+    let bad = || reqwest::Client::builder().user_agent("line\nbreak");
     let error = Http::over(bad).expect_err("a refusal");
     assert!(error.is_validation() && error.source().is_some());
 }

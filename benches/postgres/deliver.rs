@@ -110,6 +110,10 @@ impl Transport for Counted {
         self.0.fetch_add(1, Ordering::Relaxed);
         Nowhere.send(request, limits)
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The program, where it was built.

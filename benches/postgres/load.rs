@@ -155,6 +155,10 @@ impl Transport for Noted {
         self.0.send(&request);
         Nowhere.send(request, limits)
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Enqueued a second.

@@ -113,4 +113,8 @@ impl Transport for Noted {
         let _ = self.0.send(Instant::now());
         Nowhere.send(request, limits)
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }

@@ -220,6 +220,10 @@ impl Transport for NoOp {
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
         Box::pin(std::future::ready(Ok(answer)))
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 fn engine(store: impl Store + 'static) -> Client {

@@ -145,6 +145,10 @@ impl Transport for Nowhere {
             Ok(Answer::new(status, headers, body))
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 fn truncated(error: reqwest::Error) -> SendError {

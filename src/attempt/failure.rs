@@ -17,6 +17,9 @@ pub enum SendErrorKind {
     Tls,
     /// The request could not be built. Never sent.
     Request,
+    /// This host could not send it: it has no file descriptor, port or memory left, or TLS cannot be set up. Never sent,
+    /// and it says nothing of the vendor.
+    Local,
     /// Time ran out, and the request may have left.
     Timeout,
     /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113). It refused
@@ -40,6 +43,7 @@ impl SendErrorKind {
             | SendErrorKind::Connect
             | SendErrorKind::Tls
             | SendErrorKind::Request
+            | SendErrorKind::Local
             | SendErrorKind::NotProcessed => Effect::None,
             SendErrorKind::Timeout
             | SendErrorKind::Reset
@@ -55,6 +59,7 @@ impl SendErrorKind {
             SendErrorKind::Connect => "connect",
             SendErrorKind::Tls => "tls",
             SendErrorKind::Request => "request",
+            SendErrorKind::Local => "local",
             SendErrorKind::Timeout => "timeout",
             SendErrorKind::NotProcessed => "not_processed",
             SendErrorKind::Reset => "reset",

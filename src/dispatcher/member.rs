@@ -154,7 +154,7 @@ impl Member {
             account: Some(self.account.clone()),
             now: wall,
             lease: engine.default_lease(),
-            attempt_max: engine.routes.attempt_max(),
+            attempt_max: engine.longest_attempt(),
             vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
             limit,
         };

@@ -66,13 +66,14 @@ impl<'a> Run<'a> {
         let admitted = admission.admitted_at();
         admission.begin(begins);
         let begun = admission.admitted_at();
-        let (bounds, mut aside) = (self.bounds(), self.aside.take());
+        let (bounds, mut aside) = (self.bounds(&admission), self.aside.take());
         let body = aside.as_mut().map(|aside| &mut aside.body);
         let exchanged = engine.exchange(self.request, bounds, admitted, begun, body).await;
         self.aside = aside;
         if let Some(admission) = self.keep(admission, exchanged.ended) {
             self.account(admission, &exchanged);
         }
+        self.unanswered = exchanged.is_unanswered();
         let outage = self.outage_of(&exchanged).await;
         let Exchanged { mut outcome, ended, .. } = exchanged;
         if let Err(failure) = &mut outcome {
@@ -112,15 +113,22 @@ impl<'a> Run<'a> {
     }
 
     /// What an exchange of this call may take.
-    pub(super) fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self, admission: &Admission<'_>) -> Bounds {
         let until = self
             .hold
             .as_ref()
             .filter(|_| Guard::StopAt.holds())
             .map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
         let (pass_deadline_on, retries_allowed) = (self.pass_deadline_on, self.retries_allowed);
-        let is_held = self.hold.is_some();
-        Bounds { attempt: self.timeout.attempt, until, pass_deadline_on, retries_allowed, is_held }
+        Bounds {
+            attempt: self.timeout.attempt,
+            until,
+            pass_deadline_on,
+            retries_allowed,
+            is_held: self.hold.is_some(),
+            new_connection: self.unanswered,
+            is_probe: admission.is_probe(),
+        }
     }
 
     fn judge(
@@ -130,6 +138,7 @@ impl<'a> Run<'a> {
         begun: Instant,
         ended: Instant,
     ) -> Judged {
+        let queued = if outcome.is_ok() { Duration::ZERO } else { self.engine.queue_max(&self.request.url) };
         let (outcome, judged) = match (verdict, outcome) {
             (Verdict::Done { replayed }, Ok(answer)) => {
                 if self.hold.is_some() {
@@ -143,13 +152,13 @@ impl<'a> Run<'a> {
                 return Judged::Refused { answer, refusal, speaks_for };
             }
             (Verdict::Retry { effect, not_before }, outcome) => {
-                self.note(effect);
+                self.note(effect, queued);
                 self.report(met(&outcome), verdict, effect, begun, ended);
                 (outcome, Judged::Retry { not_before })
             }
             // An adapter that calls a lost answer a yes or a no is not believed.
             (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, outcome) => {
-                self.note(Effect::Unknown);
+                self.note(Effect::Unknown, queued);
                 self.report(met(&outcome), Verdict::Unknown, Effect::Unknown, begun, ended);
                 (outcome, Judged::Unknown)
             }

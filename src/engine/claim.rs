@@ -105,7 +105,7 @@ impl Engine {
             due,
             keep,
             on_unknown: work.on_unknown,
-            attempt_max: self.attempt_max(work),
+            attempt_max: self.attempt_max(work, &offered.request.url),
             vendor_clock_ms: self.vendor_clock.less_ours(now, || self.clock.now()),
             redact: self.redact.and(&work.redact),
             predecessor: work.predecessor.clone(),

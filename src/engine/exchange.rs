@@ -8,6 +8,7 @@ use http::HeaderValue;
 use super::{Engine, limit};
 use crate::answer::Answer;
 use crate::clock::Instant;
+use crate::guard::Guard;
 use crate::inbound::{self, Inbound};
 use crate::request::Request;
 use crate::transport::{Chunks, Limits, Progress, SendError};
@@ -24,6 +25,9 @@ pub(super) struct Bounds {
     pub retries_allowed: bool,
     /// Whether an operation is held: another process may carry it on once the time is over.
     pub is_held: bool,
+    /// The last attempt of the call was not answered, or with a 5xx.
+    pub new_connection: bool,
+    pub is_probe: bool,
 }
 
 /// One exchange, over.
@@ -58,13 +62,23 @@ impl Engine {
                 Progress::until(Arc::clone(&self.clock), self.clock.wall().plus(until.since(begun)))
             }
         };
-        let limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
+        let mut limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
+        limits.is_probe = bounds.is_probe;
+        limits.new_connection = Guard::NewConnection.keeps(bounds.new_connection || bounds.is_probe);
+        let under_way = progress.until_over();
         let outgoing = self.outgoing(request, bounds, until.since(begun));
         let exchange = match aside {
             None => self.transport.send(outgoing, limits),
             Some(aside) => self.open(outgoing, limits, aside),
         };
-        let answered = limit::within(&*self.clock, until, exchange).await;
+        let is_over_sockets = self.transport.is_over_sockets();
+        let begin = || {
+            if is_over_sockets { self.clock.socket_limit_until(until) } else { self.clock.limit_until(until) }
+        };
+        let answered = limit::until(begin, exchange).await;
+        if matches!(answered, Some(Ok(_))) {
+            under_way.over();
+        }
         let cut_short = answered.is_none() && until < admitted.plus(bounds.attempt);
         let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));
         Exchanged { outcome, ended: self.clock.now(), cut_short }

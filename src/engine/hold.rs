@@ -47,7 +47,8 @@ impl<'a> Hold<'a> {
     /// a settle time counts from it.
     pub(super) fn on_record(&self, at: Instant) -> Timestamp {
         let (began, _) = self.began;
-        let by_now = self.engine.wall().minus(self.engine.clock.now().since(at));
+        let now = self.engine.clock.now();
+        let by_now = self.engine.wall().plus(at.since(now)).minus(now.since(at));
         by_now.max(Guard::SendNoEarlier.keeps(self.wall.plus(at.since(began))))
     }
 

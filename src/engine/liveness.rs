@@ -30,7 +30,7 @@ impl Exchanged {
         };
         match failure {
             // Ours: it was never built, or went elsewhere by a transport that follows redirects.
-            SendErrorKind::Request | SendErrorKind::Redirected => Outcome::Neutral,
+            SendErrorKind::Request | SendErrorKind::Local | SendErrorKind::Redirected => Outcome::Neutral,
             // As a 429: feedback on load, or a server that restarts gracefully.
             SendErrorKind::NotProcessed => Outcome::Neutral,
             _ if Guard::DeadlineIsNeutral.keeps(self.cut_short) => Outcome::Neutral,
@@ -45,6 +45,21 @@ impl Exchanged {
 }
 
 impl Exchanged {
+    /// Whether the connection, or what is behind it, may be at fault: another one may do better. A 429 is none of a
+    /// connection's, and what was not processed came over one that is closing. A host without ports needs those that it
+    /// has.
+    pub(super) fn is_unanswered(&self) -> bool {
+        match &self.outcome {
+            Ok(answer) => answer.status.is_server_error(),
+            Err(failure) => !matches!(failure.kind(), SendErrorKind::NotProcessed | SendErrorKind::Local),
+        }
+    }
+
+    /// This host could not send.
+    pub(super) fn is_local(&self) -> bool {
+        self.outcome.as_ref().is_err_and(|failure| failure.kind() == SendErrorKind::Local)
+    }
+
     /// What it says of recovery's rate. Who asks for less has more than enough; what says nothing of the vendor's
     /// health says nothing of the rate.
     fn sign(&self) -> Option<Sign> {
@@ -114,7 +129,7 @@ mod tests {
     #[test]
     fn only_what_the_vendor_did_counts() {
         use Outcome::{Failure, Neutral, Success};
-        use SendErrorKind::{Connect, Dns, Redirected, Request, Reset, Timeout, Tls, Truncated};
+        use SendErrorKind::{Connect, Dns, Local, Redirected, Request, Reset, Timeout, Tls, Truncated};
 
         for (outcome, says) in [
             (Ok(200), Success),
@@ -125,6 +140,7 @@ mod tests {
             (Ok(500), Failure),
             (Ok(503), Failure),
             (Err(Request), Neutral),
+            (Err(Local), Neutral),
             (Err(Redirected), Neutral),
             (Err(Dns), Failure),
             (Err(Connect), Failure),

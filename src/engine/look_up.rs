@@ -166,7 +166,8 @@ impl<'a> Run<'a> {
             let mut admission = self.admit_look_up().await?;
             let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
             admission.begin(begun);
-            let exchanged = self.engine.exchange(&question, self.bounds(), admitted, begun, None).await;
+            let bounds = self.bounds(&admission);
+            let exchanged = self.engine.exchange(&question, bounds, admitted, begun, None).await;
             self.account(admission, &exchanged);
             let judged_at = self.engine.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);

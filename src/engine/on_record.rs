@@ -205,9 +205,10 @@ impl Engine {
     /// than the last two before the lease's end. The margin is this client's own: a holder with a longer one is
     /// expected too late, never after its lease.
     fn expected_end(&self, record: &Record, lease_until: Timestamp, now: Timestamp) -> Timestamp {
-        let after_wait = record.attempt_max.saturating_add(self.policy.lease_margin);
+        let longest = record.attempt_max.saturating_sub(self.queue_max(self.vendor.base_url()));
+        let after_wait = longest.saturating_add(self.policy.lease_margin);
         let begins = record.updated_at.max(lease_until.minus(after_wait));
-        let guesses = [self.latency.expected(), Some(record.attempt_max)];
+        let guesses = [self.latency.expected(), Some(longest)];
         let ends = guesses.into_iter().flatten().map(|lasts| begins.plus(lasts)).find(|end| *end > now);
         ends.map_or(lease_until, |end| end.min(lease_until))
     }

@@ -15,6 +15,8 @@
 //! cannot be told apart. Then the operation goes on at the ladder's last wait, and its steps count again once it is
 //! an hour old.
 //!
+//! A host without file descriptors, ports or memory fails every call alike. Such a failure is no step, for a day.
+//!
 //! What the vendor never takes would keep the circuit from closing if it were every second probe. So the wait grows with
 //! the operation's age, as it does for lookups that fail. And after a day each attempt is a step again: every operation
 //! ends, and a person is told.
@@ -35,17 +37,22 @@ pub(super) enum Outage {
     Down,
     /// No call was answered since the failure before it.
     Unseen,
+    /// It is this host's own.
+    Local,
 }
 
 impl Run<'_> {
     /// Whether an exchange of recovery failed for a reason that may be all callers', and is therefore no step of the
-    /// ladder.
+    /// ladder. What this host lacks is all callers' also where one waits: its time bounds that.
     pub(super) async fn outage_of(&mut self, exchanged: &Exchanged) -> Option<Outage> {
         let before = self.failed_at.replace(exchanged.ended);
+        let lasts = self.engine.policy.retention.min(LOOK_UPS_LAST);
+        if exchanged.is_local() && !self.backoff.steps.is_empty() {
+            return (self.age() < lasts).then_some(Outage::Local);
+        }
         if !self.recovered || exchanged.liveness() != Outcome::Failure {
             return None;
         }
-        let lasts = self.engine.policy.retention.min(LOOK_UPS_LAST);
         if self.is_down(exchanged.ended) {
             return (self.age() < lasts).then_some(Outage::Down);
         }
@@ -96,7 +103,7 @@ impl Run<'_> {
         let by_age = grown(self.age()).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step());
         match outage {
             Outage::Down => by_age,
-            Outage::Unseen => {
+            Outage::Unseen | Outage::Local => {
                 let last = self.backoff.steps.len().saturating_sub(1) as u32;
                 let tried = self.attempts.saturating_add(self.spared_before).saturating_sub(1);
                 let rung = self.backoff.wait(tried.min(last), self.wait_before, unit);

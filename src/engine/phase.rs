@@ -57,6 +57,8 @@ pub(super) struct Run<'a> {
     /// Tells a call without a key from all others once it has failed.
     pub(super) number: Option<u64>,
     pub(super) last: Last,
+    /// The last attempt was not answered, or with a 5xx: the next one has a new connection.
+    pub(super) unanswered: bool,
     /// For a call whose reply is streamed.
     pub(super) aside: Option<Box<Aside<'a>>>,
 }
@@ -70,7 +72,7 @@ pub(super) enum Phase {
     ProvenAbsent,
     /// One may have.
     Unknown {
-        /// When the last such send ended, if it was this run's; else that is on record.
+        /// When the last such send has arrived if it ever does, if it was this run's; else that is on record.
         since: Option<Instant>,
         /// Lookups that were answered since then, of whichever run.
         look_ups: u32,
@@ -133,6 +135,7 @@ impl<'a> Run<'a> {
         let hold = hold.map(|hold| hold.for_call_until(deadline));
         let record = hold.as_ref().map(|hold| &hold.record);
         let asked_for = u32::from(work.on_unknown == OnUnknown::Resend);
+        let record_effect = record.map_or(Effect::None, |record| record.effect);
         Run {
             engine,
             request,
@@ -159,15 +162,17 @@ impl<'a> Run<'a> {
             left_alone_until: Instant::ORIGIN,
             number: None,
             last: Last::default(),
+            unanswered: record_effect == Effect::Unknown,
             aside: None,
         }
     }
 
-    /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
+    /// Notes what an attempt may have done, and for how long it may still be `queued` on its way. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
     /// definite answer is the call's, whatever came before it.
-    pub(super) fn note(&mut self, effect: Effect) {
+    pub(super) fn note(&mut self, effect: Effect, queued: Duration) {
         if effect == Effect::Unknown && !Guard::SafeHasNoEffect.keeps(self.request.method.is_safe()) {
-            self.phase = Phase::Unknown { since: Some(self.engine.clock.now()), look_ups: 0 };
+            let ended = self.engine.clock.now().plus(queued);
+            self.phase = Phase::Unknown { since: Some(ended), look_ups: 0 };
         }
     }
 

@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
     /// The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early
     /// and the resource be our own first send's. Another miss is no proof now.
     async fn look_up_duplicate(&mut self, duplicate: Answer) -> Result<Reply, Error> {
-        self.note(Effect::Unknown);
+        self.note(Effect::Unknown, Duration::ZERO);
         self.last = Last { answer: Some(duplicate), ..Last::default() };
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,

@@ -9,6 +9,7 @@ use std::fmt;
 use http::StatusCode;
 
 use super::{Broken, Disposition, Effect, Error, Gate, Kind, Mistake, Obstacle, Reason, Refusal, Step};
+use crate::attempt::failure::SendErrorKind;
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -131,8 +132,13 @@ impl Error {
     }
 
     fn say_last_answer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.status() {
-            Some(status) => write!(f, " (last answer: {})", status_in_words(status.as_u16())),
+        if let Some(status) = self.status() {
+            return write!(f, " (last answer: {})", status_in_words(status.as_u16()));
+        }
+        // A person looks for the fault here, and not at the vendor.
+        let last = self.0.attempts.last().filter(|last| last.failure_kind == Some(SendErrorKind::Local));
+        match last.and_then(|last| last.failure.as_deref()) {
+            Some(lacks) => write!(f, ": {lacks}"),
             None => Ok(()),
         }
     }

@@ -344,6 +344,11 @@ pub struct Admission<'a> {
 }
 
 impl Admission<'_> {
+    /// Whether it is a probe: its outcome decides whether an open circuit closes.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.permit.as_ref().is_some_and(Permit::is_probe)
+    }
+
     /// When the gates admitted the attempt, or when it [began](Admission::begin).
     pub fn admitted_at(&self) -> Instant {
         self.admitted_at

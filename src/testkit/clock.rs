@@ -70,6 +70,14 @@ enum Kind {
     /// A wait of the simulated world: moves time like a sleep, but is none of the code under test.
     Latency,
     Limit,
+    /// A limit on an answer over a socket: it takes real time, so that no sleep moves time meanwhile.
+    SocketLimit,
+}
+
+impl Kind {
+    const fn is_limit(self) -> bool {
+        matches!(self, Kind::Limit | Kind::SocketLimit)
+    }
 }
 
 impl TestClock {
@@ -88,9 +96,10 @@ impl TestClock {
     /// sleep does, the limit fires first, at its exact time. A [`limit_until`](Clock::limit_until) alone never moves
     /// time, so an answer over a real socket may take as long as it takes.
     ///
-    /// What it does not do: it cannot see that another task waits for a real socket. Where one call sleeps while
-    /// another is on the wire, the sleeper moves time for both. So a limit of the second can fire although its answer
-    /// was on the way. Run such calls one after the other, or drive a [manual](TestClock::new) clock.
+    /// While a call waits for an answer over [`Http`](crate::transport::Http), a sleep of another task moves no time: the
+    /// dispatcher's would be the call's timeout. It does after 5 s without an answer in real time, or while a
+    /// [`latency`](TestClock::latency) is under way: then the other side waits on this clock. A task that waits for
+    /// another socket is not seen.
     pub fn auto() -> TestClock {
         TestClock::with(true)
     }
@@ -200,7 +209,9 @@ impl TestClock {
     }
 
     fn wait(&self, at: Instant, kind: Kind) -> BoxFuture<'static, ()> {
-        Box::pin(Wait { clock: self.clone(), at, kind, id: None, begun: false, rounds: 0, events_seen: 0 })
+        let clock = self.clone();
+        let (id, begun, rounds, events_seen, held_since) = (None, false, 0, 0, None);
+        Box::pin(Wait { clock, at, kind, id, begun, rounds, events_seen, held_since })
     }
 
     /// Outside the lock: a waker may run anything.
@@ -234,6 +245,10 @@ impl Clock for TestClock {
     fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.wait(at, Kind::Limit)
     }
+
+    fn socket_limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        self.wait(at, Kind::SocketLimit)
+    }
 }
 
 impl fmt::Debug for TestClock {
@@ -257,7 +272,13 @@ impl State {
     }
 
     fn sleepers(&self) -> impl Iterator<Item = &Timer> {
-        self.timers.values().filter(|timer| timer.kind != Kind::Limit)
+        self.timers.values().filter(|timer| !timer.kind.is_limit())
+    }
+
+    /// Whether an answer over a socket is on its way, and the other side does not wait on this clock.
+    fn is_held_by_a_socket(&self) -> bool {
+        let has = |kind: Kind| self.timers.values().any(|timer| timer.kind == kind);
+        has(Kind::SocketLimit) && !has(Kind::Latency)
     }
 
     /// Moves monotonic time and gives whom to wake.
@@ -284,6 +305,8 @@ struct Wait {
     /// How many rounds it has let the others run since the last event.
     rounds: u32,
     events_seen: u64,
+    /// Since when it has been held by a socket, in real time.
+    held_since: Option<std::time::Instant>,
 }
 
 impl Future for Wait {
@@ -312,14 +335,19 @@ impl Future for Wait {
             // New: sleepers that let the others run, or found nothing to jump to, look again.
             wake.extend(state.sleepers().map(|timer| timer.waker.clone()));
         }
-        if shared.auto && wait.kind != Kind::Limit {
+        if shared.auto && !wait.kind.is_limit() {
             if wait.events_seen != state.events {
                 wait.events_seen = state.events;
                 wait.rounds = 0;
+                wait.held_since = None;
             }
             if wait.rounds < ROUNDS {
                 wait.rounds += 1;
                 wake.push(context.waker().clone());
+            } else if wait.kind == Kind::Sleep && state.is_held_by_a_socket() && wait.is_patient() {
+                wake.push(context.waker().clone());
+                // The other side may be a thread that wants this core.
+                std::thread::yield_now();
             } else if let Some(at) = state.earliest() {
                 // This sleep wakes again in any case: it is due, or it lets the others run and jumps on.
                 wake.push(context.waker().clone());
@@ -334,6 +362,11 @@ impl Future for Wait {
 }
 
 impl Wait {
+    #[allow(clippy::disallowed_methods, reason = "a socket takes real time")]
+    fn is_patient(&mut self) -> bool {
+        self.held_since.get_or_insert_with(std::time::Instant::now).elapsed() < SOCKET_PATIENCE
+    }
+
     /// Gives the waker that it replaces, to be dropped outside the lock: dropping a waker may run anything.
     fn register(&mut self, state: &mut State, waker: &Waker) -> Option<Waker> {
         if let Some(timer) = self.id.and_then(|id| state.timers.get_mut(&id)) {
@@ -371,6 +404,9 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// `block_on` once in 61 polls of tasks (`event_interval`). With fewer rounds than that, a single task that sleeps
 /// moves time several times before the test itself, which was woken, gets to run.
 const ROUNDS: u32 = 64;
+
+/// How long an answer over a socket is waited for before time moves on: far above what one takes, also on a busy machine.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
+use url::Url;
 
 use super::TestClock;
 use crate::BoxFuture;
@@ -258,6 +259,10 @@ impl Transport for ScriptedTransport {
             let (answer, breaks_off) = self.exchange(&request, &limits).await?;
             Ok(if breaks_off { StreamedAnswer::broken_off(answer) } else { answer.into() })
         })
+    }
+
+    fn queue_max(&self, _: &Url) -> Duration {
+        Duration::ZERO
     }
 }
 

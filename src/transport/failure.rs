@@ -8,11 +8,15 @@ use std::error::Error as StdError;
 use std::io;
 
 use crate::error::BoxError;
+use crate::guard::Guard;
 use crate::transport::{Progress, SendError, SendErrorKind};
 
 /// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
 /// failure to connect is a failure to send it.
 pub(super) fn before_the_answer(error: reqwest::Error, https: bool, progress: &Progress) -> SendError {
+    if let Some(fact) = local_fact(&error) {
+        return SendError::with_source(SendErrorKind::Local, fact);
+    }
     let kind = if error.is_dns() {
         SendErrorKind::Dns
     } else if error.is_connect() {
@@ -37,6 +41,47 @@ pub(super) fn before_the_answer(error: reqwest::Error, https: bool, progress: &P
     };
     SendError::with_source(kind, error.without_url())
 }
+
+/// A client that cannot be made: TLS finds no certificates, or the system has no resources left. The fact is the last
+/// of the causes.
+pub(super) fn not_set_up(error: impl StdError) -> SendError {
+    let mut fact = error.to_string();
+    let mut next = error.source();
+    while let Some(layer) = next {
+        fact = layer.to_string();
+        next = layer.source();
+    }
+    SendError::with_source(SendErrorKind::Local, fact)
+}
+
+/// The error of the system, where it is for want of something on this host: nothing was connected then.
+fn local_fact(error: &reqwest::Error) -> Option<io::Error> {
+    if !error.is_connect() && !error.is_dns() || Guard::LocalIsNotTheVendors.is_out() {
+        return None;
+    }
+    let mut next: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(layer) = next {
+        let io = layer.downcast_ref::<io::Error>();
+        if let Some(code) = io.and_then(io::Error::raw_os_error).filter(|code| OURS.contains(code)) {
+            return Some(io::Error::from_raw_os_error(code));
+        }
+        next = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => layer.source(),
+        };
+    }
+    None
+}
+
+/// EMFILE, ENFILE, ENOBUFS, EADDRNOTAVAIL and ENOMEM.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const OURS: [i32; 5] = [24, 23, 105, 99, 12];
+/// The same, as the BSDs number them, and macOS.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+const OURS: [i32; 5] = [24, 23, 55, 49, 12];
+/// WSAEMFILE, WSAENOBUFS, WSAEADDRNOTAVAIL, WSA_NOT_ENOUGH_MEMORY and ERROR_TOO_MANY_OPEN_FILES.
+#[cfg(not(unix))]
+const OURS: [i32; 5] = [10024, 10055, 10049, 8, 4];
 
 /// What the service or the body says of its failure, else `kind`.
 pub(super) fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {

@@ -12,23 +12,26 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, header};
+use http::header;
 use reqwest::redirect;
 use url::Url;
 
 use crate::BoxFuture;
 use crate::answer::Answer;
-use crate::error::{Error, Input};
+use crate::error::{Chain, Error, Input};
 use crate::request::Request;
 use crate::transport::failure::before_the_answer;
 #[cfg(feature = "gzip")]
 use crate::transport::packed;
+use crate::transport::pools::{Pools, Setup, Trust};
 use crate::transport::watched_body::WatchedBody;
-use crate::transport::{Limits, Progress, SendError, SendErrorKind, StreamedAnswer, Transport, is_loopback};
+use crate::transport::{
+    Limits, Progress, QUEUE_MAX, SendError, SendErrorKind, StreamedAnswer, Transport, is_loopback,
+};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
@@ -39,8 +42,7 @@ use crate::transport::{Limits, Progress, SendError, SendErrorKind, StreamedAnswe
 /// use steadfast::vendor::Stripe;
 ///
 /// # fn main() -> Result<(), steadfast::Error> {
-/// let reqwest = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(30));
-/// let http = Http::over(reqwest)?;
+/// let http = Http::over(|| reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(30)))?;
 /// let stripe = Client::builder(Stripe::new("sk_test_123")).transport(http).build()?;
 /// assert_eq!(stripe.vendor(), "stripe");
 /// # Ok(())
@@ -50,21 +52,34 @@ use crate::transport::{Limits, Progress, SendError, SendErrorKind, StreamedAnswe
 /// Every request goes exactly as given, whether it is an operation's or not. A retry underneath would escape the
 /// budget, and a failure to connect would no longer prove that nothing was sent.
 ///
-/// # Cancellation safety
+/// Connections are kept, and none is kept for ever. A repeat after a timeout, a broken connection or a 5xx has a new
+/// connection of its own, and so has a probe of an open circuit. All kept connections are given up before a probe. So
+/// they are where an attempt over HTTP/2 ran out of time and nothing was answered meanwhile, at most every 5 s. PINGs go
+/// out over HTTP/2 while an answer is waited for. Each runtime of tokio has connections of its own.
 ///
 /// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
-/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::give_up`] says whether it has: a
-/// request with a body that still waits for its connection has not left. A request without a body counts as one that
-/// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
+/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::give_up`] says whether it has. A request
+/// that may have an effect and still waits for its connection, or for a stream of it, has not left, and never does.
+///
+/// What was handed to the kernel may still arrive. On Linux and Android `TCP_USER_TIMEOUT` bounds that, by 30 s unless
+/// [`attempt`](Http::attempt) says less; elsewhere two minutes are reckoned with. Lookups come only after that.
 #[derive(Clone)]
 pub struct Http {
-    client: reqwest::Client,
-    /// For requests to loopback, which no proxy of the environment may see. `None`: the caller's own settings count
-    /// for loopback too.
-    direct: Option<Direct>,
+    inner: Arc<Inner>,
     /// Whether answers are asked for in gzip.
     #[cfg(feature = "gzip")]
     gzip: bool,
+}
+
+struct Inner {
+    make: Arc<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>,
+    /// How long the kernel may hold what it was given.
+    attempt: Duration,
+    https: Pools,
+    http: Pools,
+    /// For requests to loopback, by https and by http, which no proxy of the environment may see. `None`: the caller's
+    /// own settings count for loopback too.
+    direct: Option<[Pools; 2]>,
 }
 
 impl Http {
@@ -77,22 +92,23 @@ impl Http {
     /// The proxies of the environment count (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but not for
     /// requests to loopback: a proxy could read the secret of a plain http request, and its loopback is another host.
     ///
+    /// The first request over https sets TLS up.
+    ///
     /// # Errors
     ///
-    /// `VALIDATION.input` for a connect timeout of zero, and with reqwest's error as its source if the TLS backend cannot
-    /// start.
+    /// `VALIDATION.input` for a connect timeout of zero.
     pub fn new(connect_timeout: Duration) -> Result<Http, Error> {
         if connect_timeout.is_zero() {
             return Err(Error::invalid(Input::Other("connect timeout"), "zero leaves no time to connect"));
         }
-        let builder = reqwest::Client::builder().connect_timeout(connect_timeout);
-        let direct = Some(Direct { connect_timeout, client: Arc::default() });
-        Ok(Http::of(build(builder)?, direct))
+        let make = move || reqwest::Client::builder().connect_timeout(connect_timeout);
+        Ok(Http::of(Inner::new(Arc::new(make), ATTEMPT, true)))
     }
 
-    /// The transport over a reqwest builder of the caller's own: proxies, certificates, pool sizes, a connect timeout, a
-    /// resolver. Its redirect and retry policies are replaced by none, and it unpacks no answers. A total timeout set on it also counts; the engine
-    /// has its own.
+    /// The transport over reqwest builders of the caller's own: proxies, certificates, pool sizes, a connect timeout, a
+    /// resolver. `make` is called for each client that is needed, now and later, and gives the same each time. Redirect
+    /// and retry policies are replaced by none, and no answer is unpacked. PINGs and `tcp_user_timeout` are replaced too.
+    /// A total timeout set on it also counts; the engine has its own.
     ///
     /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
     /// `no_proxy()` on it where that is not meant.
@@ -100,20 +116,41 @@ impl Http {
     /// A client that is already built is not accepted. Reqwest cannot be asked whether it follows redirects, and a
     /// followed 303 that points back to the same URL leaves no trace in the answer.
     ///
+    /// The first request over https sets TLS up.
+    ///
     /// # Errors
     ///
-    /// `VALIDATION.input` with reqwest's error as its source: a TLS backend that cannot start, a bad proxy.
-    pub fn over(builder: reqwest::ClientBuilder) -> Result<Http, Error> {
-        Ok(Http::of(build(builder)?, None))
+    /// `VALIDATION.input` with reqwest's error as its source, such as a bad proxy.
+    pub fn over(make: impl Fn() -> reqwest::ClientBuilder + Send + Sync + 'static) -> Result<Http, Error> {
+        let inner = Inner::new(Arc::new(make), ATTEMPT, false);
+        // The mistakes of a builder are told now. Without the platform's certificates, which the first https request
+        // needs.
+        match inner.http.check() {
+            Ok(()) => Ok(Http::of(inner)),
+            Err(error) => {
+                let error = error.without_url();
+                let problem = format!("it does not build: {}", Chain(&error));
+                Err(Error::invalid(Input::Other("reqwest builder"), problem).with_source(error))
+            }
+        }
     }
 
-    fn of(client: reqwest::Client, direct: Option<Direct>) -> Http {
+    fn of(inner: Inner) -> Http {
         Http {
-            client,
-            direct,
+            inner: Arc::new(inner),
             #[cfg(feature = "gzip")]
             gzip: false,
         }
+    }
+
+    /// Says how long attempts take: the kernel is given no longer to deliver what it was handed. Default: 30 s, as in
+    /// [`Timeouts::background`](crate::policy::Timeouts::background). A client's default transport has its policy's own time.
+    ///
+    /// The connections are other ones than before.
+    #[must_use]
+    pub fn attempt(self, longest: Duration) -> Http {
+        let Inner { make, direct, .. } = &*self.inner;
+        Http { inner: Arc::new(Inner::new(Arc::clone(make), longest, direct.is_some())), ..self }
     }
 
     /// Asks for answers in gzip (`Accept-Encoding`), and unpacks them. An answer's limit holds for what is unpacked:
@@ -134,66 +171,79 @@ impl Http {
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
         #[cfg(feature = "gzip")]
         let (request, is_asked) = packed::ask(request, self.gzip);
-        let Limits { reply_bytes_max, progress } = limits;
-        let mut response = self.head(request, progress).await?;
+        let mut response = self.head(request, &limits).await?;
         let status = response.status();
         let headers = mem::take(response.headers_mut());
-        let (body, cut) = read(response, reply_bytes_max).await?;
+        let (body, cut) = read(response, limits.reply_bytes_max).await?;
         let mut answer = Answer::new(status, headers, body);
         answer.cut = cut;
         #[cfg(feature = "gzip")]
         if is_asked {
-            packed::unpack(&mut answer, reply_bytes_max);
+            packed::unpack(&mut answer, limits.reply_bytes_max);
         }
         Ok(answer)
     }
 
     /// Sends the request, until the answer's head has come.
-    async fn head(&self, request: Request, progress: Progress) -> Result<reqwest::Response, SendError> {
+    async fn head(&self, request: Request, limits: &Limits) -> Result<reqwest::Response, SendError> {
         let https = request.url.scheme() == "https";
-        let client = self.client_for(&request.url)?;
-        let prepared = prepare(request, &progress);
-        let response = client.execute(prepared).await;
-        response.map_err(|error| before_the_answer(error, https, &progress))
+        let pools = self.inner.pools(&request.url, https);
+        let is_watched = is_watched(&request);
+        if is_watched {
+            limits.nothing_sent();
+        }
+        let progress = &limits.progress;
+        let response = pools.execute(limits, || prepare(request, is_watched, progress)).await?;
+        response.map_err(|error| before_the_answer(error, https, progress))
+    }
+}
+
+impl Inner {
+    fn new(
+        make: Arc<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>,
+        attempt: Duration,
+        is_direct_to_loopback: bool,
+    ) -> Inner {
+        let pools = |trust: Trust, is_direct: bool| {
+            let make = Arc::clone(&make);
+            let as_given = move || {
+                let builder = exactly_as_given(make(), attempt);
+                if is_direct { builder.no_proxy() } else { builder }
+            };
+            Pools::new(Setup { make: Arc::new(as_given), trust })
+        };
+        let (https, http) = (pools(Trust::AsBuilt, false), pools(Trust::IfReadable, false));
+        let direct = is_direct_to_loopback.then(|| [pools(Trust::AsBuilt, true), pools(Trust::None, true)]);
+        Inner { https, http, direct, attempt, make }
     }
 
-    fn client_for(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
+    fn pools(&self, url: &Url, https: bool) -> &Pools {
         match &self.direct {
-            Some(direct) if is_loopback(url) => direct.client(),
-            _ => Ok(&self.client),
+            Some([https_directly, http_directly]) if is_loopback(url) => {
+                if https {
+                    https_directly
+                } else {
+                    http_directly
+                }
+            }
+            _ if https => &self.https,
+            _ => &self.http,
         }
     }
-}
-
-/// A second client, without a proxy. Most services never call loopback, and a client costs tens of milliseconds
-/// (certificates) and a pool, so it is built by the first request that needs it.
-#[derive(Clone)]
-struct Direct {
-    connect_timeout: Duration,
-    client: Arc<OnceLock<reqwest::Client>>,
-}
-
-impl Direct {
-    fn client(&self) -> Result<&reqwest::Client, SendError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let builder = reqwest::Client::builder().connect_timeout(self.connect_timeout).no_proxy();
-        let built = exactly_as_given(builder).build();
-        let client =
-            built.map_err(|error| SendError::with_source(SendErrorKind::Request, error.without_url()))?;
-        Ok(self.client.get_or_init(|| client))
-    }
-}
-
-fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
-    exactly_as_given(builder).build().map_err(|error| {
-        Error::invalid(Input::Other("reqwest builder"), "it does not build").with_source(error.without_url())
-    })
 }
 
 /// Switches off what reqwest does on its own.
-fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+fn exactly_as_given(builder: reqwest::ClientBuilder, attempt: Duration) -> reqwest::ClientBuilder {
+    // A closed socket is the kernel's: it would deliver after minutes what was given up.
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let builder = builder.tcp_user_timeout(attempt);
+    #[cfg(not(any(target_os = "android", target_os = "fuchsia", target_os = "linux")))]
+    let _ = attempt;
+    // Only while an answer is waited for: some servers take other PINGs for abuse.
+    let builder = builder
+        .http2_keep_alive_interval(PING_EVERY)
+        .http2_keep_alive_timeout(PING_EVERY)
+        .http2_keep_alive_while_idle(false);
     let builder = builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never());
     // A connection's window is shared. Streamed replies that nobody reads would fill it, and no answer to another call
     // would come through. Each stream keeps its own window.
@@ -205,6 +255,12 @@ fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
 /// Room for the windows of 512 streams that stand still, of hyper's 2 MiB each.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
+/// A connection of HTTP/2 that is silent for twice that, with answers outstanding, is dead.
+const PING_EVERY: Duration = Duration::from_secs(10);
+
+/// The attempt of the background policy, and reqwest's own `tcp_user_timeout`.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
 impl Transport for Http {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
@@ -212,10 +268,23 @@ impl Transport for Http {
 
     fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
         Box::pin(async move {
-            let response = self.head(request, limits.progress).await?;
+            let response = self.head(request, &limits).await?;
             let (head, body) = http::Response::<reqwest::Body>::from(response).into_parts();
             Ok(StreamedAnswer::told_by(head.status, head.headers, body, in_the_body))
         })
+    }
+
+    fn is_over_sockets(&self) -> bool {
+        true
+    }
+
+    /// To loopback nothing: there is no network that could hold it.
+    fn queue_max(&self, url: &Url) -> Duration {
+        if is_loopback(url) {
+            return Duration::ZERO;
+        }
+        let is_bounded = cfg!(any(target_os = "android", target_os = "fuchsia", target_os = "linux"));
+        if is_bounded { self.inner.attempt } else { QUEUE_MAX }
     }
 }
 
@@ -226,23 +295,23 @@ impl fmt::Debug for Http {
     }
 }
 
-fn prepare(request: Request, progress: &Progress) -> reqwest::Request {
+/// Whether the request is held back until it leaves, and never leaves once it is given up: it may have an effect.
+fn is_watched(request: &Request) -> bool {
+    !request.body.is_empty() || !request.method.is_safe()
+}
+
+fn prepare(request: Request, is_watched: bool, progress: &Progress) -> reqwest::Request {
     let Request { method, url, mut headers, body } = request;
-    if body.is_empty() && content_is_expected(&method) && !headers.contains_key(header::CONTENT_LENGTH) {
-        // RFC 9110, section 8.6; reqwest leaves it out and some gateways answer 411.
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    if body.is_empty() && is_watched {
+        // hyper says it, by the body: RFC 9110, section 8.6, and some gateways answer 411 without.
+        headers.remove(header::CONTENT_LENGTH);
     }
     let mut prepared = reqwest::Request::new(method, url);
     *prepared.headers_mut() = headers;
-    if !body.is_empty() {
-        progress.nothing_sent();
+    if is_watched {
         *prepared.body_mut() = Some(reqwest::Body::wrap(WatchedBody::new(body, progress.clone())));
     }
     prepared
-}
-
-fn content_is_expected(method: &Method) -> bool {
-    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 /// Takes the body in, up to `limit_bytes`; also says whether there was more. What is not read is dropped with

@@ -5,6 +5,10 @@
 //! may be in the middle of sending on another thread. So the two sides do not read a flag: they decide one atomic
 //! step, and the side that comes second obeys.
 //!
+//! A layer below may hold the request long after its exchange was dropped: a connection of HTTP/2 keeps it until a
+//! stream is free. So what was given up stays given up, and whatever of it is still asked for is refused. An exchange
+//! that is dropped with its call, before its time is over, gives it up too.
+//!
 //! A timer does not run while the host sleeps: a machine that was suspended as it connected would send hours later what
 //! another process has carried on with. So the side that sends asks the wall clock too, at the last moment.
 
@@ -82,17 +86,44 @@ impl Progress {
         }
         match shared.leave_waiting(SENDING) {
             Ok(_) => true,
-            Err(stage) => stage != GIVEN_UP,
+            Err(stage) => Guard::GivenUpStays.is_out() || !matches!(stage, GIVEN_UP | CUT_OFF),
         }
     }
 
-    /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
-    /// nothing will.
+    /// For the side that drops the exchange: gives it up, so that no more of the request leaves. `true` means that
+    /// nothing of it has.
     pub(crate) fn give_up(&self) -> bool {
         let Some(shared) = &self.shared else { return false };
         match shared.leave_waiting(GIVEN_UP) {
-            Ok(_) => true,
-            Err(stage) => stage == GIVEN_UP,
+            Ok(_) | Err(GIVEN_UP) => true,
+            Err(_) => {
+                shared.stage.store(CUT_OFF, Ordering::Release);
+                false
+            }
+        }
+    }
+
+    /// Gives the exchange up when the guard is dropped, unless it is [over](Exchange::over) by then.
+    pub(crate) const fn until_over(&self) -> Exchange<'_> {
+        Exchange(Some(self))
+    }
+}
+
+/// An exchange that is under way.
+#[must_use = "an exchange that is dropped at once is given up"]
+pub(crate) struct Exchange<'a>(Option<&'a Progress>);
+
+impl Exchange<'_> {
+    /// It has come to its end: there is nothing to give up.
+    pub(crate) fn over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if let Some(progress) = self.0 {
+            progress.give_up();
         }
     }
 }
@@ -105,6 +136,8 @@ const WAITING: u8 = 1;
 const SENDING: u8 = 2;
 /// Nothing has left, and nothing may.
 const GIVEN_UP: u8 = 3;
+/// Something may have left, and no more of it may.
+const CUT_OFF: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -117,10 +150,24 @@ mod tests {
     #[test]
     fn a_transport_that_never_says_anything_may_have_sent() {
         for progress in [Progress::new(), Progress::unwatched(), Progress::default()] {
-            assert!(!progress.give_up());
             assert!(progress.begin_sending());
             assert!(!progress.give_up());
         }
+    }
+
+    #[test]
+    fn what_was_cut_off_sends_no_more() {
+        let (silent, sending, waiting) = (Progress::new(), Progress::new(), Progress::new());
+        sending.nothing_sent();
+        assert!(sending.begin_sending());
+        assert!(!silent.give_up() && !sending.give_up());
+        silent.nothing_sent();
+        assert!(!silent.begin_sending() && !sending.begin_sending());
+        assert!(!silent.give_up() && !sending.give_up(), "it may have left");
+        waiting.nothing_sent();
+        waiting.until_over().over();
+        drop(waiting.until_over());
+        assert!(!waiting.begin_sending() && waiting.give_up(), "its call is gone");
     }
 
     #[test]

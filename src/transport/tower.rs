@@ -3,17 +3,19 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Body;
 use tower_service::Service;
+use url::Url;
 
 use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::error::BoxError;
 use crate::request::Request;
 use crate::transport::failure::told;
-use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
+use crate::transport::{Limits, QUEUE_MAX, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
 /// in a test. The service is cloned for each request.
@@ -48,6 +50,9 @@ use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transpo
 /// Nothing has left while the service is not ready. After that the transport cannot see how far a request has got. An
 /// error of the service is then one after which the request may have taken effect. A service that knows better gives a
 /// [`SendError`], which is taken at its word.
+///
+/// A request whose exchange was dropped is reckoned to arrive within two minutes, if it does. Of a service that may hold
+/// it for longer, or that holds none, say so by [`over_tower_that_queues`].
 pub fn over_tower<R>(
     service: impl Service<
         http::Request<R>,
@@ -62,11 +67,34 @@ pub fn over_tower<R>(
 where
     R: From<Bytes> + Send + 'static,
 {
-    Tower { service, body: PhantomData }
+    over_tower_that_queues(service, QUEUE_MAX)
+}
+
+/// As [`over_tower`], of a service that holds a request for `queue_max` at most once its exchange was dropped. A client of
+/// hyper may, until its connection has a stream free. A router in this process holds none.
+///
+/// Lookups count from there: with too short a time, a request is looked up before it arrives, and is sent again.
+pub fn over_tower_that_queues<R>(
+    service: impl Service<
+        http::Request<R>,
+        Response = http::Response<impl Body<Data: Send, Error: Into<BoxError>> + Send + 'static>,
+        Error: Into<BoxError>,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static,
+    queue_max: Duration,
+) -> impl Transport
+where
+    R: From<Bytes> + Send + 'static,
+{
+    Tower { service, queue_max, body: PhantomData }
 }
 
 struct Tower<S, R> {
     service: S,
+    queue_max: Duration,
     body: PhantomData<fn() -> R>,
 }
 
@@ -94,6 +122,10 @@ where
             let (head, body) = respond(service, request, &limits).await?.into_parts();
             Ok(StreamedAnswer::new(head.status, head.headers, body))
         })
+    }
+
+    fn queue_max(&self, _: &Url) -> Duration {
+        self.queue_max
     }
 }
 

@@ -63,6 +63,10 @@ impl Transport for Vendor {
             Ok(StreamedAnswer::new(StatusCode::from_u16(status).expect("a status"), headers, body))
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 #[derive(Debug)]
@@ -501,6 +505,10 @@ async fn a_transport_that_only_sends_gives_one_chunk_up_to_the_limit() {
     impl Transport for Old {
         fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
             self.0.send(request, limits)
+        }
+
+        fn queue_max(&self, _: &url::Url) -> Duration {
+            Duration::ZERO
         }
     }
     let answer = |bytes: usize| Answer::new(StatusCode::OK, HeaderMap::new(), "x".repeat(bytes));

@@ -239,4 +239,8 @@ impl<T: Transport> Transport for SeamTransport<T> {
             answered
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }

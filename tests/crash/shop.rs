@@ -33,10 +33,13 @@ impl Trade {
     pub fn new(orders: Orders) -> Trade {
         // The one limit that no injected clock reaches.
         let connect = orders.time.on_machine(policy(&orders).timeout.connect);
-        let client = reqwest::Client::builder().connect_timeout(connect);
-        // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
-        #[cfg(any(feature = "rustls", feature = "native-tls"))]
-        let client = client.tls_certs_only([]);
+        let client = move || {
+            let client = reqwest::Client::builder().connect_timeout(connect);
+            // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
+            #[cfg(any(feature = "rustls", feature = "native-tls"))]
+            let client = client.tls_certs_only([]);
+            client
+        };
         let http = Http::over(client).expect("a transport");
         let words = Words::new(orders.time, &orders.words);
         let passage = Passage::new(orders.failpoint, orders.is_told, words);

@@ -22,7 +22,7 @@ impl Resolve for NoNames {
 
 /// One attempt of at most `limit`, over the real transport and the real clock.
 fn client(base_url: &str, limit: Duration) -> Client {
-    let own = reqwest::Client::builder().no_proxy().dns_resolver(NoNames);
+    let own = || reqwest::Client::builder().no_proxy().dns_resolver(NoNames);
     let policy = Policy::background()
         .backoff(Backoff::none())
         .timeout(Timeouts::new(limit, limit, Duration::from_secs(120)))

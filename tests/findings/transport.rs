@@ -2,7 +2,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "the kernel's and reqwest's timers cannot be injected")]
 
+mod connections;
 mod http2;
+#[allow(dead_code, reason = "the guards use the rest of it")]
+mod one_stream;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -72,12 +75,12 @@ fn timeouts(connect: Duration, attempt: Duration, total: Duration) -> Timeouts {
 }
 
 fn http(connect: Duration) -> Http {
-    let reqwest = reqwest::Client::builder().no_proxy();
-    Http::over(reqwest.connect_timeout(connect)).expect("a transport")
+    let reqwest = move || reqwest::Client::builder().no_proxy().connect_timeout(connect);
+    Http::over(reqwest).expect("a transport")
 }
 
 fn http2() -> Http {
-    let reqwest = reqwest::Client::builder().no_proxy().http2_prior_knowledge();
+    let reqwest = || reqwest::Client::builder().no_proxy().http2_prior_knowledge();
     Http::over(reqwest).expect("a transport")
 }
 
@@ -143,8 +146,11 @@ async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
 #[tokio::test]
 async fn a3_a_callers_own_total_timeout_before_the_connection_has_no_effect() {
     let nowhere = BlackHole::open().await;
-    let reqwest = reqwest::Client::builder().no_proxy().timeout(ms(100));
-    let http = Http::over(reqwest.connect_timeout(ms(5_000))).expect("a transport");
+    let reqwest = || {
+        let reqwest = reqwest::Client::builder().no_proxy().timeout(ms(100));
+        reqwest.connect_timeout(ms(5_000))
+    };
+    let http = Http::over(reqwest).expect("a transport");
     let limits = Limits::new(1024).watched();
     let error = http.send(request(&nowhere.url(), "a=1"), limits).await.expect_err("nobody is there");
     assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
@@ -162,25 +168,29 @@ async fn a3_a_request_that_nobody_reads_may_have_taken_effect() {
 }
 
 #[tokio::test]
-async fn a3_without_a_body_nobody_can_tell() {
+async fn a3_without_a_body_it_is_the_same_where_it_may_have_an_effect() {
     let nowhere = BlackHole::open().await;
-    let limits = Limits::new(1024).watched();
-    let http = http(ms(5_000));
-    let exchange = http.send(request(&nowhere.url(), ""), limits.clone());
-    assert!(timeout(ms(100), exchange).await.is_err());
-    assert!(!limits.give_up(), "the safe side");
+    for (method, is_none) in [(Method::POST, true), (Method::DELETE, true), (Method::GET, false)] {
+        let limits = Limits::new(1024).watched();
+        let http = http(ms(5_000));
+        let mut request = request(&nowhere.url(), "");
+        request.method = method.clone();
+        let exchange = http.send(request, limits.clone());
+        assert!(timeout(ms(100), exchange).await.is_err());
+        assert_eq!(limits.give_up(), is_none, "{method}");
+    }
 }
 
-/// What the whole rests on: hyper touches the body before the first byte of the request leaves, and does not touch it
+/// What the whole rests on: hyper asks the body as it must before the first byte of the request leaves, and not
 /// earlier. The other tests hold the second half.
 #[tokio::test]
 async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
     // One head that fits hyper's buffer and the kernel's, and one that does not: it leaves before its body is polled.
-    for head_bytes in [10, 20_000_000] {
+    for (head_bytes, body) in [(10, "a=1"), (20_000_000, "a=1"), (10, ""), (20_000_000, "")] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let limits = Limits::new(1024).watched();
-        let mut large = request(&url, "a=1");
+        let mut large = request(&url, body);
         let value = HeaderValue::try_from("x".repeat(head_bytes)).expect("a header");
         large.headers.insert("x-large", value);
         let http = http(ms(5_000));
@@ -192,7 +202,7 @@ async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
         };
         tokio::select! {
             _ = exchange => panic!("nobody answers"),
-            given_up = first_byte => assert!(!given_up, "of a head of {head_bytes} bytes"),
+            given_up = first_byte => assert!(!given_up, "of a head of {head_bytes} bytes and {body:?}"),
         }
     }
 }
@@ -233,10 +243,14 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
     let mut given_up = Vec::new();
     const EXCHANGES: usize = 600;
     let http = http(ms(5_000));
+    let elsewhere = Recorder::start().await;
+    let first = http.send(request(&format!("http://{}", elsewhere.address), ""), Limits::new(1024));
+    first.await.expect("an answer, and a client of reqwest");
     for nth in 0..EXCHANGES {
         let limits = Limits::new(1024).watched();
-        let body = format!("nth={nth};");
-        let mut exchange = http.send(request(&url, body.clone()), limits.clone());
+        let name = format!("/nth-{nth}-");
+        let body = if nth % 2 == 0 { "a=1" } else { "" };
+        let mut exchange = http.send(request(&format!("{url}{name}"), body), limits.clone());
         // Around the moment at which the connection stands, on machines fast and slow: so many turns of the runtime, then no
         // more.
         let mut polls = (nth % 60).pow(2) / 4;
@@ -251,7 +265,7 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
         })
         .await;
         if limits.give_up() {
-            given_up.push(body);
+            given_up.push(name);
         }
         drop(exchange);
     }
@@ -261,7 +275,7 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
     while let Ok(text) = arrivals.try_recv() {
         whole.push_str(&text);
     }
-    let sent_after_all: Vec<_> = given_up.iter().filter(|body| whole.contains(*body)).collect();
+    let sent_after_all: Vec<_> = given_up.iter().filter(|name| whole.contains(*name)).collect();
     assert!(sent_after_all.is_empty(), "{sent_after_all:?}");
     assert!(!given_up.is_empty() && given_up.len() < EXCHANGES, "{} of {EXCHANGES}", given_up.len());
 }
@@ -269,26 +283,31 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
 /// The caller gave up in the very moment in which hyper takes the request.
 #[tokio::test]
 async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let limits = Limits::new(1024).watched();
-    let http = http(ms(5_000));
-    let mut exchange = http.send(request(&url, "a=1"), limits.clone());
-    // Connecting has begun; the runtime has not come to the connection's task.
-    assert!(poll_fn(|context| Poll::Ready(exchange.as_mut().poll(context).is_pending())).await);
-    assert!(limits.give_up());
-    let read = async {
-        let (mut socket, _) = listener.accept().await.expect("a connection");
-        let mut text = Vec::new();
-        let _ = socket.read_to_end(&mut text).await;
-        let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-        text
-    };
-    let both = async { tokio::join!(exchange, read) };
-    let (outcome, text) = timeout(ms(2_000), both).await.expect("it leaves no open exchange");
-    let error = outcome.expect_err("given up");
-    assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
-    assert_eq!(String::from_utf8_lossy(&text), "");
+    for body in ["a=1", ""] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let limits = Limits::new(1024).watched();
+        let http = http(ms(5_000));
+        let elsewhere = Recorder::start().await;
+        let first = http.send(request(&format!("http://{}", elsewhere.address), ""), Limits::new(1024));
+        first.await.expect("an answer, and a client of reqwest");
+        let mut exchange = http.send(request(&url, body), limits.clone());
+        // Connecting has begun; the runtime has not come to the connection's task.
+        assert!(poll_fn(|context| Poll::Ready(exchange.as_mut().poll(context).is_pending())).await);
+        assert!(limits.give_up());
+        let read = async {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            let mut text = Vec::new();
+            let _ = socket.read_to_end(&mut text).await;
+            let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            text
+        };
+        let both = async { tokio::join!(exchange, read) };
+        let (outcome, text) = timeout(ms(2_000), both).await.expect("it leaves no open exchange");
+        let error = outcome.expect_err("given up");
+        assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
+        assert_eq!(String::from_utf8_lossy(&text), "");
+    }
 }
 
 #[tokio::test]

@@ -84,6 +84,10 @@ impl Transport for Wire {
             }
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 fn html(status: u16) -> Answer {

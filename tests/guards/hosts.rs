@@ -71,6 +71,10 @@ impl Transport for Asleep {
             if nth == 1 { Err(SendError::new(SendErrorKind::Timeout)) } else { told }
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 pub fn a_host_that_slept_while_it_connected_sends_nothing() -> bool {

@@ -60,6 +60,9 @@ mod facts;
 mod keyed;
 #[path = "../world/network.rs"]
 mod network;
+#[path = "../findings/transport/one_stream.rs"]
+#[allow(dead_code, reason = "the findings use the rest of it")]
+mod one_stream;
 #[path = "../world/outbox.rs"]
 mod outbox;
 #[path = "../world/plain.rs"]
@@ -91,6 +94,7 @@ mod world;
 
 mod adapters;
 mod calls;
+mod connections;
 mod hosts;
 mod life;
 mod limits;

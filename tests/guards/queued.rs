@@ -61,7 +61,7 @@ pub fn what_is_being_sent_is_not_cancelled() -> bool {
 }
 
 /// Runs `play` on this thread. Time moves on whenever nobody has anything to do.
-fn on_virtual_time<F: Future>(play: impl FnOnce(TestClock) -> F) -> F::Output {
+pub fn on_virtual_time<F: Future>(play: impl FnOnce(TestClock) -> F) -> F::Output {
     let clock = TestClock::new();
     let stepped = clock.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -99,6 +99,10 @@ impl Transport for Slow {
             self.0.latency(Duration::from_secs(1)).await;
             Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "{}"))
         })
+    }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -3,7 +3,8 @@
 use steadfast::guard::Guard;
 
 use crate::{
-    adapters, calls, hosts, life, limits, lines, look_ups, queued, reads, recovering, rows, shelves,
+    adapters, calls, connections, hosts, life, limits, lines, look_ups, queued, reads, recovering, rows,
+    shelves,
 };
 
 /// A situation in which the promise holds, and does not once `guard` is out.
@@ -117,6 +118,12 @@ pub const PROOFS: &[Proof] = proofs! {
     RecoveryShared: recovering::two_that_deliver_have_half_of_the_rate_each,
     QuietOutage: recovering::an_outage_that_one_operation_meets_alone_does_not_bury_it,
     WallAtFirstByte: hosts::a_host_that_slept_while_it_connected_sends_nothing,
+    GivenUpStays: connections::what_waits_in_a_connection_and_is_given_up_never_leaves,
+    QueuedIsUnderWay: connections::what_the_kernel_may_still_hold_is_not_looked_up,
+    NewConnection: connections::a_repeat_does_not_use_the_connection_that_gave_no_answer,
+    PoolReplaced: connections::a_pool_that_swallows_is_not_used_again,
+    LocalIsNotTheVendors: connections::what_this_host_lacks_is_told_from_the_vendors_failure,
+    RuntimesApart: connections::a_runtime_that_stands_still_holds_up_no_other,
     UnsafeNeedsForce: calls::what_nobody_can_tell_is_not_redriven_without_force,
     OverwriteHeldBack: calls::a_put_is_not_redriven_over_what_was_written_since,
     PageIsNoSuccess: adapters::a_page_for_a_browser_is_not_done,

@@ -71,6 +71,10 @@ impl Transport for Network {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// How long a client waits before it believes a lookup: the lease of a holder whom a wall clock that is set may

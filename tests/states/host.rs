@@ -286,4 +286,8 @@ impl Transport for Wire {
             Poll::Pending
         }))
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }

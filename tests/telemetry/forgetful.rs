@@ -118,5 +118,5 @@ fn warnings() -> Vec<String> {
 }
 
 fn http() -> Http {
-    Http::over(reqwest::Client::builder()).expect("a transport")
+    Http::over(reqwest::Client::builder).expect("a transport")
 }

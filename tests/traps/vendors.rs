@@ -35,6 +35,10 @@ impl Transport for Tap {
         self.seen.lock().expect("no test panics in here").push(request.clone());
         self.http.send(request, limits)
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// One process's client of a fake, over real sockets.

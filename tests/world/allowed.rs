@@ -7,6 +7,7 @@ use steadfast::operation::record::CLOCKS_DIFFER_MAX;
 use steadfast::testkit::internals::slack;
 
 use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wait};
+use crate::network::queue_max;
 use crate::plan::{Schedule, secs};
 use crate::vendors::{Kind, Name, policy};
 
@@ -19,7 +20,7 @@ use crate::vendors::{Kind, Name, policy};
 pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bool {
     let Some(on_record) = &last.on_record else { return false };
     let Some(window) = last.vendor.window() else { return false };
-    let usable = window.saturating_sub(slack(policy(schedule).timeout.attempt));
+    let usable = window.saturating_sub(slack(policy(schedule).timeout.attempt + queue_max(schedule)));
     let (taken, age) = on_record.taken;
     let by_its_clock = last.wall.since(on_record.claimed_at);
     let measured = age + last.left.since(taken);

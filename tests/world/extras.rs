@@ -44,6 +44,20 @@ pub struct Extras {
     pub rows: Vec<RowPlan>,
     /// How long after all is at rest an operator puts back the rows that are kept aside.
     pub puts_back: Option<Duration>,
+    /// What holds requests on the clients' side.
+    pub connections: Connections,
+}
+
+/// The connections that a host keeps to a vendor, as long as the weather lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connections {
+    #[default]
+    Good,
+    /// A request waits in its connection for a free stream, and what was handed to the kernel arrives after the
+    /// connection was closed.
+    Queue,
+    /// They swallow all that is sent on them, until a host starts anew.
+    Swallow,
 }
 
 /// A call that a caller commits into the store's outbox.
@@ -83,6 +97,17 @@ impl Extras {
 }
 
 impl Schedule {
+    pub fn with_connections(mut self, draw: &Draw) -> Schedule {
+        if !self.is_backlog && !self.dispatcher {
+            self.extras.connections = match draw.below(16) {
+                0 => Connections::Queue,
+                1 => Connections::Swallow,
+                _ => Connections::Good,
+            };
+        }
+        self
+    }
+
     pub fn with_extras(mut self, draw: &Draw, span: Duration) -> Schedule {
         if self.is_backlog || self.dispatcher {
             return self;

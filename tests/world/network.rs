@@ -2,7 +2,8 @@
 //! answer as they please.
 //!
 //! A request arrives no later than its connection can carry it: within the attempt's limit, and once its sender has
-//! closed the connection, within what the adapter's settle time leaves beside the index lag.
+//! closed the connection, within what the adapter's settle time leaves beside the index lag. Where connections queue,
+//! the kernel has [`KERNEL_MAX`] besides, and a request may wait for its stream for longer than anybody waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +16,17 @@ use steadfast::clock::{Clock as _, Instant};
 use steadfast::testkit::{Fault, WaitForm};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
+use url::Url;
 
-use crate::extras::Lists;
+use crate::extras::{Connections, Lists};
 use crate::facts::{CALL, Failure, Pause, Send, Slowed, Wait, operation_of};
-use crate::plan::{Page, Trouble, When, ms};
+use crate::plan::{Page, Schedule, Trouble, When, ms, secs};
 use crate::process::Life;
 use crate::vendors::{Backend, Mishap, Name, SECRETS, policy, secret_header, unauthorized};
 use crate::world::World;
 
 /// One life of a host's way to one vendor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     pub life: Arc<Life>,
     pub name: Name,
@@ -66,31 +68,35 @@ impl Network {
             }
             _ => {}
         }
+        let kept = if world.is_rough() { world.schedule.extras.connections } else { Connections::Good };
+        let is_swallowed = kept == Connections::Swallow && !limits.new_connection;
+        let trouble = if is_swallowed { Some(Trouble::LostOnTheWay) } else { trouble };
         let there = match trouble {
-            Some(Trouble::Late) => world.draw.within(limit / 3..limit),
+            Some(Trouble::Late) => world.draw.within(limit / 3..limit + queue_max(&world.schedule)),
             _ => world.draw.within(ms(5)..ms(200)),
         };
-        if !limits.begin_sending() {
-            return Err(SendError::new(SendErrorKind::Connect));
-        }
-        let send = self.leaves(operation, text_of(&request, "stripe-version"));
-        world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
         let (told, answer) = oneshot::channel();
-        let left_percent = 100 - world.schedule.lag_percent;
-        let queued_max = self.name.settle_time() * left_percent / 100;
-        let way = Way {
-            world: world.clone(),
-            name: self.name,
-            backend: self.backend.clone(),
-            send,
-            shown,
-            closed_at,
-            queued_max,
-        };
-        tokio::spawn(way.carry(request, trouble, there, told));
-        life.meets(When::AfterSend(nth));
-        let (outcome, own) =
-            answer.await.unwrap_or_else(|_| (Err(SendError::new(SendErrorKind::Reset)), false));
+        let leaving = Leaving { network: self.clone(), request, operation, shown, trouble, there, closed_at };
+        if kept == Connections::Queue && !limits.new_connection && world.draw.one_in(2) {
+            let stream_free = world.clock.latency(world.draw.within(Duration::ZERO..limit * 4));
+            let (life, limits) = (Arc::clone(life), limits.clone());
+            // The connection goes on without the exchange, but not without its host.
+            tokio::spawn(async move {
+                stream_free.await;
+                life.goes_on().await;
+                if !life.is_dead() && limits.begin_sending() {
+                    leaving.leave(told);
+                }
+            });
+        } else {
+            if !limits.begin_sending() {
+                return Err(SendError::new(SendErrorKind::Connect));
+            }
+            leaving.leave(told);
+            life.meets(When::AfterSend(nth));
+        }
+        let lost = || (Err(SendError::new(SendErrorKind::Reset)), None);
+        let (outcome, own) = answer.await.unwrap_or_else(|_| lost());
         life.goes_on().await;
         waiting.answered = true;
         match &outcome {
@@ -99,6 +105,7 @@ impl Network {
             Ok(_) => {}
         }
         if let Ok(answer) = &outcome {
+            let (send, own) = own.expect("what left is answered");
             self.heard(send, operation, answer, own);
         }
         outcome
@@ -167,6 +174,42 @@ impl Transport for Network {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async move { self.exchange(request, &limits).await })
     }
+
+    fn queue_max(&self, _: &Url) -> Duration {
+        queue_max(&self.life.world.schedule)
+    }
+}
+
+/// How long the kernel may hold what it was handed, as the transport says.
+pub fn queue_max(schedule: &Schedule) -> Duration {
+    if schedule.extras.connections == Connections::Queue { KERNEL_MAX } else { Duration::ZERO }
+}
+
+const KERNEL_MAX: Duration = secs(20);
+
+/// A request that is about to leave.
+struct Leaving {
+    network: Network,
+    request: Request,
+    operation: Option<usize>,
+    shown: String,
+    trouble: Option<Trouble>,
+    there: Duration,
+    closed_at: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Leaving {
+    fn leave(self, told: Told) {
+        let Leaving { network, request, operation, shown, trouble, there, closed_at } = self;
+        let send = network.leaves(operation, text_of(&request, "stripe-version"));
+        let world = network.life.world.clone();
+        world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
+        let left_percent = 100 - world.schedule.lag_percent;
+        let queued_max = network.name.settle_time() * left_percent / 100 + queue_max(&world.schedule);
+        let Network { name, backend, .. } = network;
+        let way = Way { world, name, backend, send, shown, closed_at, queued_max };
+        tokio::spawn(way.carry(request, trouble, there, told));
+    }
 }
 
 /// Somebody waits for an answer. If they go at the end of a whole attempt, it was not they who failed.
@@ -214,7 +257,8 @@ struct Way {
     queued_max: Duration,
 }
 
-type Told = oneshot::Sender<(Result<Answer, SendError>, bool)>;
+/// What came back, of which send, and whether it is the vendor's own.
+type Told = oneshot::Sender<(Result<Answer, SendError>, Option<(usize, bool)>)>;
 
 impl Way {
     async fn carry(self, request: Request, trouble: Option<Trouble>, there: Duration, told: Told) {
@@ -226,7 +270,8 @@ impl Way {
         }
         let reset = || Err(SendError::new(SendErrorKind::Reset));
         if self.world.is_away() {
-            let _ = told.send((Ok(self.page(Page { status: 503, html: true, wait: None })), false));
+            let page = self.page(Page { status: 503, html: true, wait: None });
+            let _ = told.send((Ok(page), Some((self.send, false))));
             return;
         }
         let (outcome, own) = match trouble {
@@ -248,7 +293,7 @@ impl Way {
         let back = self.world.draw.within(ms(5)..ms(200));
         self.world.clock.latency(back).await;
         // Nobody may be there any more.
-        let _ = told.send((outcome, own));
+        let _ = told.send((outcome, Some((self.send, own))));
     }
 
     fn arrives(&self, mut request: Request, trouble: Option<Trouble>) -> Result<Answer, SendError> {

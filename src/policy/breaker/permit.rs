@@ -35,6 +35,11 @@ impl<'a> Permit<'a> {
         Permit { breaker, word, kind }
     }
 
+    /// Whether it holds one of the places of a half-open circuit.
+    pub(in crate::policy) fn is_probe(&self) -> bool {
+        self.kind == Kind::Probe
+    }
+
     /// A permit that was [lent](Permit::lend).
     pub(in crate::policy) fn counted(breaker: &'a Breaker, word: u64) -> Permit<'a> {
         Permit::new(breaker, word, Kind::Counted)

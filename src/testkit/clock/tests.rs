@@ -179,3 +179,30 @@ async fn a_step_goes_to_the_earliest_deadline_whoever_waits_for_it() {
     assert_eq!(clock.now(), at(5));
     endless.abort();
 }
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "what a socket takes")]
+async fn no_sleep_moves_time_while_an_answer_is_on_a_socket() {
+    let clock = TestClock::auto();
+    let dispatcher = tokio::spawn({
+        let clock = clock.clone();
+        async move {
+            loop {
+                clock.sleep_until(clock.now().plus(SECOND)).await;
+            }
+        }
+    });
+    let limit = clock.socket_limit_until(clock.now().plus(30 * SECOND));
+    tokio::select! {
+        biased;
+        () = limit => panic!("the answer is on its way"),
+        () = tokio::time::sleep(Duration::from_millis(100)) => {}
+    }
+    // The other side waits on the clock, and says so.
+    let limit = clock.socket_limit_until(clock.now().plus(30 * SECOND));
+    tokio::select! {
+        () = limit => {}
+        () = clock.latency(Duration::MAX) => panic!("the limit is sooner"),
+    }
+    dispatcher.abort();
+}

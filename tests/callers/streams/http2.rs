@@ -43,7 +43,7 @@ async fn streams_that_nobody_reads_stop_no_other_call_on_their_connection() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (sent, mut told) = watch::channel(0);
     tokio::spawn(serve(listener, sent));
-    let reqwest = reqwest::Client::builder().no_proxy().http2_prior_knowledge();
+    let reqwest = || reqwest::Client::builder().no_proxy().http2_prior_knowledge();
     let http = Http::over(reqwest).expect("a transport");
     let stripe = Client::builder(Stripe::new("sk_test_123").base_url(url)).transport(http);
     let stripe = stripe.build().expect("a client");

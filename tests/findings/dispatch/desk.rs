@@ -104,6 +104,10 @@ impl Transport for Desk {
             Ok(Answer::new(StatusCode::TOO_MANY_REQUESTS, headers, ""))
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// A store that counts what it is asked, and fails or hangs when it is told to.

@@ -128,4 +128,8 @@ impl Transport for PanicsAt {
         assert!(self.second.fetch_add(1, Ordering::Relaxed) != 1, "a bug of the transport");
         self.inner.send(request, limits)
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }

@@ -167,6 +167,10 @@ impl Transport for Vendor {
             Ok(Answer::new(status, headers, body))
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// How many records are in each phase.

@@ -110,6 +110,10 @@ impl Transport for Vendor {
             Ok(Answer::new(StatusCode::OK, headers, r#"{"id":"ch_1","object":"charge"}"#))
         })
     }
+
+    fn queue_max(&self, _: &url::Url) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// What became of it.
