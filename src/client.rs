@@ -273,7 +273,7 @@ impl ClientBuilder {
 
     /// The transport that carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
-    /// Pass one [over](Http::over) a reqwest builder for proxies, certificates and pool sizes of your own. The default
+    /// Pass one [over](Http::over) reqwest builders for proxies, certificates and pool sizes of your own. The default
     /// takes the proxies of the environment, but none for loopback.
     pub fn transport<T: Transport>(mut self, transport: T) -> Self {
         self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
@@ -391,8 +391,7 @@ impl ClientBuilder {
     ///
     /// A validation error that names the vendor and what is wrong. A secret is empty. A base URL has credentials, or
     /// no https. A policy contradicts itself. A retention is shorter than the vendor and the ladder need. A redacted
-    /// field has no name. The TLS library does not start. The store's file is mounted alone, has a second name, or is on
-    /// a network file system.
+    /// field has no name. The store's file is mounted alone, has a second name, or is on a network file system.
     pub fn build(self) -> Result<Client, Error> {
         let vendor = self.vendor.name().to_owned();
         self.checked().map_err(|mistake| mistake.at_vendor(&vendor))

@@ -230,7 +230,8 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The settle time: how long after an unknown outcome a lookup may be believed. It is the index lag plus the
-    /// longest processing time. Default: zero, which is right without a lookup.
+    /// longest processing time. It counts from when the request can no longer arrive: see
+    /// [`queue_max`](crate::transport::Transport::queue_max). Default: zero, which is right without a lookup.
     fn settle_time(&self) -> Duration {
         Duration::ZERO
     }

@@ -33,7 +33,7 @@ use crate::error::{Error, field};
 pub struct Timeouts {
     /// To open a connection, TLS included. Default 5 s: a SYN that is lost is sent again after 1 s and 3 s
     /// (RFC 6298 section 2), so this outlives two losses. Never longer than [`attempt`](Timeouts::attempt). It may be
-    /// equal: whichever runs out first, a request with a body that got no connection has no effect.
+    /// equal: whichever runs out first, a request that got no connection has no effect.
     #[serde(with = "humantime_serde")]
     pub connect: Duration,
     /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the

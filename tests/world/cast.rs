@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::allowed::DAY;
 use crate::by_key::VENDORS;
 use crate::draw::{Draw, ms, secs};
+use crate::extras::Connections;
 use crate::plan::{Caller, Operation, Operator, Schedule, Trouble};
 use crate::queue::Queued;
 use crate::vendors::Kind;
@@ -64,6 +65,19 @@ impl Schedule {
                 caller.deadline = Some(draw.within(ms(300)..secs(9)));
                 caller.persists = true;
             }
+        }
+        self
+    }
+
+    /// What a schedule is measured by is not held up on its own side. A rate limit counts starts, and what waits in a
+    /// connection leaves later.
+    pub fn with_connections(mut self, draw: &Draw) -> Schedule {
+        if !self.is_timed() && self.rate.is_none() {
+            self.extras.connections = match draw.below(16) {
+                0 => Connections::Queue,
+                1 => Connections::Swallow,
+                _ => Connections::Good,
+            };
         }
         self
     }

@@ -97,17 +97,6 @@ impl Extras {
 }
 
 impl Schedule {
-    pub fn with_connections(mut self, draw: &Draw) -> Schedule {
-        if !self.is_backlog && !self.dispatcher {
-            self.extras.connections = match draw.below(16) {
-                0 => Connections::Queue,
-                1 => Connections::Swallow,
-                _ => Connections::Good,
-            };
-        }
-        self
-    }
-
     pub fn with_extras(mut self, draw: &Draw, span: Duration) -> Schedule {
         if self.is_backlog || self.dispatcher {
             return self;
