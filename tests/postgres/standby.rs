@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::Effect;
-use steadfast::dead_letter::DeadLetters;
+use steadfast::dead_letter::{DeadLetterError, DeadLetters};
 use steadfast::operation::record::State;
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
@@ -66,6 +66,13 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
         let call = stripe.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
         let recorded = call.recorded().await;
         assert!(recorded.is_err(), "it says that there is nothing: {recorded:?}");
+        // An operator is not told that it was never recorded.
+        let letters = DeadLetters::new(Arc::clone(&behind));
+        for key in ["order-1", "never"] {
+            let found = letters.find(key).await.expect_err("the standby does not have it");
+            assert!(matches!(found, DeadLetterError::Store { .. }), "{found:?}");
+        }
+        assert_eq!(letters.find("before").await.expect("it is there"), id("before"));
         // Who only counts and lists is told what is there.
         let stats = DeadLetters::new(Arc::clone(&behind)).stats().await.expect("it may look");
         assert!(format!("{stats:?}").contains("races"), "{stats:?}");

@@ -242,9 +242,17 @@ pub async fn check_registered_terms(store: Arc<dyn Store>) {
         let found = keep.register(account, terms).await.expect("the store works");
         assert_eq!(found.as_deref(), before, "{account} {terms:?}");
     }
-    let accounts = head(&store).await.accounts;
     let expected = [("prod/acme/a", "three"), ("prod/acme/b", "two")];
-    assert_eq!(accounts, expected.map(|(account, terms)| (account.to_owned(), terms.to_owned())).into());
+    let expected = expected.map(|(account, terms)| (account.to_owned(), terms.to_owned())).into();
+    assert_eq!(head(&store).await.accounts, expected);
+    // What is refused is not written.
+    let leaving = Standing { stage: Stage::Leaving, ..Standing::default() };
+    keep.stand(&Standing::default(), &leaving).await.expect("the store works");
+    for (account, terms) in [("prod/acme/c", Some("one")), ("prod/acme/b", None)] {
+        let error = keep.register(account, terms).await.expect_err("it is closed");
+        assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
+    }
+    assert_eq!(head(&store).await.accounts, expected);
 }
 
 /// A copy that ends with an error at the write number `writes`, before it or after it.

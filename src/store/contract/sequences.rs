@@ -218,6 +218,18 @@ pub async fn check_sequence_lives(store: &dyn Store) {
         line.end(&over, succeed()).await;
     }
     assert_eq!(line.take_at(end).await, ["d"]);
+    // Of a sequence that nobody is in any more nothing is left.
+    let last = end.plus(KEEP * 2);
+    for (key, at) in [("x", end), ("y", last)] {
+        let_pass(store, at).await;
+        store.purge(at, 100).await.expect("the store works");
+        let Claimed::Fresh(first) = claim(store, line.claim(key, "short", at)).await else {
+            panic!("a new key")
+        };
+        assert_eq!(first.sequence.map(|place| place.position), Some(1), "{key}");
+        assert!(line.take_at(at).await.iter().any(|taken| taken == key));
+        line.end(key, succeed()).await;
+    }
 }
 
 /// What is adopted leaves its sequence, and joins the end of the one of that name in its new account.

@@ -158,6 +158,20 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     if let Some(sight) = store.look(&look).await.expect("the store works") {
         assert_eq!(sight.waiting[0].due, None, "nothing is due");
     }
+    // Beside what is due soon it is due at once.
+    for (key, now, put) in
+        [("soon", NOW, NOW.plus(Duration::from_millis(500))), ("far", ahead, ahead.plus(LEASE))]
+    {
+        let id = id("test/beside//POST /x", key);
+        let fence = take(store, claim_at(&id, now)).await.fence;
+        let put = State::Scheduled { at: put };
+        write(store, &id, transition_at(fence, now, put)).await.expect("the holder may write");
+    }
+    let until = NOW.plus(Duration::from_secs(1));
+    let look = Look { now: NOW, until, accounts: vec!["test/beside/".to_owned()], outbox: Vec::new() };
+    if let Some(sight) = store.look(&look).await.expect("the store works") {
+        assert_eq!(sight.waiting[0].due, Some(NOW), "a wrong clock's is for a taker now");
+    }
 }
 
 /// What is known of an effect that is unknown goes with every transition, is kept by a takeover of what is due, and
@@ -179,8 +193,12 @@ pub async fn check_unknown_since(store: &dyn Store) {
         assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), (Some(since), 2, resends));
         assert_eq!(get(store, &id).await, Some(moved));
     }
-    let due = taken(store, &asking(Phase::Scheduled, later)).await.remove(0);
+    let account = Some("test/unknown/".to_owned());
+    let brief = Takeover { account, attempt_max: super::ATTEMPT / 2, ..asking(Phase::Scheduled, later) };
+    let due = taken(store, &brief).await.remove(0);
     assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
+    assert_eq!(due.attempt_max, super::ATTEMPT, "what was sent before is on its way for as long");
+    assert_eq!(get(store, &id).await.map(|record| record.attempt_max), Some(super::ATTEMPT));
     let mut absent = transition_at(2, later, State::InProgress { lease_until: later });
     (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
     let moved = write(store, &id, absent).await.expect("the holder may write");

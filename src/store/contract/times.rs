@@ -278,6 +278,12 @@ pub async fn check_doubted_times(store: &dyn Store) {
     let_pass(store, early).await;
     assert!(is_kept(&second, early).await, "a millisecond early");
     assert!(matches!(claim(store, claim_at(&second, on_time)).await, Claimed::Fresh(_)), "on time");
+    // One that goes on is doubted from its first moment, and not from its last.
+    let idle = on_time.plus(KEEP * 2);
+    for by in [0, 30, 61] {
+        look(store, idle.plus(minutes(by))).await;
+    }
+    assert_eq!(believed(idle.plus(minutes(61))).await, idle.plus(minutes(61)));
 }
 
 async fn count(store: &dyn Store, ids: &[OperationId]) -> usize {

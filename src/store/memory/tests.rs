@@ -113,6 +113,25 @@ async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
 }
 
 #[tokio::test]
+async fn what_a_claim_starts_over_is_not_what_makes_room_for_it() {
+    let store = Memory::with_capacity(2);
+    for key in 0..2 {
+        store.claim(claim(key, at(0))).await.expect("room");
+    }
+    let answer = Answer::new(StatusCode::PAYMENT_REQUIRED, HeaderMap::new(), Bytes::new());
+    let refused = State::Refused { refusal: crate::error::Refusal::Rejected, answer };
+    let held = store.get(&id(0)).await.expect("works").expect("it is held");
+    let moved = store.transition(&held, contract::transition_at(1, at(10), refused)).await;
+    moved.expect("works").expect("its holder may");
+    settle(&store, 1, at(20), done()).await;
+    let over = Claim { predecessor: Some(id(0).key), ..claim(2, at(30)) };
+    assert!(matches!(store.claim(over).await, Ok(Claimed::Fresh(_))));
+    let old = store.get(&id(0)).await.expect("works").expect("it is not forgotten");
+    assert!(old.resolved.is_some(), "it says what took its place: {old:?}");
+    assert!(store.get(&id(1)).await.expect("works").is_none(), "the other one made room");
+}
+
+#[tokio::test]
 async fn each_claim_clears_away_a_few_expired_records_and_no_more() {
     let store = Memory::new();
     for key in 0..10 {

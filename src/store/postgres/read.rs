@@ -178,6 +178,10 @@ impl Shared {
         values.push((Box::new(start(after)? as i64), Type::INT8));
         values.push((Box::new(limit as i64 + 1), Type::INT8));
         let rows = self.ask("list operations", sql, values).await?;
+        let names_one = filter.key.is_some() || filter.wire_key.is_some();
+        if rows.is_empty() && names_one && self.only_reads().await? {
+            return Err(failure::only_reads("list operations"));
+        }
         let summaries = rows.iter().map(|row| {
             let mut from = Reader::of(row);
             let mut record = row::operation(&mut from)?;
@@ -185,6 +189,13 @@ impl Shared {
             Ok((number, record.summary()))
         });
         Ok(page(summaries.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
+    }
+
+    /// Whether the server takes no claims, and so may not say that there is nothing.
+    async fn only_reads(self: &Arc<Self>) -> Result<bool, StoreError> {
+        let sql = "SELECT current_setting('transaction_read_only') = 'on'".to_owned();
+        let rows = self.ask("read whether the server takes claims", sql, Vec::new()).await?;
+        Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
     }
 
     pub(super) async fn tally(self: &Arc<Self>) -> Result<Vec<Tally>, StoreError> {
