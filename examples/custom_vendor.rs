@@ -104,6 +104,13 @@ impl Vendor for Parcels {
         if parcel["reference"] != subject.wire_key || is_older != Some(false) {
             return Finding::CannotTell;
         }
+        // What was sent, in all that they show of it: another service may have made the same reference. They show what
+        // was ordered as it was written; where a vendor writes it anew, compare what it means.
+        let sent: Value = serde_json::from_slice(&subject.request.body).unwrap_or_default();
+        let is_shown = |(name, value): (&String, &Value)| parcel.get(name).is_none_or(|shown| shown == value);
+        if !sent.as_object().is_some_and(|sent| sent.iter().all(is_shown)) {
+            return Finding::CannotTell;
+        }
         Finding::Found(Answer::new(StatusCode::CREATED, answer.headers.clone(), parcel.to_string()))
     }
 }

@@ -100,7 +100,7 @@ impl Call {
             retries_allowed: true,
             pass_deadline_on: false,
             recovered: false,
-            on_unknown: route.as_ref().map_or(OnUnknown::Park, |route| route.on_unknown),
+            on_unknown: route.as_ref().map_or(OnUnknown::ByMethod, |route| route.on_unknown),
             in_flight: client.engine.policy.in_flight,
             retention: None,
             redact: route.as_ref().map_or(RedactedFields::NONE, |route| route.redact.clone()),
@@ -166,8 +166,9 @@ impl Call {
         self
     }
 
-    /// What to do when the effect stays unknown: neither a resend nor a lookup can settle it. Default:
-    /// [`OnUnknown::Park`].
+    /// What to do when the effect stays unknown: neither a resend nor a lookup can settle it. Default: what the route
+    /// says, else [`OnUnknown::ByMethod`]. A choice counts for every method with an effect: a PUT with
+    /// [`OnUnknown::Park`] is not repeated.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
         self.work.on_unknown = on_unknown;
         self
@@ -258,7 +259,10 @@ impl Call {
                         mistake.get_or_insert(needs_enqueue);
                     }
                     check(mistake, request, work, engine)?;
-                    if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
+                    if work.key.is_none()
+                        && !engine.vendor.is_idempotent(request)
+                        && !request.method.is_safe()
+                    {
                         let key = generated_key(client);
                         work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
                     }

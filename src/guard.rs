@@ -248,6 +248,32 @@ guards! {
     CardsHidden,
     /// A list that may leave something out is no proof that it is not there.
     PartNoProof,
+    /// A lookup's hit is what was sent, and not only what has its key: at BigCommerce.
+    HitIsWhatWasSent,
+    /// The same at Stripe.
+    HitAtStripe,
+    /// The same at Postmark.
+    HitAtPostmark,
+    /// What was sent, and only its time excludes, may be ours.
+    TimeAloneIsNoProof,
+    /// Orders that were archived are asked for before a miss is proof.
+    ArchivedToo,
+    /// Where what is deleted is not listed, a miss is proof within an hour alone.
+    MissWithinAnHour,
+    /// Whether a method may be repeated is the adapter's word.
+    RepeatByVendor,
+    /// A choice of the caller's counts for every method with an effect.
+    ChoiceForAll,
+    /// No vendor's wait is believed beyond a day.
+    WaitBelieved,
+    /// Nothing that was tried is due later than a day, or the retention.
+    ScheduleInReach,
+    /// A success has the form that successes of its route have.
+    FormOfSuccess,
+    /// A query that cannot be written is a mistake where it may have an effect.
+    FilterIsWritten,
+    /// An account's name has no mark that begins another's.
+    OneAccount,
     // What is read.
     /// A redirect and a next page lead to the vendor's own host.
     SameHost,

@@ -62,14 +62,16 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Whether a header says where a request goes or ends, which neither a call nor a vendor's table may say.
+/// Whether a header says where a request goes or ends, or as which method it counts. Neither a call nor a vendor's table
+/// may say that.
 pub(crate) fn is_of_the_connection(name: &HeaderName) -> bool {
     NOT_A_CALLS.contains(name)
 }
 
 /// `Host` may lead a shared proxy to another host than the base URL's, with the adapter's secret. The others say where a
-/// request ends on a connection that later requests share (RFC 9112, sections 3.2, 6 and 9.6).
-const NOT_A_CALLS: [HeaderName; 7] = [
+/// request ends on a connection that later requests share (RFC 9112, sections 3.2, 6 and 9.6). The last make a server take
+/// the method for another, so that a GET may delete, and a PUT may add.
+const NOT_A_CALLS: [HeaderName; 10] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -77,4 +79,7 @@ const NOT_A_CALLS: [HeaderName; 7] = [
     header::UPGRADE,
     header::TE,
     header::TRAILER,
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
 ];

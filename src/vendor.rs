@@ -59,7 +59,10 @@
 //! ```
 //!
 //! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found by
-//! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Where the vendor's own
+//! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
+//! [request](Subject::request): the key alone does not tell it from another service's. Ask for what was archived too, and
+//! say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
+//! [`Vendor::is_idempotent`]. Where the vendor's own
 //! failures have a mark, tell it in [`Vendor::is_own`]. Where requests carry what no reader should be shown, such as a
 //! card's number, name the fields in [`Vendor::redacted`]. The suite `testkit::conformance` puts the adapter through
 //! every status, failure, replay and wait, and names the rule that it breaks.
@@ -73,7 +76,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Effect, Error, Input, Refusal};
 use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
@@ -196,6 +199,14 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         RedactedFields::NONE
     }
 
+    /// Whether a repeat of this request leaves what the request itself left, so that an unknown outcome is sent again.
+    /// Default: what HTTP says of the method, PUT and DELETE ([`is_idempotent`]).
+    ///
+    /// An adapter says no where the vendor executes a repeat, such as a PUT that adds a row.
+    fn is_idempotent(&self, request: &Request) -> bool {
+        is_idempotent(&request.method)
+    }
+
     /// The replay window: for how long, from the first send, the vendor answers a resend of this stamped request from
     /// its own record. `None`: it executes it again. Default: `None`, for every request.
     ///
@@ -236,6 +247,13 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// Whether this adapter's lookup for what `request` makes also shows what was archived or deleted since. Also true
+    /// where nothing of its kind can be. Default: no, and [`Finding::Absent`] is believed only within an hour of the send.
+    fn lists_deleted(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
+
     /// The first request of a lookup for the effect of `subject`, if this vendor has one for it. The engine
     /// authorises and sends it. Default: `None`, and what became of an unknown outcome is left to a person.
     fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
@@ -247,8 +265,10 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     ///
     /// A lookup that failed, or answered with anything but what a working lookup answers, is
     /// [`Finding::Unanswered`]: never [`Finding::Absent`]. A list that was filtered by the key and shows another's
-    /// object was not filtered: its being without ours is no proof. What is [older](Subject::is_older) than the
-    /// operation is not its effect. An answer that was [cut](Answer::cut) never comes here: to the engine, that lookup
+    /// object was not filtered: its being without ours is no proof. A hit is [`Finding::Found`] only if it is what was sent,
+    /// in all that tells two apart, such as amount, currency, customer and recipient. What differs may be another's, or
+    /// was changed since, and is [`Finding::CannotTell`]. Leave out what the vendor itself writes in another form. What is
+    /// [older](Subject::is_older) than the operation is not its effect; where only its time excludes it, it cannot be told. An answer that was [cut](Answer::cut) never comes here: to the engine, that lookup
     /// failed.
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         let _ = (subject, asked, answer);
@@ -353,6 +373,16 @@ pub enum Verdict {
 impl Verdict {
     pub(crate) const DONE: &'static str = "done";
 
+    /// The same, with a wait that is [believed](wait::believed).
+    pub(crate) fn believed(self) -> Verdict {
+        match self {
+            Verdict::Retry { effect, not_before } => {
+                Verdict::Retry { effect, not_before: not_before.map(wait::believed) }
+            }
+            other => other,
+        }
+    }
+
     /// The verdict's name in logs and evidence.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -417,6 +447,12 @@ impl<'a> Subject<'a> {
         self.by_vendors_clock().map_or(self.claimed_at, |there| there.min(self.claimed_at))
     }
 
+    /// Whether what the vendor dates so, in whole seconds, is from before the first claim, by its own clock as far as that
+    /// is known. Unlike [`is_older`](Subject::is_older) it allows for no difference of clocks.
+    pub(crate) fn is_before(&self, at: Timestamp) -> bool {
+        at.plus(DATED_WITHIN) < self.by_vendors_clock().unwrap_or(self.claimed_at)
+    }
+
     /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
     /// it may be either: it is older by one clock, and whether that was ahead of the other is not known.
     ///
@@ -438,7 +474,8 @@ impl<'a> Subject<'a> {
 pub enum Finding {
     /// It took effect; here is what the vendor holds, in the shape of the answer that was lost.
     Found(Answer),
-    /// It provably did not take effect.
+    /// It provably did not take effect. More than an hour after the send this is taken for
+    /// [`CannotTell`](Finding::CannotTell), unless [what was deleted is listed too](Vendor::lists_deleted).
     Absent,
     /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is
     /// *unknown*.
@@ -453,6 +490,19 @@ pub enum Finding {
 /// The largest difference of a vendor's clock and a host's that may go unnoticed. Five minutes is what signed
 /// requests commonly allow (Stripe's own webhooks do).
 const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// Whether an adapter may name its account so. What follows a `>` names an account that is reached through the one before it
+/// ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one would carry on this one's calls.
+fn check_account(name: &str) -> Result<(), Error> {
+    if Guard::OneAccount.keeps(name.contains('>')) {
+        let problem = "`>` in the name of an account stands before another one that is reached through it; leave it out";
+        return Err(Error::invalid(Input::Other("account"), problem).set_by("account"));
+    }
+    Ok(())
+}
+
+/// A vendor's dates are cut to the second, and so is what is known of its clock.
+const DATED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::error::{Error, Input};
+use crate::guard::Guard;
 
 impl Call {
     /// The body as JSON.
@@ -53,7 +54,14 @@ impl Call {
     }
 
     /// More query parameters. What is nested is written as in a [form](Call::form): `created[gte]=1790000000`.
+    ///
+    /// On a call that may have an effect a value that cannot be written is a mistake: `None`, an empty list, an empty map.
+    /// Left out, a filter of what is deleted would be gone. On a GET it is left out, as in a form.
     pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
+        if !self.request.method.is_safe() && Guard::FilterIsWritten.keeps(loses_a_value(query)) {
+            self.note(Error::invalid(Input::Other("query"), LOST));
+            return self;
+        }
         let before = self.request.url.query().map(str::len);
         let mut pairs = self.request.url.query_pairs_mut();
         let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
@@ -104,6 +112,28 @@ fn bracketed<T: Serialize + ?Sized>(body: &T) -> Option<String> {
     let written = fields.map(|field| FORM.serialize_string(&field).ok()).collect::<Option<Vec<_>>>()?;
     Some(written.join("&"))
 }
+
+/// Whether a field has a value that a query cannot write, and would be left out of it. What JSON cannot hold either is
+/// the mistake of the writing below.
+fn loses_a_value<T: Serialize + ?Sized>(query: &T) -> bool {
+    match serde_json::to_value(query) {
+        Ok(Value::Object(fields)) => fields.values().any(is_lost),
+        Ok(Value::Array(pairs)) => pairs.iter().any(|pair| pair.get(1).is_some_and(is_lost)),
+        _ => false,
+    }
+}
+
+fn is_lost(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty() || items.iter().any(is_lost),
+        Value::Object(fields) => fields.is_empty() || fields.values().any(is_lost),
+        _ => false,
+    }
+}
+
+const LOST: &str = "a value in it is None or empty and cannot be written, and the call would go out without that filter; leave \
+     the field out where that is meant";
 
 fn pair(value: Value) -> Option<(String, Value)> {
     let Value::Array(pair) = value else { return None };

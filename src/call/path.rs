@@ -60,10 +60,10 @@ impl Call {
     fn take_route(&mut self) {
         let engine = &self.client.engine;
         let route = engine.routes.of(engine.vendor.base_url(), &self.request.url);
-        let resends =
-            |route: Option<&Route>| route.is_some_and(|route| route.on_unknown == OnUnknown::Resend);
-        if resends(self.work.route.as_deref()) && !resends(route.as_deref()) {
-            self.work.on_unknown = OnUnknown::Park;
+        let choice = |route: Option<&Route>| route.map_or(OnUnknown::ByMethod, |route| route.on_unknown);
+        let (before, after) = (choice(self.work.route.as_deref()), choice(route.as_deref()));
+        if after == OnUnknown::Park || (before == OnUnknown::Resend && after != OnUnknown::Resend) {
+            self.work.on_unknown = after;
         }
         if let Some(route) = &route {
             self.work.redact = self.work.redact.and(&route.redact);

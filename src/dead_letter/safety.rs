@@ -35,7 +35,7 @@ use crate::vendor::Subject;
 pub enum Safety {
     /// No attempt took effect, or a person says so.
     NotApplied,
-    /// The method is idempotent: another send is no second effect. It may still undo what was written since: see
+    /// The vendor lets the request be repeated: another send is no second effect. It may still undo what was written since: see
     /// [`Change::overwrite`](super::Change::overwrite).
     Repeatable,
     /// The vendor still answers the key from its own record.
@@ -94,7 +94,7 @@ impl DeadLetters {
         let client = self.rules(record);
         let ruling = may_send(&Facts {
             effect: if said_not_applied { Effect::None } else { record.effect },
-            repeat: Repeat::of(&record.request.method),
+            repeat: repeat(record, client),
             window: client.map_or(Window::None, |client| self.window(record, client)),
             look_up: client.map_or(LookUp::None, |client| look_up(record, client)),
             // Whether a person takes the risk is asked next.
@@ -153,6 +153,14 @@ fn as_sent<'a>(record: &'a Record, client: &Client) -> Cow<'a, Request> {
         Some(Cow::Owned(url)) => Cow::Owned(Request { url, ..Request::clone(&record.request) }),
         _ => Cow::Borrowed(&record.request),
     }
+}
+
+/// Without the vendor's rules a repeat is judged by HTTP's. The engine that sends it asks its adapter.
+fn repeat(record: &Record, client: Option<&Client>) -> Repeat {
+    let by_http = crate::vendor::is_idempotent(&record.request.method);
+    let is_idempotent =
+        client.map_or(by_http, |client| client.engine.vendor.is_idempotent(&as_sent(record, client)));
+    Repeat::chosen(&record.request.method, is_idempotent, record.on_unknown)
 }
 
 /// A redrive looks up anew, also after lookups that came to no answer.

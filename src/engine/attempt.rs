@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
             .after(self.phase.effect())
             .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
-        let verdict = engine.vendor.classify(&attempt);
+        let verdict = engine.vendor.classify(&attempt).believed();
         self.heed(&verdict, &outcome, ended);
         // What is replayed may carry the date of its first answer.
         let is_fresh = keyed && is_first && matches!(verdict, Verdict::Done { replayed: false });

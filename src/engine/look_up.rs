@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
             self.account(admission, &exchanged);
             let judged_at = self.engine.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
-            let verdict = self.engine.vendor.classify(&attempt);
+            let verdict = self.engine.vendor.classify(&attempt).believed();
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
             let answer = match exchanged.outcome {
                 Ok(answer) => answer,
@@ -191,7 +191,11 @@ impl<'a> Run<'a> {
             if matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
                 return Ok((None, met));
             }
-            match self.engine.vendor.read_look_up(&subject, &question, &answer) {
+            let found = self.engine.vendor.read_look_up(&subject, &question, &answer);
+            if found == Finding::Absent && Guard::MissWithinAnHour.keeps(self.is_late_for_a_miss().await) {
+                return Ok((Some(Looked::CannotTell), met));
+            }
+            match found {
                 Finding::Found(answer) => return Ok((Some(Looked::Found(answer)), met)),
                 Finding::Absent => return Ok((Some(Looked::Absent), met)),
                 // Credentials that are mended, or a page that goes away, leave the question to be asked again.
@@ -203,6 +207,27 @@ impl<'a> Run<'a> {
         }
         met.failure = Some(format!("no end after {PAGES_MAX} pages"));
         Ok((Some(Looked::CannotTell), met))
+    }
+
+    /// Whether a miss proves nothing: what was made may have been deleted since, and is not listed any more. It counts from
+    /// the first send that no lookup has excluded.
+    async fn is_late_for_a_miss(&self) -> bool {
+        if self.engine.vendor.lists_deleted(self.request) {
+            return false;
+        }
+        let Some(record) = self.hold.as_ref().map(|hold| &hold.record) else { return false };
+        let Some(log) = Box::pin(self.log_of(record)).await else { return true };
+        let own = self.reports.get(self.reports_written..).unwrap_or_default();
+        let mut first = None;
+        for report in log.iter().chain(own) {
+            match (report.is_look_up(), report.effect) {
+                (true, Effect::None) => first = None,
+                (false, Effect::Unknown) => drop(first.get_or_insert(report.started_at)),
+                _ => {}
+            }
+        }
+        let since_first = first.map_or(Duration::ZERO, |first| self.engine.wall().since(first));
+        self.unknown_for().max(since_first) > MISS_LAST
     }
 
     /// Waits for the gates, and keeps the lease for the lookup.
@@ -281,6 +306,10 @@ impl Looked {
 /// How long lookups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
 /// told later can do less.
 pub(super) const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
+
+/// How long after a send a miss proves that nothing was made, where what is deleted is not listed. Staff who delete what
+/// was made a moment ago are rare, and later on they are not.
+const MISS_LAST: Duration = Duration::from_secs(60 * 60);
 
 /// What a lookup met on its way.
 #[derive(Default)]

@@ -36,6 +36,8 @@ pub(super) struct Run<'a> {
     /// When this run's last attempt ended.
     pub(super) failed_at: Option<Instant>,
     pub(super) phase: Phase,
+    /// What to do where the effect stays unknown: as on record, for an operation.
+    pub(super) on_unknown: OnUnknown,
     /// How many more sends may be a second effect.
     pub(super) resends_left: u32,
     pub(super) reports: Vec<AttemptReport>,
@@ -144,6 +146,7 @@ impl<'a> Run<'a> {
             spared_before: 0,
             failed_at: None,
             phase: record.map_or(Phase::NotApplied, Phase::of),
+            on_unknown: record.map_or(work.on_unknown, |record| record.on_unknown),
             resends_left: record.map_or(asked_for, |record| record.resends_left),
             hold,
             timeout,
@@ -197,12 +200,18 @@ impl<'a> Run<'a> {
         let effect = self.phase.effect();
         may_send(&Facts {
             effect,
-            repeat: Repeat::of(&self.request.method),
+            repeat: self.repeat(),
             // A clean call is spared the clocks.
             window: if effect == Effect::None { Window::None } else { self.window() },
             look_up,
             resends_left: self.resends_left,
         })
+    }
+
+    fn repeat(&self) -> Repeat {
+        let by_http = crate::vendor::is_idempotent(&self.request.method);
+        let by_vendor = self.engine.vendor.is_idempotent(self.request);
+        Repeat::chosen(&self.request.method, Guard::RepeatByVendor.or(by_vendor, by_http), self.on_unknown)
     }
 
     fn look_up_so_far(&self) -> LookUp {

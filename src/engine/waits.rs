@@ -21,7 +21,7 @@ impl Run<'_> {
             // What ends a call has no room for a wait, so that the standard's is read here. A redirect's speaks of
             // the redirect alone (RFC 9110, section 10.2.3).
             (Verdict::Refused { .. } | Verdict::Unknown, Ok(answer)) if !answer.status.is_redirection() => {
-                wait::asked(answer.status, &answer.headers, engine.wall())
+                wait::asked(answer.status, &answer.headers, engine.wall()).map(wait::believed)
             }
             _ => None,
         };

@@ -300,6 +300,20 @@ impl Claimed {
     }
 }
 
+/// Nothing that was tried is due later than a day, or the retention if that is longer. No policy has longer waits, so that a
+/// later time came of a wrong number or a wrong clock, and would strand the operation. What its caller wanted late was
+/// claimed so, and moves by no attempt.
+fn within_reach(to: State, now: Timestamp, keep: Duration) -> State {
+    match to {
+        State::Scheduled { at } if Guard::ScheduleInReach.holds() => {
+            State::Scheduled { at: at.min(now.plus(keep.max(DAY))) }
+        }
+        other => other,
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Record {
     /// What a first claim starts with, in a store that has purged nothing.
     pub(crate) fn first(claim: Claim) -> Record {
@@ -453,7 +467,7 @@ impl Record {
                 _ => Err(Declined::Settled),
             };
         }
-        self.move_to(to, now);
+        self.move_to(within_reach(to, now, self.keep), now);
         self.attempts = attempts;
         // Known by the state, also where the holder says otherwise.
         let succeeded = matches!(self.state, State::Succeeded { .. });

@@ -35,8 +35,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnUnknown {
-    /// Stop, and leave a dead letter with effect unknown. The default.
+    /// What the vendor lets be repeated is sent again: GET, PUT and DELETE, unless the adapter says otherwise. All else
+    /// stops as with [`Park`](OnUnknown::Park). The default; in a vendors file it is left out.
     #[default]
+    #[serde(skip_deserializing)]
+    ByMethod,
+    /// Stop, and leave a dead letter with effect unknown, also where the method may be repeated. A method that only
+    /// reads has no effect, and is repeated all the same.
     Park,
     /// Send once more, and accept that the effect may happen twice. It is once for an operation, in all processes: if that
     /// outcome is unknown too, it is a dead letter. A redrive by force allows one more.

@@ -3,14 +3,13 @@
 use http::StatusCode;
 
 use super::numbers::{
-    REASONS, REFUSALS, duration_ms, effect_number, from_ms, phase, phase_number, place, reason, refusal,
-    to_fence, to_ms,
+    REASONS, REFUSALS, choice_number, duration_ms, effect_number, from_ms, phase, phase_number, place,
+    reason, refusal, to_fence, to_ms,
 };
 use super::stored::empty_answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{Ahead, Phase, Place, Record, State};
 use crate::operation::{Key, OperationId, Scope, Sequence};
-use crate::policy::OnUnknown;
 use crate::store::StoreError;
 
 /// What is in columns under another form than in the record.
@@ -46,7 +45,7 @@ impl Columns {
             fence: to_fence(record.fence),
             effect: effect_number(record.effect),
             keep: duration_ms(record.keep),
-            on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
+            on_unknown: choice_number(record.on_unknown),
             detail,
             status: answer.map(|answer| answer.status.as_u16()),
             unknown_since: record.unknown_since.map(to_ms),

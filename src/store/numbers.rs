@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{Phase, State};
+use crate::policy::OnUnknown;
 
 /// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
 pub(super) fn to_ms(time: Timestamp) -> i64 {
@@ -48,6 +49,15 @@ pub(super) fn refusal(detail: Option<i64>) -> Option<Refusal> {
     detail.and_then(|number| at(&REFUSALS, number))
 }
 
+pub(super) fn choice_number(choice: OnUnknown) -> i64 {
+    place(&CHOICES, &choice).unwrap_or_default()
+}
+
+/// What no release wrote is no choice.
+pub(super) fn choice(number: i64) -> OnUnknown {
+    at(&CHOICES, number).unwrap_or_default()
+}
+
 pub(super) fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
     all.iter().position(|other| other == one).and_then(|place| i64::try_from(place).ok())
 }
@@ -76,6 +86,9 @@ pub(super) fn effect(state: &State, number: i64) -> Effect {
 /// The numbers of a column are places in this list: it only ever grows at its end.
 pub(super) const REASONS: [Reason; 5] =
     [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Closed, Reason::Elsewhere];
+
+/// As [`REASONS`].
+const CHOICES: [OnUnknown; 3] = [OnUnknown::ByMethod, OnUnknown::Resend, OnUnknown::Park];
 
 /// As [`REASONS`].
 pub(super) const REFUSALS: [Refusal; 4] =

@@ -63,6 +63,7 @@ pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
         failure: None,
         replayed: Vec::new(),
         found: None,
+        another: None,
         list: None,
     };
     conformance.call("/conformance", "application/json", CALL)
@@ -82,6 +83,7 @@ pub struct Conformance<'a> {
     failure: Option<Answer>,
     replayed: Vec<Answer>,
     found: Option<Box<Find<'a>>>,
+    another: Option<Box<Find<'a>>>,
     list: Option<lists::List>,
 }
 
@@ -116,6 +118,13 @@ impl<'a> Conformance<'a> {
     /// at this time. Where the object has neither, both may be left out; what follows from them is then not asked.
     pub fn found(mut self, answer: impl Fn(&str, Timestamp) -> Answer + 'a) -> Self {
         self.found = Some(Box::new(answer));
+        self
+    }
+
+    /// How the vendor answers the lookup with an object that has this key, came to be at this time, and is not what was sent:
+    /// another amount, recipient or customer. It must not be taken for ours, and is no proof of absence.
+    pub fn another(mut self, answer: impl Fn(&str, Timestamp) -> Answer + 'a) -> Self {
+        self.another = Some(Box::new(answer));
         self
     }
 

@@ -370,6 +370,15 @@ fn is_page(path: &str) -> bool {
     path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// A page of another site, in a developer's browser, is no test.
+fn refused() -> PageAnswer {
+    let body =
+        b"{\"error\":\"another site's page sent this; the page at /_fake, and what is no browser, may\"}"
+            .to_vec();
+    let headers = vec![("Content-Type", "application/json".to_owned())];
+    PageAnswer { status: 403, reason: "Forbidden", headers, body }
+}
+
 async fn serve_page(
     client: &mut Reader,
     page: &dyn Page,
@@ -380,7 +389,12 @@ async fn serve_page(
         client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
     let body = client.body(framing).await?;
-    let answer = page.answer(&head.method, &head.path(), &body).await;
+    let is_write = !matches!(head.method.as_str(), "GET" | "HEAD");
+    let answer = if is_write && head.is_of_another_site() {
+        refused()
+    } else {
+        page.answer(&head.method, &head.path(), &body).await
+    };
     let close = head.wants_close();
     let mut response = ResponseHead::with(answer.status, answer.reason, &answer.headers);
     response.framing(&head.method)?;

@@ -30,7 +30,7 @@ use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
-use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};
+use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, check_account, is_plain};
 
 mod pages;
 mod rules;
@@ -186,6 +186,7 @@ impl Vendor for Adyen {
             return Err(Error::invalid(Input::BaseUrl, problem).set_by("live_prefix"));
         }
         self.credential.check()?;
+        check_account(&self.account)?;
         self.base.check()
     }
 
@@ -244,7 +245,7 @@ impl Vendor for Adyen {
 
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
         let route = self.route(attempt.request);
-        rules::classify(attempt, moves_money(route))
+        rules::classify(attempt, moves_money(route), takes_key(route))
     }
 
     /// By the links of the Management API's lists.

@@ -22,12 +22,15 @@ use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
-use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
+use crate::vendor::rules::{
+    asked, by_status, is_anothers_success, is_page, is_text, lacks_form, no_answer, refused,
+};
 use crate::vendor::{
-    Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait,
+    Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, is_idempotent, is_plain, wait,
 };
 
 mod look_up;
+mod orders;
 mod pages;
 mod routes;
 mod same;
@@ -204,6 +207,11 @@ impl Vendor for BigCommerce {
         vec![AUTH_TOKEN]
     }
 
+    /// As HTTP has it, but for a change of an order that [adds](routes::adds) a product.
+    fn is_idempotent(&self, request: &Request) -> bool {
+        is_idempotent(&request.method) && !routes::adds(self.base.route(&request.url), request)
+    }
+
     /// None: BigCommerce executes every repeat.
     fn replay_window(&self, _request: &Request) -> Option<Duration> {
         None
@@ -214,10 +222,11 @@ impl Vendor for BigCommerce {
             Ok(answer) => answer,
             Err(error) => return no_answer(error),
         };
-        if answer.status.is_success() && is_anothers(attempt, answer) {
+        let resource = self.resource(attempt.request);
+        if answer.status.is_success() && is_anothers(attempt, &resource, answer) {
             return Verdict::Retry { effect: Effect::Unknown, not_before: asked(attempt, answer) };
         }
-        let (status, resource) = (answer.status.as_u16(), self.resource(attempt.request));
+        let status = answer.status.as_u16();
         let says = is_own_failure(answer).then_some(SpeaksFor::ThisAttempt);
         if attempt.request.method == Method::POST
             && !answer.status.is_success()
@@ -260,8 +269,14 @@ impl Vendor for BigCommerce {
         Some(Request::new(Method::GET, url))
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
-        look_up::read(&self.resource(subject.request), subject, answer)
+    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        look_up::read(&self.base, &self.resource(subject.request), subject, asked, answer)
+    }
+
+    /// Orders are archived and not deleted, and the archive is asked for too. A refund cannot be taken back.
+    fn lists_deleted(&self, request: &Request) -> bool {
+        let resource = self.resource(request);
+        matches!(resource, Resource::Orders | Resource::CheckoutOrders { .. } | Resource::Refunds { .. })
     }
 
     fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
@@ -280,10 +295,14 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
     matches!(code, Some(10_000 | 30_105))
 }
 
-/// Whether a proxy wrote a success.
-fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
-    let is_foreign =
-        || !answer.headers.contains_key(QUOTA_WINDOW) && is_anothers_success(answer, &SUCCESS_MEMBERS);
+/// Whether a proxy wrote a success. What creates one of the known resources shows it, whatever headers are there. Of other
+/// routes some answer without a body, or with members of their own: there the quota's headers count, but for no text.
+fn is_anothers(attempt: &Attempt<'_>, resource: &Resource, answer: &Answer) -> bool {
+    let is_foreign = || match answer.headers.contains_key(QUOTA_WINDOW) {
+        false => is_anothers_success(answer, &SUCCESS_MEMBERS),
+        true if *resource == Resource::Other => is_text(answer) && !answer.body.is_empty(),
+        true => lacks_form(answer, &SUCCESS_MEMBERS),
+    };
     is_page(answer) || !attempt.request.method.is_safe() && is_foreign()
 }
 

@@ -33,7 +33,7 @@ mod presets;
 mod routes;
 
 pub use config::KeyedConfig;
-use config::Marker;
+use config::{Marker, SuccessForm};
 pub(crate) use presets::PRESETS;
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
@@ -114,6 +114,17 @@ impl Keyed {
             return false;
         }
         self.is_stamped(request)
+    }
+
+    /// Whether a success has the form that the configuration has for its route, if it has one. A body that was cut off at its
+    /// limit cannot be asked.
+    fn has_form(&self, request: &Request, answer: &Answer) -> bool {
+        let path = self.base.route(&request.url);
+        let is_here = |form: &&SuccessForm| {
+            form.route.as_ref().is_none_or(|route| routes::is_on(route, &request.method, path))
+        };
+        let mut forms = self.config.success.iter().filter(is_here).peekable();
+        forms.peek().is_none() || answer.cut || forms.any(|form| form.matches(answer))
     }
 
     fn is_stamped(&self, request: &Request) -> bool {
@@ -239,8 +250,9 @@ impl Vendor for Keyed {
         let replayed = self.config.replay.as_ref().is_some_and(|marker| marker.matches(answer));
         if answer.status.is_success() {
             // What reads a page changes nothing.
-            let is_anothers = is_page(answer) && !self.is_own(answer) && !attempt.request.method.is_safe();
-            return if is_anothers {
+            let is_page = is_page(answer) && !self.is_own(answer);
+            let is_anothers = is_page || !self.has_form(attempt.request, answer);
+            return if is_anothers && !attempt.request.method.is_safe() {
                 Verdict::Retry { effect: Effect::Unknown, not_before: wait }
             } else {
                 Verdict::Done { replayed }

@@ -19,11 +19,14 @@ use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
-use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
-use crate::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
+use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
+use crate::vendor::{
+    Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, check_account,
+};
 
 mod look_up;
 mod pages;
+mod same;
 mod stamp;
 
 /// Postmark's rules. Built with a server token.
@@ -173,6 +176,7 @@ impl Vendor for Postmark {
     fn check(&self) -> Result<(), Error> {
         self.credential.check()?;
         self.base.check()?;
+        check_account(&self.account)?;
         match &self.message_id {
             MessageId::Domain(domain) if !stamp::is_domain(domain) => {
                 let problem = "Message-ID: the domain is not one";
@@ -219,7 +223,7 @@ impl Vendor for Postmark {
         };
         if answer.status.is_success() && !attempt.request.method.is_safe() {
             return match self.kind(attempt.request) {
-                Some(_) => sent(attempt, answer),
+                Some(kind) => sent(attempt, kind, answer),
                 None => written(attempt, answer),
             };
         }
@@ -251,25 +255,37 @@ impl Vendor for Postmark {
 
 /// A sending request's 2xx. Without `ErrorCode` it is accepted and delayed. A batch is done whatever its items
 /// say: each has its own result, and the good ones must not be sent again.
-fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
+fn sent(attempt: &Attempt<'_>, kind: Kind, answer: &Answer) -> Verdict {
     match answer.json() {
-        Some(Value::Array(_)) => Verdict::Done { replayed: false },
+        Some(Value::Array(results)) if is_of_batch(attempt.request, kind, &results) => {
+            Verdict::Done { replayed: false }
+        }
         Some(Value::Object(body)) => match body.get("ErrorCode") {
-            Some(code) if *code != 0 => {
+            Some(code) if code.is_number() && *code != 0 => {
                 refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt), asked(attempt, answer))
             }
-            None if is_anothers_success(answer, &SUCCESS_MEMBERS) => Verdict::Unknown,
+            _ if kind != Kind::Single || lacks_form(answer, &SUCCESS_MEMBERS) => Verdict::Unknown,
             _ => Verdict::Done { replayed: false },
         },
+        _ if answer.cut => Verdict::Done { replayed: false },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
         _ => Verdict::Unknown,
     }
 }
 
+/// Whether a batch's answer has a result of Postmark's for each of its messages (Postmark, "Send batch emails").
+fn is_of_batch(request: &Request, kind: Kind, results: &[Value]) -> bool {
+    let is_result = |result: &Value| SUCCESS_MEMBERS.iter().any(|member| !result[*member].is_null());
+    !results.is_empty()
+        && results.iter().all(is_result)
+        && (kind == Kind::Single
+            || look_up::messages(kind, request).is_none_or(|messages| messages.len() == results.len()))
+}
+
 /// The 2xx of a write that sends no mail, such as a template's. It is in no batch, so that an `ErrorCode` is of the whole.
 fn written(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     let not_before = asked(attempt, answer);
-    if is_page(answer) {
+    if is_page(answer) || is_text(answer) && !answer.body.is_empty() {
         return Verdict::Retry { effect: Effect::Unknown, not_before };
     }
     match answer.json().as_ref().and_then(|body| body.get("ErrorCode")) {
@@ -296,7 +312,7 @@ const ROUTES: [(&str, Kind); 4] = [
 /// Postmark's other API takes this one; it opens every server of the account.
 const ACCOUNT_TOKEN: HeaderName = HeaderName::from_static("x-postmark-account-token");
 /// What a send's answer has, that of a message which is accepted and delayed included.
-const SUCCESS_MEMBERS: [&str; 4] = ["Message", "MessageID", "To", "SubmittedAt"];
+const SUCCESS_MEMBERS: [&str; 3] = ["ErrorCode", "MessageID", "SubmittedAt"];
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see
 /// [`Postmark::settle_time`].

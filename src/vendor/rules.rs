@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
@@ -170,6 +170,29 @@ pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
         Some(Value::Array(_)) => false,
         _ => Guard::TextIsNoSuccess.keeps(!answer.cut && !has_no_body),
     }
+}
+
+/// Whether a success lacks the form that all of its route have: an object with one of `members`. A text, or nothing,
+/// comes from something that stands in for the vendor, whatever headers it copies. No proof is an object without members,
+/// and a body that was cut off at its limit or is packed.
+pub fn lacks_form(answer: &Answer, members: &[&str]) -> bool {
+    let lacks = || match answer.json() {
+        Some(Value::Object(body)) => {
+            !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
+        }
+        _ => true,
+    };
+    Guard::FormOfSuccess.keeps(!is_unread(answer) && lacks())
+}
+
+/// Whether a success is neither an object nor a list in JSON, at a route that always answers with one.
+pub(super) fn is_text(answer: &Answer) -> bool {
+    !is_unread(answer) && !answer.json().is_some_and(|body| body.is_object() || body.is_array())
+}
+
+/// Whether the form of the body is not known: it was cut off, or is in an encoding that was not unpacked.
+fn is_unread(answer: &Answer) -> bool {
+    answer.cut || answer.headers.contains_key(CONTENT_ENCODING)
 }
 
 /// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may

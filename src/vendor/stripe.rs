@@ -25,11 +25,14 @@ use crate::request::Request;
 use crate::vendor::key_place::header_value;
 use crate::vendor::pages::NextPage;
 use crate::vendor::rules::has_content_type;
-use crate::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, account, is_plain};
+use crate::vendor::{
+    Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, account, check_account, is_plain,
+};
 
 mod look_up;
 mod pages;
 mod rules;
+mod same;
 
 use rules::Keeps;
 
@@ -163,6 +166,7 @@ impl Vendor for Stripe {
     fn check(&self) -> Result<(), Error> {
         self.credential.check()?;
         self.base.check()?;
+        check_account(&self.account)?;
         if self.is_organizations && self.account == NO_MODE {
             let problem = "the key of an organization does not tell live mode from a sandbox; name what it is for in \
                            `account`, such as \"live\"";
@@ -252,6 +256,12 @@ impl Vendor for Stripe {
         self.settle_time
     }
 
+    /// No payment can be deleted, nor what moves money otherwise; it is cancelled, and listed so. Customers, products,
+    /// coupons and drafts of invoices are deleted, and listed no more.
+    fn lists_deleted(&self, request: &Request) -> bool {
+        STAYING_ROUTES.contains(&self.base.route(&request.url))
+    }
+
     fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
         let route = self.base.route(&subject.request.url);
         if subject.request.method != Method::POST || !look_up::is_stamped(subject) {
@@ -330,6 +340,20 @@ const SETTLE_TIME: Duration = Duration::from_secs(80);
 const OBJECT_PREFIXES: [&str; 19] = [
     "acct", "ch", "cus", "du", "evt", "ii", "in", "pi", "pm", "po", "price", "prod", "py", "re", "seti",
     "si", "sub", "tr", "txn",
+];
+/// Of the routes below, those whose objects docs.stripe.com/api has no way to delete.
+const STAYING_ROUTES: [&str; 11] = [
+    "/v1/payment_intents",
+    "/v1/charges",
+    "/v1/refunds",
+    "/v1/payouts",
+    "/v1/transfers",
+    "/v1/topups",
+    "/v1/setup_intents",
+    "/v1/promotion_codes",
+    "/v1/tax_rates",
+    "/v1/shipping_rates",
+    "/v1/subscription_schedules",
 ];
 /// Those that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they lack
 /// one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.

@@ -73,6 +73,7 @@ enum Fault {
     AnyRowFound,
     OtherRowAbsent,
     PreviousLifeFound,
+    OtherContentFound,
     NeverFound,
     BrokenListFound,
     HalfAListLast,
@@ -297,6 +298,9 @@ impl Vendor for Faulty {
             Fault::AnyRowFound if !rows.is_empty() => Finding::Found(answer.clone()),
             Fault::OtherRowAbsent if !rows.is_empty() && !is_ours => Finding::Absent,
             Fault::PreviousLifeFound if is_ours => Finding::Found(answer.clone()),
+            Fault::OtherContentFound if is_ours && !rows[0]["amount"].is_null() => {
+                Finding::Found(answer.clone())
+            }
             Fault::NeverFound if is_ours => Finding::CannotTell,
             Fault::BrokenListFound if answer.body.starts_with(b"[{\"id\":7") => {
                 Finding::Found(answer.clone())
@@ -341,11 +345,20 @@ fn run(vendor: &dyn Vendor) -> Vec<Breach> {
     let mark = (HeaderName::from_static("replayed"), HeaderValue::from_static("true"));
     let replayed = Answer::new(StatusCode::OK, HeaderMap::from_iter([mark]), r#"{"id":7}"#);
     let run = conformance::vendor(vendor).failure(refused).replayed(replayed).found(custom_vendor::listed);
-    run.list("/parcels?page=1", more, last).breaches()
+    run.another(another).list("/parcels?page=1", more, last).breaches()
+}
+
+/// A parcel of another amount that has our key.
+fn another(key: &str, at: Timestamp) -> Answer {
+    let mut answer = custom_vendor::listed(key, at);
+    let mut rows = answer.json().expect("a list");
+    rows[0]["amount"] = 99.into();
+    answer.body = rows.to_string().into();
+    answer
 }
 
 /// Each fault with the rule that names it.
-const TABLE: [(Fault, &str); 57] = [
+const TABLE: [(Fault, &str); 58] = [
     (Fault::ServerErrorRefused, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ServerErrorUnaffected, "a 5xx is no refusal, and leaves open what a write did"),
     (Fault::ConflictDone, "a 409 is no success, and leaves open what an earlier attempt did"),
@@ -402,6 +415,7 @@ const TABLE: [(Fault, &str); 57] = [
     (Fault::AnyRowFound, "another operation's object is not ours"),
     (Fault::OtherRowAbsent, "a filter that was ignored proves nothing"),
     (Fault::PreviousLifeFound, "what is older than the operation is not its effect"),
+    (Fault::OtherContentFound, "an object with our key that is not what was sent is not ours"),
     (Fault::NeverFound, "what took effect is found"),
     (Fault::BrokenListFound, "a lookup's answer that broke off proves nothing"),
     (Fault::HalfAListLast, "what is no whole page of a list is not its last"),

@@ -33,6 +33,8 @@ pub async fn of_calls(said: &mut Said) {
         ("an id that climbs", client.get("/v1/charges/{charge}").path("charge", "../refunds")),
         ("an id with a line break", client.get("/v1/charges/{charge}").path("charge", "ch_1\n")),
         ("a query that is no pairs", client.get("/v1/charges").query(&"limit")),
+        ("a query that would lose its filter", client.delete("/v1/charges").query(&json!({"ids": []}))),
+        ("a header that makes it another method", charge(&client).header("X-HTTP-Method-Override", "DELETE")),
         ("JSON with a key that is no text", charge(&client).json(&unnameable)),
         ("a body over the limit", charge(&client).bytes(vec![b'a'; 2 * 1024 * 1024])),
         ("a redacted field without a name", charge(&client).redact([""])),

@@ -7,7 +7,8 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{
-    Adyen, Attempt, BigCommerce, Finding, Keyed, KeyedConfig, SpeaksFor, Stripe, Subject, Vendor, Verdict,
+    Adyen, Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, SpeaksFor, Stripe, Subject, Vendor,
+    Verdict,
 };
 
 /// Of the first claim, by both clocks: 2026-01-01T00:00:00Z.
@@ -57,9 +58,10 @@ const OWN: (&str, &str) = ("request-id", "req_1");
 const DECLINED: &str = r#"{"error":{"type":"card_error","code":"card_declined"}}"#;
 
 pub fn a_page_for_a_browser_is_not_done() -> bool {
-    let page =
-        answer(200, &[("content-type", "text/html"), OWN], "<!DOCTYPE html><html>Please log in</html>");
-    !matches!(resent(&page, true), Verdict::Done { .. })
+    let page = answer(200, &[("content-type", "text/html")], "<!DOCTYPE html><html>Please log in</html>");
+    let acme = Keyed::new(KeyedConfig::new("acme", "https://acme.test"), "");
+    let (request, _) = stamped(&acme, "/orders", "application/json", "{}");
+    !matches!(acme.classify(&Attempt::new(&request, true, Ok(&page), CLAIMED_AT)), Verdict::Done { .. })
 }
 
 pub fn a_text_is_not_done() -> bool {
@@ -192,4 +194,49 @@ pub fn a_miss_among_refunds_without_reasons_is_no_proof() -> bool {
 pub fn an_order_of_somebody_else_is_not_ours() -> bool {
     let others = json!([{ "id": 9, "external_order_id": "theirs" }]);
     rows("/v2/orders", &json!({ "status_id": 1 }), &others) == Finding::CannotTell
+}
+
+/// Two parcels of one order, whose id the caller chose: this is the other's.
+pub fn another_order_with_the_same_id_is_not_ours() -> bool {
+    let others = json!([{ "id": 9, "external_order_id": "order-7", "customer_id": 6 }]);
+    let sent = json!({ "external_order_id": "order-7", "customer_id": 5 });
+    !matches!(rows("/v2/orders", &sent, &others), Finding::Found(_))
+}
+
+/// A service with a store of its own has made the same key.
+pub fn a_charge_of_another_amount_is_not_ours() -> bool {
+    let another = json!([{ "id": "ch_1", "created": CLAIMED_AT.as_millis() / 1_000, "amount": 999 }]);
+    listed(&another, &[]) == Finding::CannotTell
+}
+
+pub fn a_mail_to_somebody_else_is_not_ours() -> bool {
+    let postmark = Postmark::new("token");
+    let sent = json!({ "From": "me@shop.test", "To": "ann@x.test", "TextBody": "Paid." });
+    let (request, key) = stamped(&postmark, "/email", "application/json", &sent.to_string());
+    let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
+    let hit = json!({ "TotalCount": 1, "Messages": [{ "MessageID": "1", "ReceivedAt": "2026-01-01T00:00:01Z",
+        "Metadata": { "steadfast_key": key }, "To": [{ "Email": "zoe@x.test" }] }] });
+    postmark.read_look_up(&subject, &request, &answer(200, &[], &hit.to_string())) == Finding::CannotTell
+}
+
+/// A brand of last year may be this operation's, whose clock was wrong, and a repeat would be the second.
+pub fn what_time_alone_excludes_may_be_ours() -> bool {
+    let old = json!({ "id": 9, "name": "Mug", "sku": "M", "date_created": "2025-01-01T00:00:00Z" });
+    rows("/v3/catalog/products", &json!({ "name": "Mug", "sku": "M" }), &json!({ "data": [old], "meta": {} }))
+        == Finding::CannotTell
+}
+
+pub fn an_order_may_be_in_the_archive() -> bool {
+    rows("/v2/orders", &json!({ "status_id": 1 }), &json!([])) != Finding::Absent
+}
+
+pub fn a_text_is_not_done_whatever_headers_are_beside_it() -> bool {
+    !matches!(resent(&answer(200, &[("content-type", "text/plain"), OWN], "OK"), true), Verdict::Done { .. })
+}
+
+/// Its operations would be carried on with another account's secret.
+pub fn no_account_begins_with_anothers() -> bool {
+    let mut config = KeyedConfig::preset("resend").expect("a preset");
+    config.account = "live>team-2".to_owned();
+    Keyed::new(config, "re_1").check().is_err()
 }

@@ -461,3 +461,40 @@ pub fn a_window_that_ended_at_the_gates_or_in_a_sleep_sends_nothing() -> bool {
     assert_eq!(a_window_that_ended_at_the_gates_sends_nothing(), over_a_sleep);
     over_a_sleep
 }
+
+/// Two hours after a send whose answer was lost: staff may have deleted what it made, and the search shows no more of it.
+pub fn a_late_miss_is_no_proof() -> bool {
+    let bench = Bench::new(Acme::searchable(), plain(), lost().always(json_answer(200, "[]")));
+    wait(bench.charge().deadline(secs(5)).send()).expect_err("no time to look it up");
+    bench.clock.advance(secs(2 * 3_600));
+    let _ = bench.send();
+    bench.charges() == 1
+}
+
+pub fn a_put_that_adds_is_not_sent_again() -> bool {
+    let bench = Bench::new(BigCommerce::new("abc", "token"), plain(), lost().always(json_answer(200, "{}")));
+    let row = json!({ "products": [{ "product_id": 2, "quantity": 1 }] });
+    let _ = wait(bench.client.put("/v2/orders/7").key("k").json(&row).send());
+    bench.transport.requests().len() == 1
+}
+
+pub fn a_put_that_is_to_be_parked_is_not_sent_again() -> bool {
+    let bench = Bench::new(Acme::new(), plain(), lost().always(json_answer(200, "{}")));
+    let _ = wait(bench.client.put("/prices/7").key("k").on_unknown(OnUnknown::Park).send());
+    bench.transport.requests().len() == 1
+}
+
+/// 34 days, in another unit or of another mind.
+pub fn nobody_waits_for_more_than_a_day() -> bool {
+    let bench = Bench::new(Acme::new(), plain(), script().status(429).header("retry-after", "3000000"));
+    let error = bench.send().expect_err("it waits");
+    let at = steadfast::clock::Timestamp::from(error.retry_at().expect("a time"));
+    at.since(bench.clock.wall()) <= secs(25 * 3_600)
+}
+
+pub fn a_delete_does_not_lose_its_filter() -> bool {
+    let bench = Bench::new(Acme::new(), plain(), script().always(json_answer(200, "{}")));
+    let none: [u32; 0] = [];
+    let _ = wait(bench.client.delete("/products").query(&json!({ "ids": none })).send());
+    bench.transport.requests().is_empty()
+}

@@ -238,3 +238,11 @@ fn sent(claimed_at: u64, now: u64, measured: Option<Duration>) -> Sent {
     let claimed_at = at(claimed_at);
     Sent { claimed_at, updated_at: claimed_at, now: at(now), measured, attempt_max: ATTEMPT }
 }
+
+/// A wait that was read in the wrong unit.
+pub fn what_was_tried_is_not_due_next_year() -> bool {
+    let held = first(0);
+    let postponed = State::Scheduled { at: at(365 * DAY) };
+    let left = held.apply(says(held.fence, 10, Effect::None, postponed)).expect("its holder says so");
+    left.until() <= Some(at(10 + KEEP))
+}

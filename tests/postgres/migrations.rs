@@ -10,7 +10,7 @@ fn versions(server: &Server, schema: &str) -> String {
 }
 
 const ALL: &str = "1 operations, 2 standing, 3 outbox, 4 sequences, 5 heartbeats, 6 batches, 7 tenants, 8 closing, 9 outbox_keys, 10 clock, \
-                   11 place, 12 outbox_spares";
+                   11 place, 12 outbox_spares, 13 waits";
 
 #[test]
 fn migrating_makes_the_schema_and_then_nothing_more() {

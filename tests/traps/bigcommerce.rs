@@ -11,7 +11,7 @@ use steadfast::testkit::{Fault, TestClock};
 use steadfast::transport::{Answer, Request};
 use steadfast::url::Url;
 use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict};
-use steadfast::{Call, Client, Effect, Error, Obtained};
+use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown};
 
 use super::vendors::{
     Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order,
@@ -124,7 +124,8 @@ async fn fact_2_a_500_that_stands_in_for_a_429_is_looked_up_before_a_resend() {
     let (rig, fake) = bigcommerce().await;
     fake.answer_next(BigCommerceAnswer::RateLimitedAs500);
     let outcome = order(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 1));
+    // The list, and the archive.
+    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 2));
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "500"), 1);
 }
 
@@ -177,6 +178,73 @@ async fn fact_4_what_is_found_is_ours_only_if_it_is_what_we_sent() {
     assert_eq!((ending(&outcome), fake.ledger().count()), (NOBODY_KNOWS, 1), "another price");
 }
 
+fn parcel(client: &Client, key: &str, quantity: u32) -> Call {
+    let body = json!({"external_order_id": "order-7", "customer_id": 0, "billing_address": {"zip": "12345"},
+        "products": [{"name": "Mug", "quantity": quantity, "price_inc_tax": 10, "price_ex_tax": 10}]});
+    client.post("/v2/orders").key(key).json(&body)
+}
+
+/// Fact 7: a caller may give two orders one id, and then the first is not taken for the second.
+#[tokio::test]
+async fn fact_7_the_first_of_two_parcels_is_not_taken_for_the_second() {
+    let (rig, fake) = bigcommerce().await;
+    parcel(&rig.client, "parcel-1", 1).send().await.expect("the first parcel");
+    fake.plan().next(Fault::DropBeforeRead);
+    let outcome = parcel(&rig.client, "parcel-2", 2).send().await;
+    assert_eq!((ending(&outcome), fake.ledger().count()), (NOBODY_KNOWS, 1));
+
+    let (rig, fake) = bigcommerce().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = parcel(&rig.client, "parcel-1", 3).send().await;
+    assert_eq!(
+        (ending(&outcome), fake.ledger().count(), rig.gets()),
+        (RECONCILED, 1, 3),
+        "list, lines, order"
+    );
+}
+
+/// Fact 7: staff archive an order, and the list does not show it any more.
+#[tokio::test]
+async fn fact_7_an_order_that_was_archived_meanwhile_is_not_made_again() {
+    let (rig, fake) = bigcommerce().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let short =
+        order(&rig.client, "order-42").deadline(secs(5)).send().await.expect_err("no time to look it up");
+    assert_eq!(short.effect(), Effect::Unknown);
+    let id = &fake.ledger().effects()[0].id;
+    rig.client.delete(&format!("/v2/orders/{id}")).send().await.expect("it is archived");
+    rig.clock.advance(secs(60));
+    let outcome = order(&rig.client, "order-42").send().await;
+    let made = fake.ledger().effects().iter().filter(|effect| effect.method == "POST").count();
+    assert_eq!((ending(&outcome), made), (RECONCILED, 1));
+}
+
+/// Fact 7: a row without an `id` adds a product, each time that it is sent.
+#[tokio::test]
+async fn fact_7_a_change_that_adds_a_product_is_sent_once() {
+    for (choice, expected) in [(OnUnknown::ByMethod, 1), (OnUnknown::Park, 1), (OnUnknown::Resend, 2)] {
+        let (rig, fake) = bigcommerce().await;
+        order(&rig.client, "order-42").send().await.expect("an order");
+        let id = &fake.ledger().effects()[0].id;
+        let row = json!({"name": "Cup", "quantity": 1, "price_inc_tax": 5, "price_ex_tax": 5});
+        fake.plan().next(Fault::DropAfterApply);
+        let change =
+            rig.client.put(&format!("/v2/orders/{id}")).key("add-a-cup").json(&json!({"products": [row]}));
+        let outcome = change.on_unknown(choice).send().await;
+        let lines = rig.client.get(&format!("/v2/orders/{id}/products")).send().await.expect("its lines");
+        let lines: Value = lines.json().expect("a list");
+        assert_eq!(lines.as_array().map(Vec::len), Some(1 + expected), "{choice:?}");
+        assert_eq!(outcome.is_ok(), choice == OnUnknown::Resend, "{choice:?}");
+    }
+    // What is of a line that is there may be repeated.
+    let (rig, fake) = bigcommerce().await;
+    order(&rig.client, "order-42").send().await.expect("an order");
+    fake.plan().next(Fault::DropAfterApply);
+    let id = &fake.ledger().effects()[0].id;
+    let change = rig.client.put(&format!("/v2/orders/{id}")).key("status").json(&json!({"status_id": 2}));
+    assert_eq!(change.send().await.expect("it is repeated").attempts(), 2);
+}
+
 /// Fact 4: a 409 on a resource without a unique field is another conflict, not a duplicate.
 #[tokio::test]
 async fn fact_4_a_409_elsewhere_is_another_conflict() {
@@ -209,7 +277,8 @@ async fn fact_4_a_204_is_an_empty_list() {
     let (rig, fake) = bigcommerce().await;
     fake.plan().next(Fault::DropBeforeRead);
     let outcome = order(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 1));
+    // The list, and the archive.
+    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 2));
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "204"), 1);
 }
 

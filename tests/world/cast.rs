@@ -44,6 +44,8 @@ impl Schedule {
             (4 | 5, Kind::Declined) => Kind::Unpaid,
             (4 | 5, Kind::Product) => Kind::Cancellation,
             (6 | 7, Kind::Intent | Kind::Declined | Kind::Product) if !has_pair => Kind::V2,
+            (8 | 9, Kind::Order) => Kind::Parcel,
+            (10 | 11, Kind::Order) => Kind::Line,
             (6..=9, Kind::Keyed) => preset,
             (6..=9, Kind::Bare) if !in_line => preset,
             _ => kind,

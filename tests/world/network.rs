@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use steadfast::BoxFuture;
-use steadfast::clock::{Clock as _, Instant};
+use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::testkit::{Fault, WaitForm};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ use crate::facts::{CALL, Failure, Pause, Send, Slowed, Wait, operation_of};
 use crate::plan::{Page, Schedule, Trouble, When, ms, secs};
 use crate::process::Life;
 use crate::vendors::{Backend, Mishap, Name, SECRETS, policy, secret_header, unauthorized};
-use crate::world::World;
+use crate::world::{World, exact_wall};
 
 /// One life of a host's way to one vendor.
 #[derive(Clone, Debug)]
@@ -145,7 +145,8 @@ impl Network {
     /// The host has this answer now.
     fn heard(&self, send: usize, operation: Option<usize>, answer: &Answer, own: bool) {
         let told = self.life.world.clock.now();
-        let seconds = answer.header("retry-after").and_then(|text| text.parse::<u64>().ok());
+        let said = answer.header(WAIT).or_else(|| answer.header("retry-after"));
+        let seconds = said.and_then(|text| text.parse::<u64>().ok());
         self.life.world.facts.with(|all| {
             let status = Some(answer.status.as_u16());
             if own {
@@ -292,6 +293,7 @@ impl Way {
         };
         let back = self.world.draw.within(ms(5)..ms(200));
         self.world.clock.latency(back).await;
+        let outcome = outcome.map(|answer| self.in_another_form(answer));
         // Nobody may be there any more.
         let _ = told.send((outcome, Some((self.send, own))));
     }
@@ -335,6 +337,31 @@ impl Way {
             request.headers.insert(name, HeaderValue::from_static("Bearer sk_test_token"));
         }
         true
+    }
+
+    /// A wait in seconds beside a 429, as other vendors write it.
+    fn in_another_form(&self, mut answer: Answer) -> Answer {
+        let seconds = answer.header("retry-after").and_then(|text| text.parse::<u64>().ok());
+        let Some(seconds) = seconds.filter(|_| answer.status == StatusCode::TOO_MANY_REQUESTS) else {
+            return answer;
+        };
+        let now = exact_wall(&self.world.clock).as_millis() / 1_000;
+        let mut forms = vec![(WAIT, seconds.to_string())];
+        forms.extend(match self.send % 5 {
+            0 => vec![("retry-after", seconds.to_string())],
+            1 => vec![("retry-after-ms", (seconds * 1_000).to_string())],
+            2 => vec![("x-ratelimit-remaining", "0".to_owned()), ("x-ratelimit-reset", seconds.to_string())],
+            3 => vec![("ratelimit", format!("limit=9, remaining=0, reset={seconds}"))],
+            _ => {
+                let date = Timestamp::from_millis(now * 1_000).to_string();
+                vec![("date", date), ("retry-after", (now + seconds).to_string())]
+            }
+        });
+        answer.headers.remove("retry-after");
+        for (name, value) in forms {
+            answer.headers.insert(name, HeaderValue::from_str(&value).expect("a value"));
+        }
+        answer
     }
 
     fn page(&self, page: Page) -> Answer {
@@ -410,3 +437,6 @@ fn mishap(trouble: Option<Trouble>) -> Option<Mishap> {
     };
     Some(Mishap::Fault(fault))
 }
+
+/// What a wait in another form comes to, for the audit.
+const WAIT: &str = "x-world-wait-s";

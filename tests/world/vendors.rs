@@ -61,6 +61,10 @@ pub enum Kind {
     Product,
     /// BigCommerce: no key, looked up by the stamped one.
     Order,
+    /// BigCommerce: an order whose id the caller chose, and gave to the one beside it too.
+    Parcel,
+    /// BigCommerce: a PUT that adds a product to an order, each time that it is sent.
+    Line,
     /// BigCommerce: no key, a second one is refused by its name.
     Brand,
     /// BigCommerce: no key, looked up by the reason of an item.
@@ -141,7 +145,7 @@ impl Kind {
         match self {
             Kind::Intent | Kind::Declined | Kind::Product => Name::Stripe,
             Kind::OtherIntent => Name::StripeOther,
-            Kind::Order | Kind::Brand | Kind::Refund => Name::BigCommerce,
+            Kind::Order | Kind::Parcel | Kind::Line | Kind::Brand | Kind::Refund => Name::BigCommerce,
             Kind::Email => Name::Postmark,
             Kind::Keyed => Name::Keyed,
             Kind::Bare | Kind::Patch | Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get => Name::Bare,
@@ -166,6 +170,7 @@ impl Kind {
                 | Kind::Created
                 | Kind::Declined
                 | Kind::Order
+                | Kind::Parcel
                 | Kind::Brand
                 | Kind::Refund
                 | Kind::Email
@@ -192,6 +197,13 @@ impl Kind {
             Kind::Product => stripe_routes::create_unlisted(client, number),
             Kind::Order => client.post("/v2/orders").json(&json!({
                 "status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": number + 1, "quantity": 1}]
+            })),
+            Kind::Parcel => client.post("/v2/orders").json(&json!({
+                "external_order_id": format!("parcel-{}", number / 2), "billing_address": {"zip": "12345"},
+                "products": [{"product_id": 1, "quantity": number + 1}]
+            })),
+            Kind::Line => client.put("/v2/orders/100").json(&json!({
+                "products": [{"name": format!("Line {number}"), "quantity": 1, "price_inc_tax": 1, "price_ex_tax": 1}]
             })),
             Kind::Brand => {
                 client.post("/v3/catalog/brands").json(&json!({"name": format!("Brand {number}")}))
@@ -441,7 +453,7 @@ pub fn policy(schedule: &Schedule) -> Policy {
 }
 
 pub const fn on_unknown(resends: bool) -> OnUnknown {
-    if resends { OnUnknown::Resend } else { OnUnknown::Park }
+    if resends { OnUnknown::Resend } else { OnUnknown::ByMethod }
 }
 
 impl Backend {

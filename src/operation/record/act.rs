@@ -383,7 +383,11 @@ impl Record {
         record.attempts = 0;
         record.look_ups = 0;
         // Force is one send that may be a second effect, and not a ladder of them.
-        record.on_unknown = OnUnknown::Park;
+        record.on_unknown = match self.on_unknown {
+            OnUnknown::Resend if !self.request.method.is_idempotent() => OnUnknown::Park,
+            OnUnknown::Resend => OnUnknown::ByMethod,
+            kept => kept,
+        };
         if self.effect == Effect::None {
             // By the operator's clock: nobody knows the vendor's beside that.
             (record.claimed_at, record.vendor_clock_ms) = (now, None);

@@ -16,13 +16,14 @@ use super::{CLOCKS_DIFFER_MAX, Record};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason};
 use crate::guard::Guard;
+use crate::policy::OnUnknown;
 
 /// What [`may_send`] decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
     /// Whether an earlier send took effect, as far as is known.
     pub effect: Effect,
-    /// What the request's method says of a second send.
+    /// What the vendor and the caller say of a second send.
     pub repeat: Repeat,
     /// Whether the vendor answers the key from its own record.
     pub window: Window,
@@ -32,7 +33,8 @@ pub struct Facts {
     pub resends_left: u32,
 }
 
-/// What HTTP says of a request that is sent twice (RFC 9110, section 9.2).
+/// What becomes of a request that is sent twice: by HTTP's rules (RFC 9110, section 9.2), unless the vendor's differ, or
+/// the caller decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repeat {
     /// A safe method, such as GET: it has no effect at all.
@@ -99,7 +101,7 @@ pub enum Why {
         /// As [`Window::Open`].
         until: Timestamp,
     },
-    /// The method is safe or idempotent.
+    /// The method is safe, or the vendor lets it be repeated.
     Repeatable,
     /// A lookup proved that no earlier send took effect.
     ProvenAbsent,
@@ -138,6 +140,17 @@ impl Repeat {
         match method {
             method if method.is_safe() => Repeat::Safe,
             method if method.is_idempotent() => Repeat::Idempotent,
+            _ => Repeat::Other,
+        }
+    }
+
+    /// What the vendor says of the request, `is_idempotent`, and its caller. With
+    /// [`OnUnknown::Park`] it is not repeated, whatever its method.
+    pub fn chosen(method: &Method, is_idempotent: bool, choice: OnUnknown) -> Repeat {
+        let is_parked = Guard::ChoiceForAll.keeps(choice == OnUnknown::Park);
+        match Repeat::of(method) {
+            Repeat::Safe => Repeat::Safe,
+            _ if is_idempotent && !is_parked => Repeat::Idempotent,
             _ => Repeat::Other,
         }
     }

@@ -214,6 +214,19 @@ pub struct Tally {
     pub secrets: u64,
 }
 
+impl Summary {
+    /// Whether it was tried and is due later than any wait that is believed, a day: an operator should look at it. What its
+    /// caller wanted late ([`Call::after`](crate::Call::after)) has not been tried, and is not late.
+    pub fn is_late(&self, now: Timestamp) -> bool {
+        self.phase == Phase::Scheduled
+            && self.attempts > 0
+            && self.until.is_some_and(|until| until.since(now) > LATE)
+    }
+}
+
+/// A day, and as much as the spread of those who were told to wait.
+const LATE: Duration = Duration::from_secs(24 * 60 * 60 + 60);
+
 impl Record {
     /// Where it stands, in one word.
     pub fn phase(&self) -> Phase {

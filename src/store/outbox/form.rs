@@ -104,7 +104,8 @@ pub(in crate::store) fn values(
     let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
     let skips = row.sequence.as_ref().is_some_and(Sequence::skips_dead_letters);
     let on_unknown = match row.on_unknown {
-        OnUnknown::Park => PARK,
+        // A row cannot tell a choice from none.
+        OnUnknown::ByMethod | OnUnknown::Park => PARK,
         OnUnknown::Resend => RESEND,
     };
     vec![
@@ -228,7 +229,7 @@ pub(in crate::store) fn empty() -> OutboxRow {
         headers: Vec::new(),
         body: Bytes::new(),
         due: None,
-        on_unknown: OnUnknown::Park,
+        on_unknown: OnUnknown::ByMethod,
         keep: None,
         redact: Vec::new(),
         supersedes: None,

@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "clock", sql: include_str!("migrations/0010_clock.sql") },
     Step { name: "place", sql: include_str!("migrations/0011_place.sql") },
     Step { name: "outbox_spares", sql: include_str!("migrations/0012_outbox_spares.sql") },
+    Step { name: "waits", sql: include_str!("migrations/0013_waits.sql") },
 ];
 
 struct Step {

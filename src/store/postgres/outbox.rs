@@ -300,7 +300,7 @@ fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Opti
     }
     let due = from.next::<Option<i64>>()?.map(from_ms);
     let on_unknown = match from.next::<&str>()? {
-        PARK => OnUnknown::Park,
+        PARK => OnUnknown::ByMethod,
         RESEND => OnUnknown::Resend,
         _ => return Err(damaged("no such choice for an unknown outcome")),
     };

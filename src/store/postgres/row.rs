@@ -8,9 +8,8 @@ use super::sequence;
 use crate::clock::Timestamp;
 use crate::operation::record::{Notes, Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use crate::policy::OnUnknown;
 use crate::store::columns::{Columns, StateColumns};
-use crate::store::numbers::{self, duration, from_ms, to_ms};
+use crate::store::numbers::{self, choice, duration, from_ms, to_ms};
 use crate::store::stored::{Stored, empty_request};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -102,7 +101,7 @@ pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
         effect,
         claimed_at: from.time()?,
         updated_at: from.time()?,
-        on_unknown: if from.small()? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
+        on_unknown: choice(from.small()?),
         resolved: from.next::<Option<String>>()?.map(|text| resolved(&text)).transpose()?,
         unknown_since: from.next::<Option<i64>>()?.map(from_ms),
         look_ups: from.count()?,

@@ -13,10 +13,9 @@ use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
 use crate::clock::Timestamp;
 use crate::operation::record::{Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use crate::policy::OnUnknown;
 use crate::store::StoreError;
 use crate::store::columns::{Columns, StateColumns, redacted};
-use crate::store::numbers::{self, duration, from_ms, to_fence, to_ms};
+use crate::store::numbers::{self, choice, duration, from_ms, to_fence, to_ms};
 use crate::store::stored::{Stored, empty_request};
 
 /// The columns that [`without_bodies`] reads, in its order; [`PLACE`] comes after them.
@@ -65,7 +64,7 @@ pub(super) fn without_bodies(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         claimed_at: time(10)?,
         updated_at: time(11)?,
         keep: duration(row.get(12)?),
-        on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
+        on_unknown: choice(row.get(13)?),
         resolved,
         sequence,
     };

@@ -91,7 +91,10 @@ impl Conformance<'_> {
         };
         let ours = found(subject.wire_key, AFTER);
         let said = self.finding(about, &ours, book);
-        book.hold(FINDS, matches!(said, Finding::Found(_)), || format!("{}: {}", shown(&ours), name(&said)));
+        // A part of it may be asked for next, to compare it.
+        book.hold(FINDS, matches!(said, Finding::Found(_) | Finding::Next(_)), || {
+            format!("{}: {}", shown(&ours), name(&said))
+        });
         for part in 1..8 {
             let mut broken = ours.clone();
             broken.body = ours.body.slice(..ours.body.len() * part / 8);
@@ -104,6 +107,9 @@ impl Conformance<'_> {
             book.hold(OTHERS, !matches!(said, Finding::Found(_)), || shown(&other));
             let by_key = asked.url.as_str().contains(subject.wire_key);
             book.hold(FILTERED, !by_key || said != Finding::Absent, || shown(&other));
+        }
+        if let Some(another) = &self.another {
+            self.proves_nothing(SENT, about, &another(subject.wire_key, AFTER), book);
         }
         for ago in [Duration::from_secs(3600), Duration::from_secs(30 * 24 * 3600)] {
             let older = found(subject.wire_key, CLAIMED_AT.minus(ago));
@@ -149,5 +155,6 @@ const FAILED: &str = "a lookup that failed proves nothing";
 const WHOLE: &str = "a lookup's answer that broke off proves nothing";
 const FINDS: &str = "what took effect is found";
 const OTHERS: &str = "another operation's object is not ours";
+const SENT: &str = "an object with our key that is not what was sent is not ours";
 const FILTERED: &str = "a filter that was ignored proves nothing";
 const OLDER: &str = "what is older than the operation is not its effect";

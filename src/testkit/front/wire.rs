@@ -191,6 +191,18 @@ impl RequestHead {
         target.split(['?', '#']).next().unwrap_or_default().to_owned()
     }
 
+    /// Whether a page of another site sent it, as browsers say in `Sec-Fetch-Site` and in `Origin`.
+    pub(super) fn is_of_another_site(&self) -> bool {
+        let is_foreign = |site: &[u8]| !matches!(site, b"same-origin" | b"none");
+        let host = self.headers.all("host").next().unwrap_or_default();
+        let is_elsewhere = |origin: &[u8]| {
+            let host_of_origin =
+                origin.windows(3).position(|part| part == b"://").map(|at| &origin[at + 3..]);
+            !host_of_origin.is_some_and(|named| named.eq_ignore_ascii_case(host))
+        };
+        self.headers.all("sec-fetch-site").any(is_foreign) || self.headers.all("origin").any(is_elsewhere)
+    }
+
     pub(super) fn expects_continue(&self) -> bool {
         self.headers.has("expect", "100-continue")
     }

@@ -21,11 +21,13 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
-use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
+use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
 use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// What an attempt's outcome means. `moves_money`: its answer has the form of a payment or of a change of one.
-pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool) -> Verdict {
+///
+/// What `takes_key` answers in JSON (the Checkout specification), and the removal of a stored method with nothing.
+pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool, takes_key: bool) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
         Err(error) => return no_answer(error),
@@ -33,7 +35,9 @@ pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool) -> Verdict {
     let not_before = asked(attempt, answer);
     let is_safe = attempt.request.method.is_safe();
     if answer.status.is_success() {
-        let is_anothers = is_page(answer) || moves_money && is_anothers_success(answer, &SUCCESS_MEMBERS);
+        let is_anothers = is_page(answer)
+            || moves_money && lacks_form(answer, &SUCCESS_MEMBERS)
+            || takes_key && attempt.request.method == Method::POST && is_text(answer);
         return if is_anothers && !is_safe {
             Verdict::Retry { effect: Effect::Unknown, not_before }
         } else {

@@ -11,10 +11,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::orders;
 use super::routes::Resource;
 use super::same::agrees;
 use crate::answer::Answer;
 use crate::guard::Guard;
+use crate::request::Request;
 use crate::vendor::rules::reconciled;
 use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
@@ -52,8 +54,18 @@ pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) ->
 }
 
 /// What the lookup's answer says.
-pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) -> Finding {
-    let rows = match rows(resource, answer) {
+pub(super) fn read(
+    base: &BaseUrl,
+    resource: &Resource,
+    subject: &Subject<'_>,
+    asked: &Request,
+    answer: &Answer,
+) -> Finding {
+    let is_order = matches!(resource, Resource::Orders | Resource::CheckoutOrders { .. });
+    if is_order && let Some(finding) = orders::beyond_list(base, resource, subject, asked, answer) {
+        return finding;
+    }
+    let rows = match rows(is_order || *resource == Resource::Coupons, answer) {
         Rows::Whole(rows) => rows,
         Rows::Part => return Finding::CannotTell,
         Rows::Not => return Finding::Unanswered,
@@ -63,32 +75,22 @@ pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) 
     if Guard::FilterNoticed.keeps(rows.iter().any(|row| !passes(resource, subject, &sent, row))) {
         return Finding::CannotTell;
     }
-    let Some(rows) = of_this_life(subject, rows) else { return Finding::CannotTell };
     match resource {
-        Resource::Orders => order(subject, &sent, &rows),
-        Resource::CheckoutOrders { .. } => match rows.as_slice() {
-            [] => Finding::Absent,
-            [order] => found(200, &json!({ "data": { "id": order["id"] }, "meta": {} })),
-            _ => Finding::CannotTell,
-        },
-        Resource::Products | Resource::Named { .. } => match the_one(&sent, &rows) {
-            One::Absent => Finding::Absent,
-            One::Is(row) => found(200, &json!({ "data": row, "meta": {} })),
-            One::Unclear => Finding::CannotTell,
-        },
-        Resource::Coupons => match the_one(&sent, &rows) {
-            One::Absent => Finding::Absent,
-            One::Is(row) => found(200, row),
-            One::Unclear => Finding::CannotTell,
-        },
-        Resource::Customers => customers(&sent, &rows),
-        Resource::Refunds { .. } => refund(subject, &sent, &rows),
+        Resource::Orders | Resource::CheckoutOrders { .. } => {
+            orders::listed(base, resource, subject, asked, rows)
+        }
+        Resource::Products | Resource::Named { .. } => {
+            the_one(subject, &sent, rows, |row| found(200, &json!({ "data": row, "meta": {} })))
+        }
+        Resource::Coupons => the_one(subject, &sent, rows, |row| found(200, row)),
+        Resource::Customers => customers(subject, &sent, rows),
+        Resource::Refunds { .. } => refund(subject, &sent, rows),
         Resource::Other => Finding::CannotTell,
     }
 }
 
 /// What a list's answer holds.
-enum Rows {
+pub(super) enum Rows {
     Whole(Vec<Value>),
     /// The list has further pages.
     Part,
@@ -96,8 +98,7 @@ enum Rows {
     Not,
 }
 
-fn rows(resource: &Resource, answer: &Answer) -> Rows {
-    let is_v2 = matches!(resource, Resource::Orders | Resource::CheckoutOrders { .. } | Resource::Coupons);
+pub(super) fn rows(is_v2: bool, answer: &Answer) -> Rows {
     if is_v2 && answer.status == StatusCode::NO_CONTENT && answer.body.is_empty() {
         return Rows::Whole(Vec::new());
     }
@@ -146,38 +147,26 @@ fn passes(resource: &Resource, subject: &Subject<'_>, sent: &Value, row: &Value)
     }
 }
 
-/// An order that carries our own wire key is ours. Where the caller chose the id, its fields must agree too.
-fn order(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
-    match the_one(sent, rows) {
-        One::Absent => Finding::Absent,
-        One::Is(row) => found(201, row),
-        One::Unclear if rows.len() == 1 && is_our_stamp(subject.wire_key) => found(201, &rows[0]),
-        One::Unclear => Finding::CannotTell,
-    }
-}
-
-/// Whether the id is one that only we make: a UUIDv8.
-fn is_our_stamp(key: &str) -> bool {
-    uuid::Uuid::parse_str(key).is_ok_and(|uuid| uuid.get_version_num() == 8)
-}
-
-enum One<'a> {
-    Absent,
-    Is(&'a Value),
-    Unclear,
-}
-
-fn the_one<'a>(sent: &Value, rows: &'a [Value]) -> One<'a> {
-    match rows {
-        [] => One::Absent,
-        [row] if agrees(sent, row) => One::Is(row),
-        _ => One::Unclear,
+/// A resource that the vendor holds once.
+fn the_one(
+    subject: &Subject<'_>,
+    sent: &Value,
+    rows: Vec<Value>,
+    shown: impl Fn(&Value) -> Finding,
+) -> Finding {
+    let is_like = |row: &Value| agrees(sent, row);
+    match of_this_life(subject, sent, rows, is_like).as_deref() {
+        Some([]) => Finding::Absent,
+        Some([row]) if is_like(row) => shown(row),
+        _ => Finding::CannotTell,
     }
 }
 
 /// All of them, each as it was sent, or none. The rows may come in any order.
-fn customers(sent: &Value, rows: &[Value]) -> Finding {
-    let Some(sent) = sent.as_array() else { return Finding::CannotTell };
+fn customers(subject: &Subject<'_>, sent: &Value, rows: Vec<Value>) -> Finding {
+    let Some(all) = sent.as_array() else { return Finding::CannotTell };
+    let is_like = |row: &Value| all.iter().any(|ours| agrees(ours, row));
+    let Some(rows) = of_this_life(subject, sent, rows, is_like) else { return Finding::CannotTell };
     if rows.is_empty() {
         return Finding::Absent;
     }
@@ -188,29 +177,45 @@ fn customers(sent: &Value, rows: &[Value]) -> Finding {
     let held = |ours: &Value| {
         let mut matching = rows.iter().filter(|row| same_email(ours, row));
         let row = matching.next()?;
-        let mut ours = ours.clone();
-        // BigCommerce may fold an address's case.
-        ours["email"] = row["email"].clone();
-        (matching.next().is_none() && agrees(&ours, row)).then(|| row.clone())
+        (matching.next().is_none() && agrees(ours, row)).then(|| row.clone())
     };
-    match sent.iter().map(held).collect::<Option<Vec<Value>>>() {
-        Some(all) if rows.len() == sent.len() => found(200, &json!({ "data": all, "meta": {} })),
+    match all.iter().map(held).collect::<Option<Vec<Value>>>() {
+        Some(held) if rows.len() == all.len() => found(200, &json!({ "data": held, "meta": {} })),
         _ => Finding::CannotTell,
     }
 }
 
-/// The refund with our key in the reason of an item. Refunds of others on the same order are no hindrance. A miss
-/// among them is proof only where one of them shows that this store keeps the reasons of items, which is not
-/// documented.
-fn refund(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
+/// The refund with our key in the reason of an item, of what was asked for. Refunds of others on the same order are no
+/// hindrance. A miss among them is proof only where one of them shows that this store keeps the reasons of items, which is
+/// not documented.
+fn refund(subject: &Subject<'_>, sent: &Value, rows: Vec<Value>) -> Finding {
     let key = subject.wire_key;
-    let mut hits = rows.iter().filter(|row| in_items(row, key) || in_reason(row, key));
-    match (hits.next(), hits.next()) {
-        (None, _) if rows.is_empty() => Finding::Absent,
-        (None, _) if in_items(sent, key) && keeps_reasons(rows) => Finding::Absent,
-        (None, _) | (Some(_), Some(_)) => Finding::CannotTell,
-        (Some(row), None) => found(201, &json!({ "data": row, "meta": {} })),
+    let (hits, others): (Vec<Value>, Vec<Value>) =
+        rows.into_iter().partition(|row| in_items(row, key) || in_reason(row, key));
+    let is_like = |row: &Value| is_refund_of(sent, row);
+    let Some(hits) = of_this_life(subject, sent, hits, is_like) else { return Finding::CannotTell };
+    match hits.as_slice() {
+        [] if others.is_empty() => Finding::Absent,
+        [] if in_items(sent, key) && keeps_reasons(&others) => Finding::Absent,
+        [row] if is_like(row) => found(201, &json!({ "data": row, "meta": {} })),
+        _ => Finding::CannotTell,
     }
+}
+
+/// Whether a refund is of the items that were asked for, and of no other.
+fn is_refund_of(sent: &Value, row: &Value) -> bool {
+    let (Some(asked), Some(shown)) = (sent["items"].as_array(), row["items"].as_array()) else { return true };
+    // An amount is asked for as `amount`, and shown as `requested_amount`.
+    let is_it = |asked: &Value, shown: &Value| {
+        let amount = &asked["amount"];
+        agrees(asked, shown)
+            && (amount.is_null()
+                || shown["requested_amount"].is_null()
+                || agrees(amount, &shown["requested_amount"]))
+    };
+    let is_asked =
+        |shown: &Value| shown["item_id"].is_null() || asked.iter().any(|asked| is_it(asked, shown));
+    asked.iter().all(|asked| shown.iter().any(|shown| is_it(asked, shown))) && shown.iter().all(is_asked)
 }
 
 /// Whether one of the refunds shows that this store keeps the reasons of items.
@@ -228,21 +233,31 @@ fn in_reason(value: &Value, key: &str) -> bool {
     text(value, "reason").is_some_and(|reason| reason.contains(key))
 }
 
-/// The rows that are not from before the operation. `None` if one may be or not, or has a date that is none. A refund's
-/// date is `created`.
+/// The rows that are not from before the operation. `None` if that cannot be told: one may be or not, has a date that is
+/// none, or is what was sent, so that its time alone excludes it. A refund's date is `created`.
 ///
-/// Brands and categories have no date. One that has the name and agrees counts, also if another client created it. No
-/// second one with that name can be created, so nothing is lost by it.
-fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
+/// A date that the caller chose is no time of creation. Brands and categories have no date. One that has the name and
+/// agrees counts, also if another client created it. No second one with that name can be created, so nothing is lost by it.
+pub(super) fn of_this_life(
+    subject: &Subject<'_>,
+    sent: &Value,
+    rows: Vec<Value>,
+    is_like: impl Fn(&Value) -> bool,
+) -> Option<Vec<Value>> {
     let mut ours = Vec::with_capacity(rows.len());
+    let is_chosen = text(sent, "date_created").is_some();
     for row in rows {
-        let is_older = match text(&row, "date_created").or_else(|| text(&row, "created")) {
+        let written = text(&row, "date_created").or_else(|| text(&row, "created"));
+        let is_older = match written.filter(|_| !is_chosen) {
             None => false,
             Some(written) => {
                 let at = date::rfc2822(written).or_else(|| date::rfc3339(written))?;
                 subject.is_older(at)?
             }
         };
+        if is_older && Guard::TimeAloneIsNoProof.keeps(is_like(&row)) {
+            return None;
+        }
         if !is_older {
             ours.push(row);
         }
@@ -253,7 +268,7 @@ fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
 /// How many rows a page of V2 has unless it is asked for fewer (developer.bigcommerce.com, "Filtering": 50).
 const V2_PAGE: usize = 50;
 
-fn found(status: u16, body: &Value) -> Finding {
+pub(super) fn found(status: u16, body: &Value) -> Finding {
     let status = if status == 201 { StatusCode::CREATED } else { StatusCode::OK };
     Finding::Found(reconciled(status, body.to_string()))
 }

@@ -1,5 +1,8 @@
 //! Which field of which resource carries or stands in for the operation's key.
 
+use http::Method;
+use serde_json::Value;
+
 use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::vendor::body::{self, RawObject};
@@ -67,6 +70,23 @@ impl Resource {
             _ => Ok(key),
         }
     }
+}
+
+/// Whether a change of an order adds products to it: a row without an `id` is a new one, each time that it is sent
+/// (`orders.v2.oas2.yml`, "Update an Order").
+pub(super) fn adds(route: &str, request: &Request) -> bool {
+    let parts: Vec<&str> = route.trim_end_matches('/').split('/').skip(1).collect();
+    if request.method != Method::PUT || !matches!(parts.as_slice(), ["v2", "orders", _]) {
+        return false;
+    }
+    let is_new = |row: &Value| match &row["id"] {
+        Value::Null => true,
+        Value::Number(id) => id.as_u64() == Some(0),
+        Value::String(id) => matches!(id.trim(), "" | "0"),
+        _ => false,
+    };
+    let body = body::json(&request.body).unwrap_or_default();
+    body["products"].as_array().is_some_and(|rows| rows.iter().any(is_new))
 }
 
 /// `external_id` is read-only; `external_order_id` is the one to write.

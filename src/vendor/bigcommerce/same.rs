@@ -10,17 +10,38 @@ use serde_json::Value;
 /// Whether `theirs` agrees with every field that `ours` set.
 pub(super) fn agrees(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
-        (Value::Object(ours), Value::Object(theirs)) => {
-            ours.iter().all(|(name, value)| theirs.get(name).is_none_or(|held| agrees(value, held)))
-        }
-        (Value::Array(ours), Value::Array(theirs)) => {
-            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| agrees(ours, theirs))
-        }
+        (Value::Object(ours), Value::Object(theirs)) => ours.iter().all(|(name, value)| {
+            let folds = || is_folded(name) && same_but_for_case(value, &theirs[name]);
+            theirs.get(name).is_none_or(|held| agrees(value, held) || folds())
+        }),
+        (Value::Array(ours), Value::Array(theirs)) => matches_all(ours, theirs, agrees),
         // A V2 link: what is behind it is not here to compare.
         (Value::Array(_), Value::Object(link)) => link.contains_key("resource") || link.contains_key("url"),
         (ours, theirs) if is_nothing(ours) || is_nothing(theirs) => is_nothing(ours) && is_nothing(theirs),
+        // A text may be kept without the blanks around it.
+        (Value::String(ours), Value::String(theirs)) if ours.trim() == theirs.trim() => true,
         (ours, theirs) => ours == theirs || same_number(ours, theirs),
     }
+}
+
+/// Whether each of `ours` is one of `theirs`, and each of those is one of ours. A list may come back in another order.
+pub(super) fn matches_all(ours: &[Value], theirs: &[Value], is_it: impl Fn(&Value, &Value) -> bool) -> bool {
+    let mut left: Vec<&Value> = theirs.iter().collect();
+    ours.len() == theirs.len()
+        && ours.iter().all(|ours| {
+            let place = left.iter().position(|theirs| is_it(ours, theirs));
+            place.map(|place| left.swap_remove(place)).is_some()
+        })
+}
+
+/// Fields whose case BigCommerce may fold: addresses of e-mail, and codes of currencies and countries.
+fn is_folded(name: &str) -> bool {
+    matches!(name, "email" | "currency_code" | "default_currency_code" | "country_iso2" | "country_code")
+}
+
+fn same_but_for_case(ours: &Value, theirs: &Value) -> bool {
+    let (Some(ours), Some(theirs)) = (ours.as_str(), theirs.as_str()) else { return false };
+    ours.trim().eq_ignore_ascii_case(theirs.trim())
 }
 
 /// Whether a row of a batch's answer is the one of `item`: it has the item's `id`. Where the item has none, the row has
@@ -37,7 +58,7 @@ pub(super) fn is_row_of(item: &Value, row: &Value) -> bool {
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text.is_empty(),
+        Value::String(text) => text.trim().is_empty(),
         _ => false,
     }
 }

@@ -10,9 +10,9 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Error, Field, Input, field};
-use crate::vendor::KeyPlace;
 use crate::vendor::base::shown;
 use crate::vendor::keyed::{form, headers, routes};
+use crate::vendor::{KeyPlace, check_account};
 
 /// What a [`Keyed`](super::Keyed) vendor does. [From text](KeyedConfig::from_toml), from a
 /// [preset](KeyedConfig::preset), or [built](KeyedConfig::new). It holds no secret, and `Debug` shows none that was put
@@ -38,6 +38,7 @@ use crate::vendor::keyed::{form, headers, routes};
 /// |---|---|
 /// | `replay` | an answer that comes from the vendor's record. Default: none is known to |
 /// | `own` | a failure that the vendor itself wrote, by a `header` or a place in the `json` that is on all of them. Any other failure proves nothing, because a proxy may have written it. Default: all but a page for a browser is the vendor's own |
+/// | `success` | a list of what successes have, by a `header` or a place in the `json`, each for all routes or for one `route`. Any other success proves nothing. Default: all but a page for a browser is the vendor's own |
 /// | `in_progress` | failures: a request with this key is still under way. Retried with the same key |
 /// | `reused` | failures: this key belongs to another request. Never retried, and decided before the others |
 /// | `duplicate` | failures: an earlier request with this key has made what this one asks for. Never retried, and unknown |
@@ -115,6 +116,10 @@ pub struct KeyedConfig {
     /// vendor executed the request. Default: no mark is known, and all but a page for a browser is the vendor's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<OwnMark>,
+    /// What successes have. One of them must match where any is for the route; any other success proves nothing, because a
+    /// proxy may have written it. Default: no form is known, and all but a page for a browser is the vendor's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) success: Vec<SuccessForm>,
     /// Failures that mean: a request with this key is still under way. Retried with the same key.
     #[serde(default)]
     pub(super) in_progress: Vec<Marker>,
@@ -149,6 +154,7 @@ impl fmt::Debug for KeyedConfig {
             .field("stores_failures", &self.stores_failures)
             .field("replay", &self.replay)
             .field("own", &self.own)
+            .field("success", &self.success)
             .field("in_progress", &self.in_progress)
             .field("reused", &self.reused)
             .field("duplicate", &self.duplicate)
@@ -203,6 +209,39 @@ pub(super) struct OwnMark {
     pub json: Option<String>,
 }
 
+/// What a success has: something among its headers, or at a place in its JSON body, whatever its value. All parts that are
+/// given must be there; `header` or `json` must be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SuccessForm {
+    /// A method and a whole path, as in [`KeyedConfig::keyed_routes`]. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// A header's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// A JSON pointer (RFC 6901), such as `/id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+}
+
+impl SuccessForm {
+    pub(super) fn matches(&self, answer: &Answer) -> bool {
+        self.mark().matches(answer)
+    }
+
+    fn mark(&self) -> OwnMark {
+        OwnMark { header: self.header.clone(), json: self.json.clone() }
+    }
+
+    fn check(&self, field: Field) -> Result<(), Error> {
+        match self.route.as_deref().and_then(routes::problem) {
+            Some(problem) => Err(invalid(field, problem)),
+            None => self.mark().check(field),
+        }
+    }
+}
+
 impl KeyedConfig {
     /// A vendor of this name and base URL without auth, key or window: every POST is sent at most once.
     pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> KeyedConfig {
@@ -221,6 +260,7 @@ impl KeyedConfig {
             stores_failures: false,
             replay: None,
             own: None,
+            success: Vec::new(),
             in_progress: Vec::new(),
             reused: Vec::new(),
             duplicate: Vec::new(),
@@ -260,6 +300,7 @@ impl KeyedConfig {
         if self.name.is_empty() {
             return refuse(field!(name), "it is empty");
         }
+        check_account(&self.account).map_err(|error| error.at(field!(account)))?;
         if let Some(auth) = &self.auth {
             check_header_name(field!(auth.header), &auth.header)?;
         }
@@ -307,7 +348,10 @@ impl KeyedConfig {
         if let Some(marker) = &self.replay {
             marker.check(&field!(replay))?;
         }
-        self.own.as_ref().map_or(Ok(()), OwnMark::check)
+        for (index, form) in self.success.iter().enumerate() {
+            form.check(field!(success).item(index))?;
+        }
+        self.own.as_ref().map_or(Ok(()), |own| own.check(field!(own)))
     }
 
     fn check_routes(&self) -> Result<(), Error> {
@@ -340,14 +384,14 @@ impl OwnMark {
             })
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self, field: Field) -> Result<(), Error> {
         let problem = match (&self.header, &self.json) {
             (None, None) => "a mark needs `header` or `json`",
             (_, Some(pointer)) if !pointer.starts_with('/') => "a JSON pointer starts with `/`",
-            (Some(name), _) => return check_header_name(field!(own), name),
+            (Some(name), _) => return check_header_name(field, name),
             _ => return Ok(()),
         };
-        Err(invalid(field!(own), problem))
+        Err(invalid(field, problem))
     }
 }
 

@@ -447,3 +447,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_success_is_one_if_it_has_what_the_table_says_that_successes_of_its_route_have() {
+    let table = r#"
+        name = "acme"
+        base_url = "https://api.acme.test"
+        success = [{ json = "/id" }, { route = "POST /batches", json = "/data", header = "X-Batch" }]
+    "#;
+    let acme = vendor(table);
+    acme.check().expect("a good table");
+    let judged = |method: Method, path: &str, headers: &[(&str, &str)], body: &str| {
+        let url = Url::parse(&format!("https://api.acme.test{path}")).expect("a url");
+        let (request, answer) = (Request::new(method, url), rig::answer(200, headers, body));
+        acme.classify(&Attempt::new(&request, true, Ok(&answer), Timestamp::default()))
+    };
+    let (done, again) =
+        (Verdict::Done { replayed: false }, Verdict::Retry { effect: Effect::Unknown, not_before: None });
+    let batch = [("x-batch", "1")];
+    for (path, headers, body, expected) in [
+        ("/orders", &[][..], r#"{"id":7}"#, done),
+        ("/orders", &[], r#"{"data":[]}"#, again),
+        ("/orders", &[], "OK", again),
+        ("/orders", &[], "", again),
+        ("/batches", &batch, r#"{"data":[]}"#, done),
+        ("/batches", &[], r#"{"data":[]}"#, again),
+        ("/batches", &[], r#"{"id":7}"#, done),
+    ] {
+        assert_eq!(judged(Method::POST, path, headers, body), expected, "{path} {body}");
+        assert_eq!(judged(Method::GET, path, headers, body), done, "a read");
+    }
+    for bad in ["success = [{}]", "success = [{ json = 'id' }]", "success = [{ route = '/a', json = '/id' }]"]
+    {
+        let text = format!("name = 'acme'\nbase_url = 'https://api.acme.test'\n{bad}");
+        let config: KeyedConfig = toml::from_str(&text).expect("a configuration");
+        assert!(config.check().is_err(), "{bad}");
+    }
+}

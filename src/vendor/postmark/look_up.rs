@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Kind, stamp};
+use super::{Kind, same, stamp};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::vendor::rules::reconciled;
@@ -13,7 +13,7 @@ use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 ///
 /// `None` if the batch's messages go to several streams: one search covers one stream.
 pub(super) fn request(base: &BaseUrl, kind: Kind, subject: &Subject<'_>) -> Option<Request> {
-    let messages = messages(kind, subject)?;
+    let messages = messages(kind, subject.request)?;
     let stream_of = |message: &Value| {
         let named = message.get("MessageStream").and_then(Value::as_str).filter(|name| !name.is_empty());
         named.unwrap_or(DEFAULT_STREAM).to_owned()
@@ -36,7 +36,7 @@ pub(super) fn request(base: &BaseUrl, kind: Kind, subject: &Subject<'_>) -> Opti
 }
 
 /// What the search says. A hit counts only if the message itself carries our key: then a filter that was ignored
-/// finds nothing. And it must have been received after the operation's claim: the key's previous life had the same
+/// finds nothing. It must be what was sent: to whom, from whom, about what. And it must have been received after the operation's claim: the key's previous life had the same
 /// wire key and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept
 /// for 45 days.
 pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
@@ -45,18 +45,23 @@ pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Findin
     }
     let Some(found) = answer.json() else { return Finding::Unanswered };
     let Some(hits) = found.get("Messages").and_then(Value::as_array) else { return Finding::Unanswered };
-    let is_ours = |hit: &Value, key: &str| {
+    let is_ours = |hit: &Value, key: &str, message: &Value| {
         let received = hit["ReceivedAt"].as_str().and_then(date::rfc3339);
         hit["Metadata"][stamp::KEY_FIELD].as_str() == Some(key)
             && received.and_then(|at| subject.is_older(at)) == Some(false)
+            && same::is_what_was_sent(message, hit)
     };
-    let hit = |key: &str| hits.iter().find(|hit| is_ours(hit, key));
-    let body = match kind {
-        Kind::Single => hit(subject.wire_key).map(send_result),
-        Kind::Batch | Kind::TemplateBatch => messages(kind, subject).and_then(|messages| {
-            let keys = (0..messages.len()).map(|index| stamp::item_key(subject.wire_key, index));
-            keys.map(|key| hit(&key).map(send_result)).collect::<Option<Vec<_>>>().map(Value::Array)
-        }),
+    let hit =
+        |key: &str, message: &Value| hits.iter().find(|hit| is_ours(hit, key, message)).map(send_result);
+    let messages = messages(kind, subject.request).unwrap_or_default();
+    let body = match (kind, messages.as_slice()) {
+        (Kind::Single, [message]) => hit(subject.wire_key, message),
+        (Kind::Single, _) | (_, []) => None,
+        (Kind::Batch | Kind::TemplateBatch, messages) => {
+            let of_item =
+                |(index, message): (usize, &Value)| hit(&stamp::item_key(subject.wire_key, index), message);
+            messages.iter().enumerate().map(of_item).collect::<Option<Vec<_>>>().map(Value::Array)
+        }
     };
     match body {
         Some(body) => Finding::Found(reconciled(StatusCode::OK, body.to_string())),
@@ -77,8 +82,9 @@ fn send_result(hit: &Value) -> Value {
     })
 }
 
-fn messages(kind: Kind, subject: &Subject<'_>) -> Option<Vec<Value>> {
-    match (kind, body::json(&subject.request.body)?) {
+/// The messages in a request's body.
+pub(super) fn messages(kind: Kind, request: &Request) -> Option<Vec<Value>> {
+    match (kind, body::json(&request.body)?) {
         (Kind::Single, message) => Some(vec![message]),
         (Kind::Batch, Value::Array(messages)) => Some(messages),
         (Kind::TemplateBatch, mut outer) => match outer.get_mut("Messages")?.take() {

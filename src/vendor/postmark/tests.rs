@@ -26,7 +26,7 @@ fn stamped(path: &str, body: &Value) -> Request {
 }
 
 fn email() -> Value {
-    json!({ "From": "\"Joe\" <joe@shop.example>", "To": "a@b.example" })
+    json!({ "From": "\"Joe\" <joe@shop.example>", "To": "receiver@example.com" })
 }
 
 fn json_of(request: &Request) -> Value {
@@ -276,6 +276,7 @@ fn hit(key: &str) -> Value {
     let entry = rig::entry("postmark", "search_hit");
     let mut hit = entry["body"]["Messages"][0].clone();
     hit["Metadata"] = json!({ "steadfast_key": key });
+    hit["From"] = email()["From"].clone();
     hit
 }
 

@@ -17,6 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::same;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Error, Input};
@@ -94,17 +95,22 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
     if list.object != "list" {
         return Finding::Unanswered;
     }
-    let mut last_id = None;
+    let (mut last_id, mut is_in_doubt) = (None, false);
     for item in &list.data {
         let Ok(object) = serde_json::from_str::<Value>(item.get()) else { return Finding::CannotTell };
         if object["metadata"]["steadfast_key"].as_str() == Some(subject.wire_key) {
+            let is_like = same::is_what_was_sent(subject.request, &object);
             match is_older(subject, &object) {
-                Some(false) => return found(&object, item),
-                Some(true) => {}
-                None => return Finding::CannotTell,
+                Some(false) if is_like => return found(&object, item),
+                Some(true) if !is_like => {}
+                // Another's, changed since, or of an earlier life, and nothing else tells which.
+                _ => is_in_doubt = true,
             }
         }
         last_id = object["id"].as_str().map(str::to_owned);
+    }
+    if is_in_doubt {
+        return Finding::CannotTell;
     }
     match (list.has_more, last_id) {
         (false, _) if Guard::ClaimAhead.keeps(is_claimed_ahead(subject, answer)) => Finding::CannotTell,

@@ -31,7 +31,8 @@ use crate::error::{Effect, Refusal};
 use crate::guard::Guard;
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::rules::{
-    asked, by_status, is_anothers_success, is_page, no_answer, refused, replay_speaks_for, was_deleted,
+    asked, by_status, is_anothers_success, is_page, is_text, lacks_form, no_answer, refused,
+    replay_speaks_for, was_deleted,
 };
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
@@ -115,10 +116,19 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
 
 /// Whether a proxy wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
-    is_page(answer)
-        || !attempt.request.method.is_safe()
-            && !answer.headers.contains_key(&REQUEST_ID)
-            && is_anothers_success(answer, &SUCCESS_MEMBERS)
+    let is_foreign = || {
+        let path = attempt.request.url.path();
+        match answer.headers.contains_key(&REQUEST_ID) {
+            // Nothing else marks a replay.
+            true if answer.headers.contains_key(&IDEMPOTENT_REPLAYED) => false,
+            false => is_anothers_success(answer, &SUCCESS_MEMBERS),
+            // All of v1 answers so. OAuth answers with tokens.
+            true if path.contains("/v1/") => lacks_form(answer, &SUCCESS_MEMBERS),
+            // "Returns an empty object" where it returns anything (docs.stripe.com/api/v2, meter event streams).
+            true => is_text(answer) && !answer.body.is_empty(),
+        }
+    };
+    is_page(answer) || !attempt.request.method.is_safe() && is_foreign()
 }
 
 /// Whether Stripe's own clients would send the request again, by the outcome alone (stripe-go `shouldRetry`,
@@ -187,7 +197,7 @@ impl Problem {
     }
 }
 
-/// Each of its objects has both, and what is no object comes with `Request-Id`.
+/// Each of its objects has one.
 const SUCCESS_MEMBERS: [&str; 2] = ["object", "id"];
 static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 static REQUEST_ID: HeaderName = HeaderName::from_static("request-id");

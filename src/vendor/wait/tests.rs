@@ -183,6 +183,60 @@ fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
 }
 
 #[test]
+fn a_number_is_a_wait_or_a_time_since_1970_in_each_unit() {
+    let now = Timestamp::from(httpdate::parse_http_date("Wed, 26 Nov 2025 00:00:00 GMT").expect("a date"));
+    // 1764115200 is that moment.
+    for (name, value, expected) in [
+        ("retry-after", "1764115260", 60),
+        ("retry-after", "1764115260.2", 61),
+        ("retry-after", "1764115260000", 60),
+        ("retry-after", "1764115100", 0),
+        ("retry-after", "Sat, 31 Dec 2016 23:59:60 GMT", 0),
+        ("retry-after", "86400", 86_400),
+        ("retry-after-ms", "2500", 3),
+        ("retry-after-ms", "2500.5", 3),
+        ("retry-after-ms", "1764115260000", 60),
+        ("x-ms-retry-after-ms", "60000", 60),
+        ("x-ratelimit-reset", "60", 60),
+        ("x-ratelimit-reset", "60.5", 61),
+        ("x-ratelimit-reset", "1764115260", 60),
+        ("x-ratelimit-reset", "1764115260000", 60),
+        ("x-ratelimit-reset", "6m0s", 360),
+        ("x-ratelimit-reset", "2025-11-26T00:01:00Z", 60),
+        ("x-rate-limit-reset", "Wed, 26 Nov 2025 00:01:00 GMT", 60),
+        ("x-ratelimit-reset-after", "1.2", 2),
+        ("ratelimit", "limit=10, remaining=0, reset=30", 30),
+        ("ratelimit", "limit=10;w=60,remaining=0,reset=1764115260", 60),
+    ] {
+        let map = headers(&[(name, value)]);
+        let wait = asked(status(429), &map, now).map(|wait| wait.as_millis().div_ceil(1000));
+        assert_eq!(wait, Some(expected), "{name}: {value}");
+        let beside_503 = asked(status(503), &map, now).is_some();
+        assert_eq!(beside_503, name.ends_with("retry-after") || name.ends_with("-ms"), "{name}: {value}");
+        assert_eq!(asked(status(200), &map, now), None);
+    }
+    for (remaining, value) in [("x-ratelimit-remaining", "3"), ("x-rate-limit-remaining", "1")] {
+        let map = headers(&[(remaining, value), ("x-ratelimit-reset", "60")]);
+        assert_eq!(asked(status(429), &map, now), None, "something remains");
+    }
+    for junk in ["soon", "-5", "", "limit=10, remaining=3, reset=30", "6 parsecs", "reset", "remaining=0"] {
+        for name in ["x-ratelimit-reset", "retry-after-ms", "ratelimit"] {
+            assert_eq!(asked(status(429), &headers(&[(name, junk)]), now), None, "{name}: {junk}");
+        }
+    }
+}
+
+#[test]
+fn no_wait_is_believed_beyond_a_day() {
+    let day = Duration::from_secs(86_400);
+    for (wait, expected) in
+        [(Duration::ZERO, Duration::ZERO), (day, day), (day + SECOND, day), (Duration::MAX, day)]
+    {
+        assert_eq!(believed(wait), expected);
+    }
+}
+
+#[test]
 fn should_retry_is_true_false_or_nothing() {
     for (value, expected) in [("true", Some(true)), ("False", Some(false)), ("1", None), ("", None)] {
         assert_eq!(stripe_should_retry(&headers(&[("stripe-should-retry", value)])), expected);
@@ -205,7 +259,7 @@ proptest! {
         retry_after(&bytes, now);
         rate_limit_list(&bytes);
         for name in ["retry-after", "ratelimit", "ratelimit-remaining", "ratelimit-reset",
-            "x-retry-after", "x-rate-limit-time-reset-ms", "stripe-should-retry"] {
+            "retry-after-ms", "x-ratelimit-reset", "x-retry-after", "x-rate-limit-time-reset-ms", "stripe-should-retry"] {
             let map = any_header_map(name, &bytes);
             asked(status(429), &map, now);
             bigcommerce(&map);

@@ -36,7 +36,7 @@ pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Resu
     let told = names(texts.at(12)?.as_deref());
     let redact = texts.noted(told);
     let on_unknown = match &*texts.needed(10)? {
-        PARK => OnUnknown::Park,
+        PARK => OnUnknown::ByMethod,
         RESEND => OnUnknown::Resend,
         _ => return Err(damaged(10, "no such choice for an unknown outcome")),
     };

@@ -7,7 +7,7 @@ use super::super::fixture::Reply;
 use super::contract::{Resource, Taken};
 use super::fields::derived;
 use super::hooks;
-use super::items::{Asks, SHARED, V3, id_text, is_base, not_allowed, not_found, question};
+use super::items::{ARCHIVE, Asks, ORDERS, SHARED, V3, id_text, is_base, not_allowed, not_found, question};
 use super::machine::{Call, Machine, State, problem};
 use super::parents::unknown_parent;
 use super::parts::saved;
@@ -198,6 +198,11 @@ impl Machine {
 
     fn removed(&self, state: &mut State, call: &Call<'_>, collection: &str, held: &Value, part: usize) {
         self.effect(call, None, &Value::from(id_text(&held["id"])), part);
+        if collection == ORDERS {
+            let mut archived = held.clone();
+            archived["is_deleted"] = true.into();
+            state.items.add(call.store, ARCHIVE, &archived, call.now);
+        }
         if let ["v2", "orders", order, "shipments", ..] = call.route {
             self.ship(state, call, order, held, false);
         }

@@ -291,6 +291,10 @@ fn same(held: &Value, value: &Value) -> bool {
     value.as_str().map_or_else(|| held == value, |text| equal(held, text))
 }
 
+pub(super) const ORDERS: &str = "v2/orders";
+/// Orders that were removed: BigCommerce archives them, and lists them with `is_deleted=true` alone.
+pub(super) const ARCHIVE: &str = "v2/orders?is_deleted=true";
+
 /// Of which BigCommerce's reference says that no client changes them.
 const READ_ONLY: [&str; 3] = ["id", "date_created", "date_modified"];
 

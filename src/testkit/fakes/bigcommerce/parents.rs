@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use super::super::fixture::Reply;
-use super::items::{Items, not_found};
+use super::items::{ARCHIVE, Items, ORDERS, not_found};
 use super::machine::Call;
 
 /// The 404 of a path below something that the store does not hold. A read does not see what does not show yet.
 pub(super) fn unknown_parent(items: &Items, call: &Call<'_>, lag: Option<Duration>) -> Option<Reply> {
     let (collection, id) = parent(call.route)?;
     let is_held = match lag {
-        Some(lag) => items.shows_one(call.store, collection, id, call.now, lag),
+        Some(lag) => {
+            items.shows_one(call.store, collection, id, call.now, lag)
+                || collection == ORDERS && items.has(call.store, ARCHIVE, id)
+        }
         None => items.has(call.store, collection, id),
     };
     (!is_held).then(|| not_found(call))

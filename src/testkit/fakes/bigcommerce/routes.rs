@@ -118,13 +118,13 @@ const ROUTES: &[Route] = &[
         "v2/orders",
         "LPD",
         &[
-            "min_id max_id min_total max_total customer_id status_id cart_id payment_method channel_id external_order_id",
+            "min_id max_id min_total max_total customer_id status_id cart_id payment_method channel_id external_order_id \
+             is_deleted",
             DATES_V2,
             PAGES,
         ],
     )
-    // In the specification of 2021 an order's list had `is_deleted` too.
-    .foreign("email include consignment_structure is_deleted")
+    .foreign("email include consignment_structure")
     .sorts("id customer_id date_created date_modified status_id channel_id"),
     Route::new("v2/orders/{}/products", "L", &[PAGES]).one("G"),
     Route::new("v2/orders/{}/shipments", "LPD", &[PAGES]),

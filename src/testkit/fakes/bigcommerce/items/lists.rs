@@ -11,7 +11,7 @@ use super::super::parents::unknown_parent;
 use super::super::routes::{Route, parent_of, route_of};
 use super::candidates::candidates;
 use super::question::{Asks, Question, question};
-use super::{Item, Items, Table, V3, not_allowed, not_found, with_id};
+use super::{ARCHIVE, Item, Items, ORDERS, Table, V3, not_allowed, not_found, with_id};
 use crate::clock::Timestamp;
 
 impl Items {
@@ -46,8 +46,9 @@ impl Items {
     fn one_of(&self, call: &Call<'_>, question: &Question, lag: Duration) -> Reply {
         let collection = call.collection();
         let Some((parent, id)) = collection.rsplit_once('/') else { return not_found(call) };
-        let table = self.tables.of(call.store, parent);
-        let mut found = table.into_iter().flat_map(|table| with_id(table, id));
+        let archive = self.tables.of(call.store, ARCHIVE).filter(|_| parent == ORDERS);
+        let tables = self.tables.of(call.store, parent).into_iter().chain(archive);
+        let mut found = tables.flat_map(|table| with_id(table, id));
         match found.find(|(_, item)| item.shows(call.now, lag)) {
             Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
             Some((_, item)) if question.includes.is_empty() => {
@@ -66,7 +67,8 @@ impl Items {
             return Ok(not_allowed(call));
         }
         let question = question(call, route, Asks::List)?;
-        let passing = passing(self.tables.of(call.store, &call.collection()), &question, call.now, lag);
+        let collection = if question.is_of_archive { ARCHIVE.to_owned() } else { call.collection() };
+        let passing = passing(self.tables.of(call.store, &collection), &question, call.now, lag);
         let sorted: Box<dyn Iterator<Item = &Item>> = match &question.sort {
             Some(sort) => Box::new(sort.sort(passing.collect()).into_iter()),
             None => Box::new(passing),

@@ -22,6 +22,8 @@ pub(in super::super) struct Question {
     pub(super) limit: usize,
     /// The collections that are shown with each item.
     pub(super) includes: Vec<String>,
+    /// Whether the archive is asked for, and not what is in the list without that.
+    pub(super) is_of_archive: bool,
 }
 
 /// What the parameters belong to.
@@ -80,8 +82,14 @@ pub(in super::super) fn question(call: &Call<'_>, route: &Route, asks: Asks) -> 
 }
 
 fn read(call: &Call<'_>, route: &Route, pairs: &[(String, String)]) -> Result<Question, Reply> {
-    let mut question =
-        Question { filters: Vec::new(), sort: None, page: 1, limit: LIMIT_DEFAULT, includes: Vec::new() };
+    let mut question = Question {
+        filters: Vec::new(),
+        sort: None,
+        page: 1,
+        limit: LIMIT_DEFAULT,
+        includes: Vec::new(),
+        is_of_archive: false,
+    };
     let day = if call.route == ["v3", "catalog", "products"] {
         DayOnly::AtThisTime(call.now)
     } else {
@@ -90,6 +98,13 @@ fn read(call: &Call<'_>, route: &Route, pairs: &[(String, String)]) -> Result<Qu
     for (name, value) in pairs {
         let count = || value.parse::<usize>().ok().filter(|count| *count > 0).ok_or("integer");
         let is_read = match name.as_str() {
+            "is_deleted" => match value.as_str() {
+                "true" | "false" => {
+                    question.is_of_archive = value == "true";
+                    Ok(())
+                }
+                _ => Err("boolean"),
+            },
             "page" => count().map(|page| question.page = page),
             "limit" => count().map(|limit| question.limit = limit.min(LIMIT_MAX)),
             "sort" => Sort::read(call, route, value, pairs).map(|sort| question.sort = Some(sort)),

@@ -1,0 +1,159 @@
+//! Whether an object with our key is what was sent.
+//!
+//! Two services that share an account may make the same key, and then an object is another's. What tells two apart is
+//! compared: the members of the form that Stripe gives back under the same name. What Stripe gives back in another form
+//! is no difference. A member that the object does not have says nothing; one that is null was not set.
+
+use serde_json::Value;
+
+use crate::guard::Guard;
+use crate::request::Request;
+
+/// Whether the object agrees with what the form said.
+pub(super) fn is_what_was_sent(request: &Request, object: &Value) -> bool {
+    let form: Vec<_> = url::form_urlencoded::parse(&request.body).collect();
+    let agrees = |name: &str, value: &str| match held(object, name) {
+        Some(held) => is_same(value, held),
+        None => true,
+    };
+    // The last of a name counts.
+    let is_last = |place: usize, name: &str| form[place + 1..].iter().all(|(later, _)| later != name);
+    Guard::HitAtStripe.is_out()
+        || form.iter().enumerate().all(|(place, (name, value))| {
+            value.is_empty() || !tells_apart(name) || !is_last(place, name) || agrees(name, value)
+        })
+}
+
+/// Whether a member of a form tells two objects apart, and stays as it was sent.
+fn tells_apart(name: &str) -> bool {
+    let outer = name.split('[').next().unwrap_or_default();
+    TELLING.contains(&name) || TELLING_WITH_PARTS.contains(&outer)
+}
+
+/// What the object has under a name such as `metadata[order]`. An object that stands for its id is that id.
+fn held<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut held = object;
+    for part in name.split(['[', ']']).filter(|part| !part.is_empty()) {
+        held = match held {
+            Value::Object(members) => members.get(part)?,
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(held.get("id").unwrap_or(held))
+}
+
+fn is_same(sent: &str, held: &Value) -> bool {
+    let sent = sent.trim();
+    match held {
+        Value::String(text) => sent.eq_ignore_ascii_case(text.trim()) || is_same_number(sent, text),
+        Value::Number(number) => is_same_number(sent, &number.to_string()),
+        Value::Bool(flag) => sent.eq_ignore_ascii_case(if *flag { "true" } else { "false" }),
+        Value::Null => false,
+        // In another form altogether.
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+/// As decimals: `10` is `10.0`.
+fn is_same_number(sent: &str, held: &str) -> bool {
+    fn plain(text: &str) -> Option<(&str, &str)> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        (!whole.is_empty() && is_number(whole) && is_number(fraction))
+            .then(|| (whole.trim_start_matches('0'), fraction.trim_end_matches('0')))
+    }
+    let both = (plain(sent), plain(held));
+    matches!(both, (Some(sent), Some(held)) if sent == held)
+}
+
+/// What docs.stripe.com/api has on both sides, in the request that creates and in the object. Not among them is what moves
+/// by itself, what stands for something else (a test's `pm_card_visa`, a token), and what an object shows elsewhere.
+const TELLING: [&str; 33] = [
+    "amount",
+    "amount_off",
+    "charge",
+    "code",
+    "country",
+    "coupon",
+    "currency",
+    "customer",
+    "description",
+    "destination",
+    "display_name",
+    "duration",
+    "duration_in_months",
+    "email",
+    "from_subscription",
+    "inclusive",
+    "interval",
+    "interval_count",
+    "invoice",
+    "name",
+    "on_behalf_of",
+    "payment_intent",
+    "percent_off",
+    "percentage",
+    "phone",
+    "product",
+    "receipt_email",
+    "source_transaction",
+    "statement_descriptor",
+    "subscription",
+    "transfer_group",
+    "type",
+    "unit_amount",
+];
+/// The same, with parts in brackets.
+const TELLING_WITH_PARTS: [&str; 5] = ["address", "metadata", "recurring", "shipping", "transfer_data"];
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+
+    fn agrees(form: &str, object: &Value) -> bool {
+        let mut request =
+            Request::new(Method::POST, "https://api.stripe.com/v1/charges".parse().expect("a url"));
+        request.body = form.to_owned().into();
+        is_what_was_sent(&request, object)
+    }
+
+    #[test]
+    fn stripes_own_form_of_a_value_is_no_difference() {
+        let object = json!({
+            "amount": 1000, "currency": "usd", "customer": {"id": "cus_1"}, "percent_off": 25.0, "inclusive": true,
+            "description": "Order 42", "metadata": {"order": "42"}, "shipping": {"address": {"city": "Rome"}},
+            "payment_method": "pm_1", "status": "succeeded", "transfer_data": null, "source": {"id": "card_1"},
+        });
+        for form in [
+            "amount=1000&currency=USD&customer=cus_1",
+            "amount=01000",
+            "percent_off=25&inclusive=true",
+            "description=%20Order+42%20&metadata[order]=42",
+            "shipping[address][city]=Rome",
+            "payment_method=pm_card_visa&confirm=true&source=tok_visa&expand[0]=customer",
+            "metadata[gone]=&metadata[dropped]=1&unknown=1",
+            "amount=5&amount=1000",
+        ] {
+            assert!(agrees(form, &object), "{form}");
+        }
+        for form in [
+            "amount=1001",
+            "amount=100",
+            "currency=eur",
+            "customer=cus_2",
+            "percent_off=2.5",
+            "inclusive=false",
+            "description=Order+43",
+            "metadata[order]=43",
+            "shipping[address][city]=Paris",
+            "amount=1000&amount=5",
+        ] {
+            assert!(!agrees(form, &object), "{form}");
+        }
+        assert!(!agrees("customer=cus_1", &json!({ "customer": null })), "it has none");
+    }
+}
