@@ -1,9 +1,12 @@
 //! Our own refusals.
 
+use std::sync::Arc;
+
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, BudgetConfig, Mode, RateConfig};
 use steadfast::store::Store as _;
-use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::testkit::internals::{Breaker, Budget, Outcome};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Gate, Obtained, Policy};
 
@@ -194,4 +197,78 @@ async fn nothing_waits_for_an_operator() {
     rig.client.engage_kill_switch();
     let error = rig.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), rig.clock.slept().len()), (Some(Gate::KillSwitch), 0));
+}
+
+/// Opens for a second, and closes after one probe.
+fn breaker(config: BreakerConfig) -> Breaker {
+    Breaker::new(config.open(secs(1), secs(1)).probes(1), Arc::new(FixedRandom::at(0.5)))
+}
+
+fn meets(breaker: &Breaker, outcome: Outcome, took: std::time::Duration, second: u64) {
+    let now = Instant::ORIGIN.plus(secs(second));
+    breaker.admit(now).expect("it is not open").settle(outcome, took, now);
+}
+
+fn is_closed(breaker: &Breaker, second: u64) -> bool {
+    breaker.state(Instant::ORIGIN.plus(secs(second))) == BreakerState::Closed
+}
+
+#[test]
+fn a_slow_success_ends_a_row_of_failures() {
+    let by_row = BreakerConfig::default().consecutive_failures(3).failure_rate(None);
+    let breaker = breaker(by_row.slow_call(secs(10), 1.0));
+    for (outcome, took) in [
+        (Outcome::Failure, ms(1)),
+        (Outcome::Failure, ms(1)),
+        (Outcome::Success, secs(3_600)),
+        (Outcome::Failure, ms(1)),
+    ] {
+        meets(&breaker, outcome, took, 0);
+    }
+    assert!(is_closed(&breaker, 0));
+}
+
+#[test]
+fn a_late_success_from_before_the_circuit_opened_ends_no_row_of_failures() {
+    let breaker = breaker(BreakerConfig::default().consecutive_failures(2).failure_rate(None));
+    let late = breaker.admit(Instant::ORIGIN).expect("closed");
+    (0..2).for_each(|_| meets(&breaker, Outcome::Failure, ms(1), 0));
+    meets(&breaker, Outcome::Success, ms(1), 2);
+    meets(&breaker, Outcome::Failure, ms(1), 3);
+    late.settle(Outcome::Success, ms(1), Instant::ORIGIN.plus(secs(3)));
+    meets(&breaker, Outcome::Failure, ms(1), 3);
+    assert!(!is_closed(&breaker, 3));
+}
+
+#[test]
+fn a_circuit_that_closes_forgets_the_failures_that_opened_it() {
+    let by_rate = BreakerConfig::default().consecutive_failures(None).failure_rate(0.5).minimum_calls(4);
+    let breaker = breaker(by_rate);
+    (0..4).for_each(|_| meets(&breaker, Outcome::Failure, ms(1), 0));
+    meets(&breaker, Outcome::Success, ms(1), 2);
+    (0..3).for_each(|_| meets(&breaker, Outcome::Success, ms(1), 3));
+    meets(&breaker, Outcome::Failure, ms(1), 3);
+    assert!(is_closed(&breaker, 3), "one of four");
+}
+
+/// Threads read the clock before they take their turn.
+#[test]
+fn a_reading_of_the_clock_that_comes_late_fills_no_budget_twice() {
+    let budget = Budget::new(&BudgetConfig::default());
+    let now = Instant::ORIGIN.plus(secs(100));
+    while budget.spend(now) {}
+    assert!(!budget.spend(Instant::ORIGIN));
+    assert!(!budget.spend(now));
+}
+
+/// What an operator holds back is left where it is, due and in nobody's hands.
+#[tokio::test]
+async fn a_circuit_that_is_forced_open_has_nothing_taken() {
+    let policy = plain().breaker(BreakerConfig::default());
+    let rig = Rig::with(Acme::new(), ScriptedTransport::new().status(200), policy);
+    rig.charge().enqueue().await.expect("it is recorded");
+    rig.client.set_breaker_mode(Mode::ForcedOpen);
+    assert_eq!(rig.client.recover(1).await.expect("a store").taken, 0);
+    rig.client.set_breaker_mode(Mode::Normal);
+    assert_eq!(rig.client.recover(1).await.expect("a store").succeeded, 1);
 }

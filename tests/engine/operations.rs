@@ -157,10 +157,10 @@ async fn a_retry_costs_a_renewal() {
 }
 
 /// Claims and transitions of a call that is enqueued and delivered, where the answer to the take comes so late.
-async fn cost_of_delivery(late_ms: u64) -> [usize; 2] {
+async fn cost_of_delivery(late_ms: u64, is_set_back: bool) -> [usize; 2] {
     let clock = steadfast::testkit::TestClock::auto();
     let take_takes = Some((clock.clone(), std::time::Duration::from_millis(late_ms)));
-    let store = Arc::new(Watched { take_takes, ..Watched::default() });
+    let store = Arc::new(Watched { take_takes, is_set_back, ..Watched::default() });
     let client = Rig::of(Acme::new()).network(ScriptedTransport::new().status(200));
     let client = client.clock(&clock).store(Arc::clone(&store)).client();
     client.post("/charges").key("order-42/charge").enqueue().await.expect("it is on record");
@@ -172,7 +172,10 @@ async fn cost_of_delivery(late_ms: u64) -> [usize; 2] {
 #[tokio::test]
 async fn a_delivery_costs_a_renewal_only_where_its_take_is_not_a_moment_ago() {
     for (late_ms, transitions) in [(0, 1), (900, 1), (1_100, 2)] {
-        assert_eq!(cost_of_delivery(late_ms).await, [1, transitions], "{late_ms} ms");
+        for is_set_back in [false, true] {
+            let cost = cost_of_delivery(late_ms, is_set_back).await;
+            assert_eq!(cost, [1, transitions], "{late_ms} ms, {is_set_back}");
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Watched {
     pub claim_takes: Option<(TestClock, Duration)>,
     /// How late the answer to a take comes, and on which clock.
     pub take_takes: Option<(TestClock, Duration)>,
+    /// Whether the host's wall clock is set back meanwhile, so that it does not know.
+    pub is_set_back: bool,
     /// How late the answer to a renewal that was done comes, and on which clock.
     pub late: Option<(TestClock, Duration)>,
     pub fails: Option<Failing>,
@@ -90,9 +92,12 @@ impl Wrapper for Watched {
         if matches!(self.fails, Some(Failing::Takes)) {
             return Err(gone());
         }
-        let taken = self.store.take(take).await;
+        let (taken, asked_at) = (self.store.take(take.clone()).await, take.now);
         if let Some((clock, late)) = &self.take_takes {
             clock.latency(*late).await;
+            if self.is_set_back {
+                clock.set_wall(asked_at);
+            }
         }
         taken
     }

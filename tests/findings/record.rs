@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Declined, Phase, Record, State, Takeover};
+use steadfast::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Notes, Phase, Record, State, Takeover, Transition, supersede,
+};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::transport::{Answer, Request};
-use steadfast::{Effect, OnUnknown};
+use steadfast::{Effect, Obstacle, OnUnknown, Refusal};
 use tempfile::TempDir;
 
 use crate::commands::{self, ATTEMPT, KEEP, LEASE, transition};
@@ -210,3 +212,42 @@ fn succeed() -> State {
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+fn first(key: &str) -> Record {
+    match steadfast::operation::record::claim(None, claim(key, 1, NOW), &Notes::default()).1 {
+        Claimed::Fresh(record) => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One clock alone may be days ahead: whoever asks by it is told of the refusal, and not that there is nothing.
+#[test]
+fn what_is_started_over_has_expired_by_the_stores_word_alone() {
+    let held = first("k");
+    let refused = State::Refused {
+        refusal: Refusal::Rejected,
+        answer: Answer::new(StatusCode::PAYMENT_REQUIRED, http::HeaderMap::new(), ""),
+    };
+    let refused = Transition { effect: Effect::None, ..transition(&held, NOW, refused) };
+    let refused = held.apply(refused).expect("its holder says so");
+    let (key, later) = (Key::new("k2").expect("a key"), NOW.plus(KEEP));
+    let closed = supersede(Some(&refused), &key, (later, NOW)).expect("nothing is in the way");
+    assert_eq!(closed.map(|(record, _)| record.phase()), Some(Phase::Refused));
+    let over = supersede(Some(&refused), &key, (later, later)).map(|_| ());
+    assert_eq!(over, Err((Obstacle::Absent, Effect::None)));
+}
+
+/// Its fingerprint names the account of its first claim, by which a repeat is known.
+#[test]
+fn what_is_adopted_twice_keeps_its_first_scope_and_goes_on_above_every_fence() {
+    let held = first("k");
+    let left = held.apply(transition(&held, NOW, State::Scheduled { at: NOW })).expect("its holder lets go");
+    let adopted = |record: &Record, to: &str, purged| {
+        record.adopted(&Scope::from_stored(to), NOW, purged).expect("nobody holds it")
+    };
+    let once = adopted(&left, "test/v/b/POST /x", 0);
+    let twice = adopted(&once, "test/v/c/POST /x", 70);
+    let named = |record: &Record| record.first_scope.as_ref().map(|scope| scope.as_str().to_owned());
+    assert_eq!((named(&once), named(&twice)), (Some(held.id.scope.to_string()), named(&once)));
+    assert_eq!((twice.fence, twice.first_fence), (71, 71));
+}
