@@ -212,13 +212,13 @@ impl Vendors {
     /// assert!(Vendors::parse(&format!("namespace = 'prod'\n{vendors}"), "vendors.toml")?.warnings().is_empty());
     /// # Ok::<(), steadfast::Error>(())
     /// ```
-    pub fn warnings(&self) -> Vec<&'static str> {
+    pub fn warnings(&self) -> Vec<String> {
         let is_outside = |entry: &Entry| {
             let rules = entry.rules(self.namespace.as_deref(), None);
             rules.is_ok_and(|client| !is_loopback(client.engine.vendor.base_url()))
         };
         let is_nameless = self.namespace.is_none() && self.entries.values().any(is_outside);
-        if is_nameless { vec![telemetry::NAMELESS] } else { Vec::new() }
+        if is_nameless { vec![format!("no namespace: {}", telemetry::NAMELESS)] } else { Vec::new() }
     }
 
     /// Takes secrets from somewhere else than the process's environment, by the names in `secret_env` and

@@ -312,12 +312,12 @@ pub(crate) fn forgetful(vendor: &str) {
 pub(crate) fn nameless(vendor: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
-        warn!(steadfast.vendor = vendor, "{NAMELESS}");
+        warn!(steadfast.vendor = vendor, "no namespace: {NAMELESS}");
     }
 }
 
-/// What is wrong with a client or a vendors file without a namespace, and what to do.
-pub(crate) const NAMELESS: &str = "no namespace: a service or a developer with another store that calls the same account \
+/// What a missing namespace may do, and what to do about it.
+pub(crate) const NAMELESS: &str = "a service or a developer with another store that calls the same account \
      under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
      `namespace = \"prod\"` in the vendors file. That renames every key, so carry what is on record on with `steadfast \
      adopt` before the service starts again; the namespace \"default\" says that it is meant";

@@ -159,7 +159,7 @@ pub(crate) fn exported(written: u64, file: &str, out: Out<'_>) -> io::Result<()>
     writeln!(out, "written: {written}, to {}", plain(file))
 }
 
-pub(crate) fn checked(file: &str, vendors: &[&str], warnings: &[&str], out: Out<'_>) -> io::Result<()> {
+pub(crate) fn checked(file: &str, vendors: &[&str], warnings: &[String], out: Out<'_>) -> io::Result<()> {
     writeln!(out, "{} is good: {}", plain(file), vendors.join(", "))?;
     warnings.iter().try_for_each(|warning| writeln!(out, "{}", hanging("warning: ", warning)))
 }
