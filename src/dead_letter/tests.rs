@@ -18,6 +18,8 @@ use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use crate::transport::SendErrorKind;
 use crate::vendor::{Postmark, Stripe, Vendor};
 
+mod rules;
+
 /// A store with a Stripe client on it, all on one clock.
 struct Bench {
     store: Arc<dyn Store>,

@@ -173,6 +173,10 @@ impl Vendor for Stripe {
             return Err(Error::validation(Input::Other("account"), problem));
         }
         match &self.api_version {
+            Some(version) if version.trim().is_empty() => {
+                let problem = "it is empty; leave it out to use the account's own";
+                Err(Error::validation(Input::Other("api_version"), problem))
+            }
             Some(version) => {
                 header_value("Stripe-Version", version).map(drop).map_err(|error| error.set_by("api_version"))
             }

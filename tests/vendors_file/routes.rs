@@ -152,3 +152,34 @@ fn what_is_wrong_with_a_route_is_told_with_its_place() {
         assert!(refused.starts_with("vendors.toml:") && refused.contains(told), "{routes}: {refused}");
     }
 }
+
+/// What no path of a call has, and what never opens, would be taken without a word and do nothing.
+#[test]
+fn what_could_never_hold_is_told_once_and_in_its_own_words() {
+    let stripe = "[vendors.stripe]\nsecret_env = 'S'\n";
+    let acme = "[vendors.acme]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://a.test'\nkey = { header = 'K' }\n";
+    for (text, place, word) in [
+        (format!("{acme}window = '1m'"), "6:", "`window` in [vendors.acme]: 60s never opens"),
+        (format!("{acme}window = '330s'"), "6:", "never opens"),
+        (
+            format!("{stripe}replay_window = '5m'"),
+            "3:",
+            "`replay_window` in [vendors.stripe]: 300s never opens",
+        ),
+        (format!("{stripe}api_version = ' '"), "3:", "`api_version`"),
+        (
+            format!("{stripe}[vendors.stripe.routes.'POST /v1/refunds']\nretention = '30days'"),
+            "3:",
+            "without `POST`",
+        ),
+        (format!("{stripe}[vendors.stripe.routes.'/v1/refunds/:id']"), "3:", "`:id`"),
+        (format!("{stripe}[vendors.stripe.routes.'/v1/*']"), "3:", "`*`"),
+        (format!("{stripe}[vendors.stripe.retention]\n'PUT /v1' = '30days'"), "4:", "without `PUT`"),
+    ] {
+        let said = refusal(&text);
+        assert_eq!(said.lines().count(), 1, "told once: {said}");
+        assert!(said.starts_with(&format!("vendors.toml:{place}")) && said.contains(word), "{text}: {said}");
+    }
+    load(&format!("{acme}window = '331s'"));
+    load(&format!("{stripe}[vendors.stripe.routes.'/v1/refunds/{{id}}']\nretention = '30days'"));
+}

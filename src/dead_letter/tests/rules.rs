@@ -1,0 +1,108 @@
+//! Rules that a redrive, a list and an adoption go by, each where one word decides.
+
+use super::*;
+use crate::attempt::AttemptReport;
+use crate::dead_letter::redrive::overwrites;
+use crate::dead_letter::select::code;
+use crate::operation::record::Summary;
+use crate::request::Request;
+use crate::store::{Beat, Heartbeat};
+
+#[test]
+fn a_request_with_either_condition_overwrites_nothing() {
+    let put = |header: Option<&'static str>| {
+        let url = "https://vendor.test/x".parse().expect("a url");
+        let mut request = Request::new(http::Method::PUT, url);
+        if let Some(header) = header {
+            request.headers.insert(header, http::HeaderValue::from_static("x"));
+        }
+        overwrites(&request)
+    };
+    assert!(put(None) && put(Some("if-none-match")));
+    assert!(!put(Some("if-match")) && !put(Some("if-unmodified-since")));
+}
+
+#[tokio::test]
+async fn an_answer_of_504_is_a_timeout_and_another_one_is_not() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    let id = bench.lost("order-1").await;
+    let summary = bench.store.get(&id).await.expect("works").expect("a record").summary();
+    let of = |status| Summary { effect: Effect::None, status, ..summary.clone() };
+    let none: Option<&AttemptReport> = None;
+    assert_eq!(code(&of(Some(504)), none), "DEPENDENCY.timeout");
+    assert_eq!(code(&of(Some(503)), none), "DEPENDENCY.unavailable");
+    assert_eq!(code(&of(Some(429)), none), "RATE_LIMIT.exceeded");
+}
+
+/// The client that sends the letter may take longer over an attempt than the one that recorded it.
+#[tokio::test]
+async fn the_window_ends_early_by_the_longest_attempt_of_the_client_that_sends() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    let id = bench.lost("order-1").await;
+    let record = bench.store.get(&id).await.expect("works").expect("a record");
+    let longer = record.attempt_max * 3;
+    let timeout =
+        crate::policy::Timeouts { attempt: longer, total: longer * 2, ..Policy::background().timeout };
+    let patient = Client::builder(Stripe::new("sk_test_1"))
+        .policy(Policy { timeout, ..Policy::background().without_breaker() })
+        .store(Arc::clone(&bench.store))
+        .clock(bench.clock.clone())
+        .transport(bench.network.clone())
+        .build()
+        .expect("a client");
+    let shown = bench.letters_without_rules().with_client(&patient).show(&id).await.expect("on record");
+    let until = record.claimed_at.plus(day() - slack(longer));
+    assert_eq!(shown.safety, Some(Safety::WindowOpen { until }));
+}
+
+/// Its secret would go to another host.
+#[tokio::test]
+async fn what_was_sent_to_another_address_is_not_adopted() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    bench.lost("order-1").await;
+    let elsewhere = Stripe::new("sk_test_1").account("acct_1").base_url("https://stripe.other.test");
+    let elsewhere = client(elsewhere, &bench.store, &bench.clock, &bench.network);
+    let letters = bench.letters_without_rules().with_client(&elsewhere);
+    let (from, to) = ("default/stripe/test", "default/stripe/test:acct_1");
+    for how in [Change::by("ada").because("renamed").dry_run(), Change::by("ada").because("renamed")] {
+        let adopted = letters.adopt(from, to, &how).await.expect("the store works");
+        assert_eq!((adopted.done, held_back(&adopted)), (0, vec![Forbidden::Elsewhere]));
+    }
+    let renamed =
+        client(Stripe::new("sk_test_1").account("acct_1"), &bench.store, &bench.clock, &bench.network);
+    let letters = bench.letters_without_rules().with_client(&renamed);
+    let how = Change::by("ada").because("renamed");
+    assert_eq!(letters.adopt(from, to, &how).await.expect("the store works").done, 1);
+}
+
+/// Also dead letters: a redrive would find no client.
+#[tokio::test]
+async fn a_dead_letter_of_a_former_account_is_named() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    bench.lost("order-1").await;
+    let renamed =
+        client(Stripe::new("sk_test_1").account("acct_1"), &bench.store, &bench.clock, &bench.network);
+    let unreached = bench.letters_without_rules().with_client(&renamed).unreached().await.expect("works");
+    let phases: Vec<Phase> = unreached.iter().map(|group| group.phase).collect();
+    assert_eq!(phases, [Phase::Dead]);
+}
+
+#[tokio::test]
+async fn a_circuit_is_open_since_the_first_that_says_so_and_probed_when_the_next_may_be() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    let beat = |dispatcher: &str, since_ms: u64, left_ms: u64| Beat {
+        account: "default/stripe/test".into(),
+        dispatcher: dispatcher.into(),
+        says: Some(
+            json!({"shut": [{"gate": "circuit", "since_ms": since_ms, "left_ms": left_ms}]}).to_string(),
+        ),
+    };
+    let now = bench.letters().now();
+    let beats = vec![beat("one", 1_000, 9_000), beat("two", 60_000, 500), beat("three", 2_000, 3_000)];
+    let heartbeat = Heartbeat { now, lasts: Duration::from_secs(5), beats };
+    bench.store.heartbeat(&heartbeat).await.expect("works");
+    let status = bench.letters().status().await.expect("works");
+    let circuit = &status.accounts[0].closed[0];
+    assert_eq!((circuit.dispatchers, circuit.since), (3, Some(now.minus(Duration::from_secs(60)))));
+    assert_eq!(circuit.until, Some(now.plus(Duration::from_millis(500))));
+}
