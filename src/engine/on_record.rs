@@ -260,8 +260,8 @@ impl Engine {
         })
     }
 
-    /// What a call is told by a store that may be a copy. What has ended is replayed. Of anything else nobody knows what
-    /// the original has done with it since, or does now.
+    /// What a call is told by a store that may be a copy. What has ended is replayed. What the
+    /// original has done with anything else since, or does now, is not known.
     async fn displaced(&self, source: StoreError, call: Keyed<'_>) -> Result<Reply, Stop> {
         if let Standing::Final { outcome, is_over: false, .. } = self.standing(call.offered).await {
             return Ok((*outcome)?);

@@ -4,8 +4,8 @@
 //! Moved, it has to go on where the original stopped. Copied, it must not: the original goes on by itself. Only a
 //! person knows, and until then the store takes nothing.
 //!
-//! A copy closes what is open in it: what waits for its next attempt, what a process held when the copy was made, dead
-//! letters that a redrive could make due, and rows of the outbox. The original has all of them, and carries them out.
+//! A copy closes what is open in it. That is what waits for its next attempt, what a process held when the copy was made,
+//! dead letters that a redrive could make due, and rows of the outbox. The original has all of them, and carries them out.
 //! So nothing is lost, and nothing is sent twice. Each is of unknown effect in the copy from then on.
 
 use std::time::Duration;

@@ -57,7 +57,7 @@ pub struct Noted {
 /// The place on record beside what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// `None` where nobody noted one.
+    /// `None` where none was noted.
     pub noted: Option<Noted>,
     /// The facts now.
     pub found: Facts,
@@ -233,7 +233,7 @@ mod tests {
             ("a file made at the same moment", file(7, 5), file(8, 5), "another file"),
             ("to where the file system makes inodes up", file(7, 5), unknown(), "same"),
             ("from there, and noted now", unknown(), file(7, 5), "same"),
-            ("nobody can tell", unknown(), unknown(), "same"),
+            ("no side can tell", unknown(), unknown(), "same"),
             // A failover, a migration, a restart.
             ("the same schema", database(Some("1"), 2, 3), database(Some("1"), 2, 3), "same"),
             (

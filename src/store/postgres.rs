@@ -141,7 +141,7 @@ impl Postgres {
     }
 
     /// On connections to a schema that is up to date. Blocks while it compares the place, and looks which keys that needs.
-    /// `creates` is whether whoever opens it makes stores.
+    /// `creates` is whether the process that opens it makes stores.
     fn on(
         connections: Connections,
         seals: Seals,

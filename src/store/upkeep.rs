@@ -90,7 +90,7 @@ pub trait Upkeep: Send + Sync {
 
     /// Where the store is: the place on record, and the facts now.
     ///
-    /// Default: no place, which nobody notes.
+    /// Default: no place, and none is noted.
     ///
     /// # Errors
     ///

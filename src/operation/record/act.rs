@@ -76,8 +76,8 @@ pub enum Action {
         /// The names.
         headers: Vec<String>,
     },
-    /// Leaves what is open to the original of the store, of which this one is a copy: it becomes a dead letter that is
-    /// closed, of unknown effect, because the original carries it out. Only in a store that a person has called a copy.
+    /// Leaves what is open to the store's original, which carries it out. In this copy it becomes a dead letter that is
+    /// closed, of unknown effect. Only in a store that a person has called a copy.
     Disown,
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,

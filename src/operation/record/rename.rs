@@ -75,7 +75,7 @@ impl Record {
     }
 
     /// What is open, or waits for a person, as a copy of the store leaves it: the original carries it out, or did. No lease
-    /// counts, since whoever holds it holds it there. A late write of a holder here changes nothing.
+    /// counts, since its holder is there. A late write of a holder here changes nothing.
     pub(super) fn disown(&self, act: &Act) -> Result<Record, Forbidden> {
         let closed = match &self.state {
             State::InProgress { .. } | State::Scheduled { .. } => {

@@ -1,5 +1,5 @@
-//! A store that was opened at another place than its records are from: it takes nothing until a person says what it is,
-//! and a copy leaves what is open to the original.
+//! A store that was opened at another place than its records are from takes nothing until a person says what it is. A
+//! copy leaves what is open to the original.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub async fn check_displaced(store: &dyn Store) {
     }
     fill(store).await;
     let disown = act(Action::Disown);
-    let error = store.act(&name("due"), disown.clone()).await.expect_err("nobody called it a copy");
+    let error = store.act(&name("due"), disown.clone()).await.expect_err("it is in use");
     assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
     let displaced = Standing::displaced("another file".to_owned());
     assert_eq!(upkeep.stand(&Standing::default(), &displaced).await.expect("the store works"), displaced);
