@@ -354,6 +354,9 @@ fn parse_sqlite(written: &str) -> Result<Place, String> {
         Some(path) => (path, true),
         None => (path, false),
     };
+    if path.is_empty() {
+        return Err(format!("it needs the file's path, such as \"{EXAMPLE}\""));
+    }
     if path.contains('?') {
         return Err(format!("no options follow the path but `{NETWORK_FS}`; {}", with_path(path)));
     }
