@@ -24,16 +24,16 @@ impl Run<'_> {
         let (source, target) = (self.source.head().await?, self.target.head().await?);
         let (from, to) = (&source.standing, &target.standing);
         let elsewhere = || CopyError::Elsewhere { other: from.other.clone() };
-        for (side, standing) in [(self.source, from), (self.target, to)] {
-            if standing.stage == Stage::Displaced {
-                let source = StoreError::new(standing.to_string()).of_kind(StoreErrorKind::Displaced);
-                return Err(side.failed()(source));
-            }
+        if from.stage == Stage::Displaced {
+            let source = StoreError::new(from.to_string()).of_kind(StoreErrorKind::Displaced);
+            return Err(self.source.failed()(source));
         }
         match (from.stage, to.stage) {
             (Stage::Arriving, _) => Err(CopyError::Incomplete { other: from.other.clone() }),
+            // Only a store with records can be displaced.
+            (_, Stage::Displaced) => Err(CopyError::Occupied),
             // Refused above.
-            (Stage::Displaced, _) | (_, Stage::Displaced) => Err(elsewhere()),
+            (Stage::Displaced, _) => Err(elsewhere()),
             (_, Stage::Leaving | Stage::Moved) => Err(CopyError::OtherCopy { other: to.other.clone() }),
             (Stage::Open, _) => self.begin(from, &target).await,
             (Stage::Moved, Stage::Open) if from.copy == to.copy => Ok(Began::Complete),
