@@ -54,6 +54,7 @@ mod places;
 mod purge;
 mod registered;
 mod under_way;
+mod wants;
 
 pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;

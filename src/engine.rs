@@ -16,6 +16,7 @@ use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin};
 use crate::guard::Guard;
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
+use crate::policy::circuits::Circuits;
 use crate::policy::{Admission, Backoff, Gates, InFlight, OnUnknown, Policy, Refusal, Timeouts};
 use crate::random::Random;
 use crate::reply::Reply;
@@ -30,6 +31,7 @@ mod address;
 mod attempt;
 mod claim;
 mod clocks;
+mod credentials;
 mod ending;
 mod enqueue;
 mod exchange;
@@ -222,7 +224,7 @@ impl Engine {
         let patience = began.plus(self.policy.admission_wait).min(deadline);
         let mut now = began;
         loop {
-            let refusal = match self.gates.admit(now) {
+            let refusal = match self.gates.admit_to(self.route_if_asked(whose.request).as_deref(), now) {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
@@ -239,6 +241,17 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Method and path of a request, as its operation's name has them.
+    pub(crate) fn route_of(&self, request: &Request) -> String {
+        format!("{} {}", request.method, self.vendor.operation_path(request.url.path()))
+    }
+
+    /// The same while the gates ask for it: while a route fails.
+    fn route_if_asked(&self, request: &Request) -> Option<String> {
+        let is_asked = self.gates.circuits().is_some_and(Circuits::any);
+        is_asked.then(|| self.route_of(request))
     }
 
     /// Credits the retry budget for a call that is sent. A replay is not credited, because it puts no load on the

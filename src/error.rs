@@ -113,6 +113,8 @@ pub enum Gate {
     Rate,
     /// The retry budget is spent: the first attempt was made, another is not allowed.
     Budget,
+    /// The vendor refuses the account's credentials, and its operations wait. Only what has no caller is held by it.
+    Credentials,
 }
 
 impl Gate {
@@ -125,6 +127,7 @@ impl Gate {
             Gate::Concurrency => "concurrency",
             Gate::Rate => "rate",
             Gate::Budget => "budget",
+            Gate::Credentials => "credentials",
         }
     }
 }
@@ -145,6 +148,8 @@ pub enum Reason {
     /// It was recorded for another host than that of the client which was to send it. Nothing was sent there, and no
     /// secret; earlier attempts may have been.
     Elsewhere,
+    /// The vendor refused its credentials where no caller waited: on its route alone, or for as long as records are kept.
+    Credentials,
 }
 
 impl Reason {
@@ -156,6 +161,7 @@ impl Reason {
             Reason::Unknown => "unknown",
             Reason::Closed => "closed",
             Reason::Elsewhere => "elsewhere",
+            Reason::Credentials => "credentials",
         }
     }
 }

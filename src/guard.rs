@@ -91,6 +91,14 @@ guards! {
     HeldNotCancelled,
     /// One client's backlog does not keep another one from its turn.
     TakenInTurn,
+    /// What one route fails at is not taken for the vendor's health.
+    RouteHasCircuit,
+    /// An operation that failed before says nothing of its route while others of it are answered well.
+    FailedBeforeIsNeutral,
+    /// No more probes are at the vendor at once than a round has.
+    ProbesAtOnce,
+    /// Refused credentials hold the account of an operation without a caller, and do not end it.
+    CredentialsHold,
     /// What waits in a process that stops is let go of.
     LetGoOnStop,
     /// A process that stops waits for the outcomes that are still being written.

@@ -6,6 +6,7 @@ mod fingerprint;
 mod key;
 pub mod record;
 mod redact;
+mod route;
 pub(crate) mod secret;
 pub(crate) mod sequence;
 
@@ -14,4 +15,5 @@ pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
 pub(crate) use redact::REDACTED;
 pub use redact::RedactedFields;
+pub use route::RouteName;
 pub(crate) use sequence::Sequence;

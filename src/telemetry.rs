@@ -30,6 +30,7 @@ use crate::request::Request;
 use crate::transport::SendError;
 use crate::vendor::{ShownOperation, ShownPath, Vendor, Verdict};
 
+pub(crate) mod credentials;
 mod meter;
 mod panic;
 pub(crate) mod recovery;

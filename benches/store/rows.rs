@@ -170,6 +170,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         limit: 64,
+        wanted: steadfast::operation::record::Wanted::default(),
     };
     assert_eq!(store.take(take).await.expect("a take").len(), 64);
     memory.print("a take of 64 that lapsed", started);

@@ -149,6 +149,38 @@ impl Client {
         self.engine.gates.breaker_state(self.engine.clock.now())
     }
 
+    /// The routes whose own circuits are not closed, and for how long. What such a route meets says nothing of the vendor:
+    /// calls to other routes go on. A route is a method and a path with `{}` in place of ids.
+    ///
+    /// ```
+    /// # use steadfast::Client;
+    /// # use steadfast::vendor::Stripe;
+    /// # let stripe = Client::builder(Stripe::new("sk_test_123").base_url("http://localhost:1")).build()?;
+    /// assert_eq!(stripe.open_routes(), []);
+    /// # Ok::<(), steadfast::Error>(())
+    /// ```
+    pub fn open_routes(&self) -> Vec<(String, Duration)> {
+        let now = self.engine.clock.now();
+        let open = self.engine.gates.circuits().map(|circuits| circuits.open(now)).unwrap_or_default();
+        open.into_iter().map(|route| (route.name.to_string(), now.since(route.since))).collect()
+    }
+
+    /// The accounts that are held because the vendor refuses their credentials, and for how long. Their operations wait,
+    /// and are sent once the credentials are accepted again. Calls that have a caller are sent as ever.
+    ///
+    /// ```
+    /// # use steadfast::Client;
+    /// # use steadfast::vendor::Stripe;
+    /// # let stripe = Client::builder(Stripe::new("sk_test_123").base_url("http://localhost:1")).build()?;
+    /// assert_eq!(stripe.held_accounts(), []);
+    /// # Ok::<(), steadfast::Error>(())
+    /// ```
+    pub fn held_accounts(&self) -> Vec<(String, Duration)> {
+        let now = self.engine.clock.now();
+        let told = self.engine.gates.credentials().held().into_iter().filter(|held| held.is_told);
+        told.map(|held| (held.path, now.since(held.since))).collect()
+    }
+
     /// Who decides whether the circuit lets calls through. `None` if the policy has no breaker.
     ///
     /// ```

@@ -139,6 +139,7 @@ impl Delivery {
 
     /// Notes who has something due, as far as a wake said so. Gives when there is more.
     fn hear(&mut self) -> Option<Timestamp> {
+        self.members.iter_mut().for_each(Turn::probe_again);
         let (paths, next) = self.sleeper.due(self.wall());
         for path in paths {
             if path.is_empty() {
@@ -166,7 +167,8 @@ impl Delivery {
         let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
         let told = self.members.iter().enumerate().filter(|(nth, turn)| self.is_there(*nth, turn));
         let beat = told.filter_map(|(_, turn)| Some(now.plus(turn.member.peers.due_in(turn.member.now())?)));
-        let due = turns.map(|turn| turn.not_before).chain(heard).chain(beat);
+        let probes = self.members.iter().filter_map(|turn| Some(now.plus(turn.member.again_in()?)));
+        let due = turns.map(|turn| turn.not_before).chain(heard).chain(beat).chain(probes);
         due.chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::peers::Peers;
-use super::places::{Place, Places};
+use super::places::Places;
 use super::under_way::UnderWay;
+use super::wants::Into;
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
 use crate::error::{Error, Gate};
-use crate::operation::record::{Phase, Takeover};
-use crate::telemetry;
+use crate::operation::record::{Phase, Wanted};
 
 #[derive(Debug)]
 pub(super) struct Member {
@@ -26,6 +26,12 @@ pub(super) struct Member {
     pub gone: u32,
     /// Which kind is taken first this time: neither is to wait until there is none left of the other.
     due_first: bool,
+    /// Which end of what is due the last probe was from.
+    pub newest_first: bool,
+    /// How often it took while some failed, wrapping.
+    pub takes: u32,
+    /// When to take again what was left out: the next probe of it is due.
+    pub again_at: Option<Instant>,
 }
 
 /// What there may be to take. It may say too much, and never too little for longer than until the next look.
@@ -69,6 +75,9 @@ impl Member {
             peers: Peers::new(),
             gone: 0,
             due_first: false,
+            newest_first: false,
+            takes: 0,
+            again_at: None,
         }
     }
 
@@ -130,7 +139,7 @@ impl Member {
         };
         self.due_first = !self.due_first;
         let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
-        let mut into = (&mut held, under_way, member);
+        let mut into = Into { places: &mut held, under_way, member };
         let mut taken = self.take_of(first, half, &mut into).await?;
         taken += self.take_of(second, limit - taken, &mut into).await?;
         taken += self.take_of(first, limit - taken, &mut into).await?;
@@ -138,39 +147,17 @@ impl Member {
     }
 
     /// Takes none of what there is none of.
-    async fn take_of(
-        &mut self,
-        phase: Phase,
-        limit: usize,
-        (held, under_way, member): &mut (&mut Vec<Place>, &mut UnderWay, usize),
-    ) -> Result<usize, Error> {
+    async fn take_of(&mut self, phase: Phase, limit: usize, into: &mut Into<'_>) -> Result<usize, Error> {
         if limit == 0 || !*self.has.of(phase) {
             return Ok(0);
         }
-        let engine = &self.client.engine;
-        let wall = engine.wall();
-        let take = Takeover {
-            phase,
-            account: Some(self.account.clone()),
-            now: wall,
-            lease: engine.default_lease(),
-            attempt_max: engine.longest_attempt(),
-            vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
-            limit,
+        let (taken, is_more) = if phase == Phase::Scheduled {
+            self.take_due(limit, into).await?
+        } else {
+            let taken = self.take_phase(phase, (limit, Wanted::default()), into, false).await?;
+            (taken, taken >= limit)
         };
-        let now = engine.clock.now();
-        let lease_until = now.plus(take.lease);
-        let records = engine.take(take).await?;
-        let taken = records.len();
-        engine.gates.recovery().pay(taken, now);
-        for record in records {
-            match phase {
-                Phase::InProgress => telemetry::taken_over(&**engine.vendor, &record),
-                _ => telemetry::delivering(&**engine.vendor, &record),
-            }
-            under_way.carry_on(*member, &self.client, record, lease_until, held.pop());
-        }
-        *self.has.of(phase) = taken >= limit;
+        *self.has.of(phase) = is_more;
         Ok(taken)
     }
 }

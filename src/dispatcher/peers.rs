@@ -211,6 +211,11 @@ impl Member {
         if let Some(until) = gates.paused_until(now) {
             closed.push(("pause", None, Some(until.since(now))));
         }
+        for route in gates.circuits().map(|circuits| circuits.open(now)).unwrap_or_default() {
+            closed.push(("route", Some(route.name.to_string()), None));
+        }
+        let held = gates.credentials().held().into_iter().find(|held| held.is_told);
+        closed.extend(held.map(|held| ("held", None, Some(held.probe_at.since(now)))));
         let before = std::mem::take(&mut self.peers.shut);
         let told = |(gate, route, left): (&'static str, Option<String>, Option<Duration>)| {
             let since = before.get(&(gate, route.clone())).copied().unwrap_or(now);

@@ -85,14 +85,14 @@ impl UnderWay {
         Guard::NothingIsNoHaste.keeps(self.came_to_nothing)
     }
 
-    /// Carries a taken operation on. It keeps its place until it ends, however it does.
+    /// Carries a taken operation on, or gives it up. It keeps its place until it ends, however it does.
     pub(super) fn carry_on(
         &mut self,
         member: usize,
         client: &Client,
-        record: Record,
-        lease_until: Instant,
+        (record, lease_until): (Record, Instant),
         place: Option<Place>,
+        is_given_up: bool,
     ) {
         let (client, leaving) = (client.clone(), self.leaving.clone());
         let is_sequenced = record.sequence.is_some();
@@ -104,6 +104,9 @@ impl UnderWay {
         let place = place.map(Place::used);
         let task = self.tasks.spawn(async move {
             let _place = place;
+            if is_given_up {
+                return client.engine.give_up(record, lease_until).await;
+            }
             client.engine.carry_on(record, lease_until, Some(leaving)).await
         });
         self.whose.insert(task.id(), Carried { member, is_sequenced, unknown });

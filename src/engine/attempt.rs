@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::credentials::RefusedAs;
 use super::exchange::{Bounds, Exchanged};
 use super::phase::{Last, Run};
 use crate::answer::Answer;
@@ -71,7 +72,7 @@ impl<'a> Run<'a> {
         let exchanged = engine.exchange(self.request, bounds, admitted, begun, body).await;
         self.aside = aside;
         if let Some(admission) = self.keep(admission, exchanged.ended) {
-            self.account(admission, &exchanged);
+            self.account(admission, self.request, &exchanged);
         }
         self.unanswered = exchanged.is_unanswered();
         let outage = self.outage_of(&exchanged).await;
@@ -92,6 +93,7 @@ impl<'a> Run<'a> {
             .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
         let verdict = engine.vendor.classify(&attempt).believed();
         self.heed(&verdict, &outcome, ended);
+        self.heed_credentials(&verdict, &outcome, (begun, ended)).await;
         // What is replayed may carry the date of its first answer.
         let is_fresh = keyed && is_first && matches!(verdict, Verdict::Done { replayed: false });
         if let Ok(answer) = &outcome
@@ -105,7 +107,12 @@ impl<'a> Run<'a> {
         if !matches!(judged, Judged::Done { .. }) {
             self.drop_aside();
         }
-        if outage.is_some() && matches!(judged, Judged::Retry { .. }) {
+        let is_spared = match judged {
+            _ if self.refused_as == Some(RefusedAs::Account) => true,
+            Judged::Retry { .. } => outage.is_some(),
+            Judged::Done { .. } | Judged::Refused { .. } | Judged::Unknown => false,
+        };
+        if is_spared {
             self.spared = self.spared.saturating_add(1);
             self.last.outage = outage;
         }

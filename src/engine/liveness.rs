@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::guard::Guard;
 use crate::policy::recovery::Sign;
 use crate::policy::{Admission, Outcome};
+use crate::request::Request;
 use crate::transport::SendErrorKind;
 
 impl Exchanged {
@@ -75,19 +76,22 @@ impl Exchanged {
 }
 
 impl Run<'_> {
-    /// Tells the gates how an attempt or a lookup went.
+    /// Tells the gates how an attempt or a lookup went, and which request it was.
     #[inline]
-    pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
+    pub(super) fn account(&mut self, admission: Admission<'_>, request: &Request, exchanged: &Exchanged) {
+        let (outcome, ended) = (exchanged.liveness(), exchanged.ended);
+        let says_something = if admission.asks_for_route(outcome, ended) {
+            let call = (outcome == Outcome::Failure).then(|| self.number());
+            admission.settle_to(&self.engine.route_of(request), call, outcome, ended)
+        } else {
+            admission.settle(outcome, ended);
+            true
+        };
+        // What one route or one operation fails at is no reason to send less to others.
         if self.recovered
-            && let Some(sign) = exchanged.sign()
+            && let Some(sign) = exchanged.sign().filter(|sign| says_something || *sign != Sign::Failed)
         {
-            self.engine.gates.recovery().heed(sign, exchanged.ended);
-        }
-        match exchanged.liveness() {
-            Outcome::Failure => {
-                admission.settle_attempt_of(self.number(), Outcome::Failure, exchanged.ended);
-            }
-            liveness => admission.settle(liveness, exchanged.ended),
+            self.engine.gates.recovery().heed(sign, ended);
         }
     }
 

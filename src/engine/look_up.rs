@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 
+use super::credentials::RefusedAs;
 use super::phase::{Phase, Run};
 use super::settling::Settling;
 use super::waits::spread_over;
@@ -133,7 +134,8 @@ impl<'a> Run<'a> {
             }
             _ => true,
         };
-        unknown_for >= keep || (unknown_for >= LOOK_UPS_LAST && is_tried())
+        let is_held = self.refused_as == Some(RefusedAs::Account);
+        unknown_for >= keep || (unknown_for >= LOOK_UPS_LAST && !is_held && is_tried())
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -163,16 +165,18 @@ impl<'a> Run<'a> {
             if Guard::LookUpPastCaches.holds() {
                 question.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             }
-            let mut admission = self.admit_look_up().await?;
+            let mut admission = self.admit_look_up(&question).await?;
             let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
             admission.begin(begun);
             let bounds = self.bounds(&admission);
             let exchanged = self.engine.exchange(&question, bounds, admitted, begun, None).await;
-            self.account(admission, &exchanged);
+            self.account(admission, &question, &exchanged);
             let judged_at = self.engine.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt).believed();
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
+            let moments = (begun, exchanged.ended);
+            self.heed_credentials(&verdict, &exchanged.outcome, moments).await;
             let answer = match exchanged.outcome {
                 Ok(answer) => answer,
                 Err(failure) => return Ok((None, Met::failed(&failure))),
@@ -231,9 +235,9 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the gates, and keeps the lease for the lookup.
-    async fn admit_look_up(&mut self) -> Result<Admission<'a>, Error> {
+    async fn admit_look_up(&mut self, question: &Request) -> Result<Admission<'a>, Error> {
         loop {
-            let admission = self.admit_again().await?;
+            let admission = self.admit_again(question).await?;
             if Guard::LookUpKeepsLease.holds() {
                 self.keep_lease(self.timeout.attempt).await?;
             }

@@ -17,14 +17,14 @@
 //!
 //! A host without file descriptors, ports or memory fails every call alike. Such a failure is no step, for a day.
 //!
-//! What the vendor never takes would keep the circuit from closing if it were every second probe. So the wait grows with
-//! the operation's age, as it does for lookups that fail. And after a day each attempt is a step again: every operation
-//! ends, and a person is told.
+//! What the vendor never takes does not keep the circuit from closing: see [`circuits`](crate::policy::circuits). So the
+//! wait behind an open circuit is no longer than the circuit's own, and once the vendor is back all is due. After a day
+//! each attempt is a step again: every operation ends, and a person is told.
 
 use std::time::Duration;
 
 use super::exchange::Exchanged;
-use super::look_up::{LOOK_UPS_LAST, grown};
+use super::look_up::{LOOK_UP_GAP_MAX, LOOK_UPS_LAST, grown};
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::guard::Guard;
@@ -75,9 +75,7 @@ impl Run<'_> {
         let last = sends().next_back()?;
         let ended = last.started_at.plus(last.latency);
         self.spared_before = (sends().count() as u32).saturating_sub(record.attempts);
-        let (now, ago) = (self.engine.clock.now(), self.engine.wall().since(ended));
-        let ago = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-        Some(Instant::from_nanos(now.as_nanos().saturating_sub(ago)))
+        Some(self.engine.instant_of(ended))
     }
 
     /// After a lookup that failed: whether no other will be made. A recovered operation does not wait out an open
@@ -87,9 +85,11 @@ impl Run<'_> {
     }
 
     fn is_down(&self, now: Instant) -> bool {
-        self.engine.gates.breaker().is_some_and(|breaker| {
+        let (gates, route) = (&self.engine.gates, || self.engine.route_of(self.request));
+        let is_open = gates.breaker().is_some_and(|breaker| {
             breaker.mode() != Mode::ForcedClosed && breaker.state(now) != BreakerState::Closed
-        })
+        });
+        is_open || gates.circuits().is_some_and(|circuits| circuits.any() && circuits.is_open(&route()))
     }
 
     /// The attempts that are steps of the ladder.
@@ -100,7 +100,8 @@ impl Run<'_> {
     /// After an attempt that was no step: half of a tenth of the operation's age to all of it. While nothing but this
     /// operation tells of an outage it is the ladder's wait, or that of its last step, where that is longer.
     pub(super) fn outage_wait(&self, outage: Outage, unit: f64) -> Duration {
-        let by_age = grown(self.age()).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step());
+        let most = if outage == Outage::Down { DOWN_WAIT_MAX } else { LOOK_UP_GAP_MAX };
+        let by_age = grown(self.age()).min(most).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step());
         match outage {
             Outage::Down => by_age,
             Outage::Unseen | Outage::Local => {
@@ -113,11 +114,15 @@ impl Run<'_> {
     }
 
     /// The time since the first claim.
-    fn age(&self) -> Duration {
+    pub(super) fn age(&self) -> Duration {
         let now = self.engine.wall();
         self.hold.as_ref().map_or(Duration::ZERO, |hold| now.since(hold.record.claimed_at))
     }
 }
+
+/// The longest wait after an attempt that a circuit which is open spared: the circuit's own. What failed comes after what
+/// did not, so that no longer wait is needed to keep it from the probes; and once the vendor is back, all is due.
+const DOWN_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// How long an operation is spared its ladder while only its own failures tell of an outage. It is longer than most
 /// outages. It is so short that an operator does not hear a day late of a request which the vendor never takes.

@@ -8,12 +8,13 @@ use crate::clock::Instant;
 use crate::error::{Effect, Error, Gate, Kind};
 use crate::guard::Guard;
 use crate::policy::{Admission, Refusal as GateRefusal};
+use crate::request::Request;
 use crate::telemetry;
 use crate::vendor::Verdict;
 
 impl<'a> Run<'a> {
     /// Asks the gates for an attempt or a lookup after the first, and waits for them as long as time allows.
-    pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
+    pub(super) async fn admit_again(&mut self, request: &Request) -> Result<Admission<'a>, Error> {
         let engine = self.engine;
         let mut turn = None;
         loop {
@@ -21,7 +22,11 @@ impl<'a> Run<'a> {
                 return Err(self.let_go().await);
             }
             let now = engine.clock.now();
-            let admitted = if self.recovered { self.admit_recovered(now) } else { engine.gates.admit(now) };
+            let admitted = if self.recovered {
+                self.admit_recovered(request, now)
+            } else {
+                engine.gates.admit_to(engine.route_if_asked(request).as_deref(), now)
+            };
             let refusal = match admitted {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
@@ -51,16 +56,15 @@ impl<'a> Run<'a> {
         }
         let now = self.engine.clock.now();
         self.hold.as_ref().filter(|hold| hold.began_a_moment_ago(now))?;
-        self.admit_recovered(now).ok()
+        self.admit_recovered(self.request, now).ok()
     }
 
     /// Asks the gates as recovery, and pays for every send after the first, which was paid for when the operation was
     /// taken.
-    fn admit_recovered(&mut self, now: Instant) -> Result<Admission<'a>, GateRefusal> {
-        let gates = &self.engine.gates;
-        let admission = gates.admit_recovered(now)?;
+    fn admit_recovered(&mut self, request: &Request, now: Instant) -> Result<Admission<'a>, GateRefusal> {
+        let admission = self.admit_of_account(request, now)?;
         if self.starts > 0 {
-            gates.recovery().pay(1, now);
+            self.engine.gates.recovery().pay(1, now);
         }
         self.starts += 1;
         Ok(admission)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::credentials::RefusedAs;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::outage::Outage;
@@ -61,6 +62,8 @@ pub(super) struct Run<'a> {
     pub(super) last: Last,
     /// The last attempt was not answered, or with a 5xx: the next one has a new connection.
     pub(super) unanswered: bool,
+    /// Whose refusal of credentials the last attempt or lookup met, if it met one.
+    pub(super) refused_as: Option<RefusedAs>,
     /// For a call whose reply is streamed.
     pub(super) aside: Option<Box<Aside<'a>>>,
 }
@@ -166,6 +169,7 @@ impl<'a> Run<'a> {
             number: None,
             last: Last::default(),
             unanswered: record_effect == Effect::Unknown,
+            refused_as: None,
             aside: None,
         }
     }

@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
             let at_once = claimed.take().or_else(|| is_safe.then(|| self.admit_behind_take()).flatten());
             let (permit, lease) = match at_once {
                 Some(permit) => (permit, Lease::Claimed),
-                None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
+                None => (Box::pin(self.admit_again(self.request)).await?, Lease::ToRenew),
             };
             if matches!(cleared, Cleared::AtRisk) {
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
@@ -136,6 +136,12 @@ impl<'a> Run<'a> {
 
     /// After an attempt that is not done: the call's end, or `None` once another attempt is due.
     async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
+        if let Some(whose) = self.refused_as {
+            if let Judged::Refused { answer, .. } = judged {
+                self.last.answer = Some(answer);
+            }
+            return self.after_refused_credentials(whose).await.map(Some);
+        }
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
             Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for } => {
@@ -268,10 +274,14 @@ impl<'a> Run<'a> {
 
     /// The ladder is spent. What may have taken effect is looked up once more before it is given up.
     async fn exhausted(&mut self) -> Result<Reply, Error> {
+        self.exhausted_by(Reason::Exhausted).await
+    }
+
+    pub(super) async fn exhausted_by(&mut self, reason: Reason) -> Result<Reply, Error> {
         if self.phase.effect() == Effect::None {
-            return Err(self.dead_letter(Reason::Exhausted).await);
+            return Err(self.dead_letter(reason).await);
         }
-        self.look_up_or_dead_letter(Reason::Exhausted).await
+        self.look_up_or_dead_letter(reason).await
     }
 
     /// No further send can help or is allowed: only the lookup can decide. Where it proves that no attempt had an effect,
@@ -312,7 +322,7 @@ impl<'a> Run<'a> {
         postponed
     }
 
-    async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
+    pub(super) async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
         let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || State::Scheduled { at }).await {

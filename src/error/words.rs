@@ -240,6 +240,7 @@ fn gate_in_words(gate: Gate) -> &'static str {
         Gate::Concurrency => "as many calls are under way as the policy allows",
         Gate::Rate => "the rate limit is reached",
         Gate::Budget => "the retry budget is spent",
+        Gate::Credentials => "the vendor refuses the account's credentials",
     }
 }
 
@@ -264,6 +265,7 @@ fn reason_in_words(reason: Reason) -> &'static str {
         Reason::Elsewhere => {
             "it was recorded for another host than this client's base URL, and no secret goes there"
         }
+        Reason::Credentials => "the vendor refused our credentials where no caller waited",
         Reason::Unknown => "neither a resend nor a lookup can settle the outcome",
     }
 }

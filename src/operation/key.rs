@@ -144,6 +144,11 @@ impl Scope {
         &self.0[..end]
     }
 
+    /// Method and path: what comes behind the [account](Scope::account_path).
+    pub fn route(&self) -> &str {
+        self.0.splitn(4, '/').nth(3).unwrap_or_default()
+    }
+
     /// The account, as the vendor's adapter named it. `None` for a scope that has no such part.
     pub fn account(&self) -> Option<String> {
         let part = self.0.split('/').nth(2)?;

@@ -36,6 +36,7 @@ mod scrub;
 mod successor;
 mod take;
 mod view;
+mod wanted;
 
 pub use act::{Act, Action, AuditEntry, Resolution, Resolved};
 pub use forbidden::Forbidden;
@@ -47,6 +48,8 @@ pub use successor::supersede;
 pub use take::Takeover;
 use take::Taker;
 pub use view::{Filter, Page, Phase, Summary, Tally, is_final};
+pub(crate) use wanted::Waits;
+pub use wanted::{Part, Wanted};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.
 ///

@@ -19,11 +19,13 @@ use crate::random::Random;
 mod answered;
 mod change;
 mod config;
+mod of_route;
 mod permit;
 mod row;
 mod state;
 
 pub use config::BreakerConfig;
+pub(super) use permit::Detached;
 pub use permit::Permit;
 pub use state::{BreakerState, Mode};
 
@@ -38,6 +40,10 @@ pub struct Breaker {
     random: Arc<dyn Random>,
     /// Whose circuit it is, for the log. Empty for a breaker that stands alone.
     vendor: Arc<str>,
+    /// Of which route, if not of all.
+    route: Option<Box<str>>,
+    /// When it was opened, in nanoseconds; 0 while it is closed.
+    since: AtomicU64,
     mode: AtomicU8,
     /// Generation and state in one word, so that one load tells both.
     word: AtomicU64,
@@ -51,6 +57,8 @@ pub struct Breaker {
     failures: Window,
     slow: Window,
     rounds: Mutex<Rounds>,
+    /// A round with both ends shows that some are answered well: see [`mix`](Breaker::mix).
+    is_of_route: bool,
 }
 
 /// Probing, round by round, and who failed before.
@@ -64,6 +72,10 @@ struct Rounds {
     under_way: u32,
     /// Probes of this round that succeeded.
     succeeded: u32,
+    /// Probes under way, of whichever round: those of an earlier one that hang are still at the vendor.
+    at_once: u32,
+    /// Rounds in a row that had both ends: each next one is twice as large.
+    mixed: u32,
 }
 
 impl Breaker {
@@ -73,6 +85,8 @@ impl Breaker {
         Breaker {
             random,
             vendor: Arc::default(),
+            route: None,
+            since: AtomicU64::new(0),
             mode: AtomicU8::new(Mode::Normal as u8),
             word: AtomicU64::new(CLOSED),
             open_until: AtomicU64::new(0),
@@ -85,6 +99,7 @@ impl Breaker {
             failures: Window::new(config.window),
             slow: Window::new(config.window),
             rounds: Mutex::default(),
+            is_of_route: false,
             config,
         }
     }
@@ -189,15 +204,17 @@ impl Breaker {
             }
             _ => {}
         }
-        let most = Guard::ProbesLimited.or(self.config.probes.max(1), u32::MAX);
-        let answer = if rounds.under_way + rounds.succeeded < most {
+        let most = Guard::ProbesLimited.or(self.probes(&rounds), u32::MAX);
+        let is_room = Guard::ProbesAtOnce.is_out() || rounds.at_once < most;
+        let answer = if rounds.under_way + rounds.succeeded < most && is_room {
             rounds.under_way += 1;
+            rounds.at_once += 1;
             Ok(Permit::new(self, word, Kind::Probe))
         } else {
             Err(Refusal::new(Gate::Breaker, Some(now.plus(self.config.open_base))))
         };
         drop(rounds);
-        Change::log(change, &self.vendor);
+        self.log(change);
         answer
     }
 
@@ -249,7 +266,7 @@ impl Breaker {
         if let Some(why) = self.why_open(now) {
             let change = self.open(&rounds, why, now);
             drop(rounds);
-            Change::log(Some(change), &self.vendor);
+            self.log(Some(change));
         }
     }
 
@@ -280,7 +297,12 @@ impl Breaker {
     fn judge(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
         self.answered.note(outcome, now);
         let mut rounds = self.rounds.lock();
-        if self.word.load(Ordering::Relaxed) != word {
+        rounds.at_once = rounds.at_once.saturating_sub(1);
+        let present = self.word.load(Ordering::Relaxed);
+        if present != word {
+            if self.is_of_route && outcome == Outcome::Success && present == next(word, OPEN) {
+                self.mix(&mut rounds, now);
+            }
             return;
         }
         rounds.under_way = rounds.under_way.saturating_sub(1);
@@ -289,24 +311,29 @@ impl Breaker {
             // A vendor that answers, but slowly, is not back: closing would only open again.
             Outcome::Success if !self.is_slow(latency) => {
                 rounds.succeeded += 1;
-                if rounds.succeeded < self.config.probes.max(1) {
+                if rounds.succeeded < self.probes(&rounds) {
                     return;
                 }
                 self.close(&mut rounds)
             }
             Outcome::Success | Outcome::Failure => {
-                rounds.failed = rounds.failed.saturating_add(1);
+                if self.is_of_route && rounds.succeeded > 0 {
+                    (rounds.failed, rounds.mixed) = (0, rounds.mixed.saturating_add(1));
+                } else {
+                    (rounds.failed, rounds.mixed) = (rounds.failed.saturating_add(1), 0);
+                }
                 self.open(&rounds, "failed probe", now)
             }
         };
         drop(rounds);
-        Change::log(Some(change), &self.vendor);
+        self.log(Some(change));
     }
 
     /// A probe was cancelled.
     #[cold]
     fn give_back(&self, word: u64) {
         let mut rounds = self.rounds.lock();
+        rounds.at_once = rounds.at_once.saturating_sub(1);
         if self.word.load(Ordering::Relaxed) == word {
             rounds.under_way = rounds.under_way.saturating_sub(1);
         }
@@ -318,28 +345,40 @@ impl Breaker {
         let step = doubled.min(as_nanos(self.config.open_cap));
         let open = Duration::from_nanos(draw(step - step / 5, step, self.random.unit()));
         self.open_until.store(now.plus(open).as_nanos(), Ordering::Relaxed);
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.since.store(now.as_nanos().max(1), Ordering::Relaxed);
+        }
         self.begin(OPEN);
         Change::Opened { why, open }
     }
 
     fn close(&self, rounds: &mut Rounds) -> Change {
-        rounds.row.clear();
-        (rounds.failed, rounds.under_way, rounds.succeeded) = (0, 0, 0);
-        self.calls.clear();
-        self.failures.clear();
-        self.slow.clear();
-        self.in_a_row.store(0, Ordering::Relaxed);
+        self.clear(rounds);
+        self.since.store(0, Ordering::Relaxed);
         self.begin(CLOSED);
         Change::Closed
     }
 
+    fn clear(&self, rounds: &mut Rounds) {
+        rounds.row.clear();
+        (rounds.failed, rounds.under_way, rounds.succeeded, rounds.mixed) = (0, 0, 0, 0);
+        self.calls.clear();
+        self.failures.clear();
+        self.slow.clear();
+        self.in_a_row.store(0, Ordering::Relaxed);
+    }
+
     /// Begins a new generation in `state`, and returns its word. Only under the lock.
     fn begin(&self, state: u64) -> u64 {
-        let generation = (self.word.load(Ordering::Relaxed) >> STATE_BITS).wrapping_add(1);
-        let word = generation << STATE_BITS | state;
+        let word = next(self.word.load(Ordering::Relaxed), state);
         self.word.store(word, Ordering::Release);
         word
     }
+}
+
+/// The word of the generation after this one.
+const fn next(word: u64, state: u64) -> u64 {
+    (word >> STATE_BITS).wrapping_add(1) << STATE_BITS | state
 }
 
 const STATE_BITS: u32 = 2;

@@ -19,7 +19,9 @@ use super::Policy;
 use super::breaker::{Breaker, Permit};
 use super::breaker::{BreakerState, Mode};
 use super::budget::Budget;
+use super::circuits::{Circuits, Ended, RoutePermit, Says, decide};
 use super::concurrency::{Concurrency, Place};
+use super::credentials::Credentials;
 use super::pause::Pause;
 use super::rate::{Rate, Start};
 use super::recovery::{Part, Recovery};
@@ -98,10 +100,12 @@ pub struct Gates {
     kill_switch: KillSwitch,
     pause: Pause,
     breaker: Option<Breaker>,
+    circuits: Option<Circuits>,
     concurrency: Option<Concurrency>,
     rate: Option<(Rate, Turns)>,
     budget: Option<Budget>,
     recovery: Recovery,
+    credentials: Credentials,
 }
 
 impl Gates {
@@ -112,6 +116,7 @@ impl Gates {
         Gates {
             kill_switch: KillSwitch::default(),
             pause: Pause::new(policy.pause_max),
+            circuits: policy.breaker.map(|config| Circuits::new(config, Arc::clone(&random))),
             breaker: policy.breaker.map(|config| Breaker::new(config, random)),
             concurrency: policy.concurrency.map(Concurrency::new),
             rate: policy
@@ -120,6 +125,7 @@ impl Gates {
                 .map(|config| (Rate::new(config, clock.now()), Turns::new(config, policy.recovery.share))),
             budget: policy.budget.as_ref().map(Budget::new),
             recovery: Recovery::new(&policy.recovery, policy.rate.as_ref(), policy.concurrency, clock.now()),
+            credentials: Credentials::default(),
         }
     }
 
@@ -127,6 +133,8 @@ impl Gates {
     pub(crate) fn of_vendor(mut self, name: &str) -> Gates {
         self.kill_switch.vendor = name.into();
         self.breaker = self.breaker.map(|breaker| breaker.of_vendor(Arc::clone(&self.kill_switch.vendor)));
+        self.circuits =
+            self.circuits.map(|circuits| circuits.of_vendor(Arc::clone(&self.kill_switch.vendor)));
         self
     }
 
@@ -137,7 +145,17 @@ impl Gates {
     /// The first gate that refused. What earlier gates gave is given back.
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
-        self.admit_if(now, |rate, turns| turns.admit_live(rate, now))
+        self.admit_to(None, now)
+    }
+
+    /// As [`admit`](Gates::admit), to this method and path.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`](Gates::admit).
+    #[inline]
+    pub fn admit_to(&self, route: Option<&str>, now: Instant) -> Result<Admission<'_>, Refusal> {
+        self.admit_if(route, now, |rate, turns| turns.admit_live(rate, now))
     }
 
     /// As [`admit`](Gates::admit), for an attempt of recovery. It has a share of the rate limit, and leaves the rest
@@ -147,12 +165,26 @@ impl Gates {
     ///
     /// As [`admit`](Gates::admit).
     pub fn admit_recovered(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
-        self.admit_if(now, |rate, turns| turns.admit_recovered(rate, now))
+        self.admit_recovered_to(None, now)
+    }
+
+    /// As [`admit_recovered`](Gates::admit_recovered), to this method and path.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`](Gates::admit).
+    pub(crate) fn admit_recovered_to(
+        &self,
+        route: Option<&str>,
+        now: Instant,
+    ) -> Result<Admission<'_>, Refusal> {
+        self.admit_if(route, now, |rate, turns| turns.admit_recovered(rate, now))
     }
 
     #[inline]
     fn admit_if<'a>(
         &'a self,
+        route: Option<&str>,
         now: Instant,
         in_turn: impl FnOnce(&'a Rate, &'a Turns) -> Result<Start<'a>, Instant>,
     ) -> Result<Admission<'a>, Refusal> {
@@ -163,6 +195,10 @@ impl Gates {
         let permit = match &self.breaker {
             Some(breaker) => Some(breaker.admit(now)?),
             None => None,
+        };
+        let of_route = match (&self.breaker, &self.circuits, route) {
+            (Some(breaker), Some(circuits), Some(route)) if decide(breaker) => circuits.admit(route, now)?,
+            _ => None,
         };
         let place = match &self.concurrency {
             Some(concurrency) => {
@@ -177,7 +213,7 @@ impl Gates {
             }
             None => None,
         };
-        Ok(Admission { permit, place, start, admitted_at: now })
+        Ok(Admission { gates: self, permit, of_route, place, start, admitted_at: now })
     }
 
     /// Takes a place of the streamed replies that are not read.
@@ -206,9 +242,12 @@ impl Gates {
             return Err(Refusal::new(Gate::KillSwitch, None));
         }
         self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
-        let probing = match &self.breaker {
-            Some(breaker) => is_probing(breaker, now)?,
-            None => false,
+        let probes = match &self.breaker {
+            Some(breaker) if is_probing(breaker, now)? => match breaker.places(now) as usize {
+                0 => return Err(Refusal::new(Gate::Breaker, Some(now.plus(PROBES_AGAIN)))),
+                places => places,
+            },
+            _ => usize::MAX,
         };
         let places =
             self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.room(now) as usize);
@@ -223,7 +262,12 @@ impl Gates {
             }
             None => usize::MAX,
         };
-        Ok(places.min(starts).min(if probing { 1 } else { usize::MAX }))
+        Ok(places.min(starts).min(probes))
+    }
+
+    /// Whether the account's circuit lets probes through alone.
+    pub(crate) fn probes(&self, now: Instant) -> bool {
+        self.breaker.as_ref().is_some_and(|breaker| is_probing(breaker, now) == Ok(true))
     }
 
     /// Whether to be admitted takes nothing from the rate limit that is not given back unless the attempt starts.
@@ -310,6 +354,11 @@ impl Gates {
         &self.recovery
     }
 
+    /// The accounts whose credentials the vendor refused.
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
     /// The retry budget, if the policy has one.
     pub fn budget(&self) -> Option<&Budget> {
         self.budget.as_ref()
@@ -318,6 +367,11 @@ impl Gates {
     /// The vendor's pause.
     pub(crate) fn pause(&self) -> &Pause {
         &self.pause
+    }
+
+    /// The circuits of routes, if the policy has a breaker that decides.
+    pub(crate) fn circuits(&self) -> Option<&Circuits> {
+        self.circuits.as_ref().filter(|_| self.breaker.as_ref().is_some_and(decide))
     }
 
     /// The circuit breaker, if the policy has one.
@@ -337,16 +391,19 @@ impl Gates {
 #[derive(Debug)]
 #[must_use = "an admission that is dropped at once is a cancelled attempt"]
 pub struct Admission<'a> {
+    gates: &'a Gates,
     permit: Option<Permit<'a>>,
+    of_route: Option<RoutePermit>,
     place: Option<Place<'a>>,
     start: Option<Start<'a>>,
     admitted_at: Instant,
 }
 
 impl Admission<'_> {
-    /// Whether it is a probe: its outcome decides whether an open circuit closes.
+    /// Whether it is a probe: its outcome decides whether an open circuit, of the vendor or of a route, closes.
     pub(crate) fn is_probe(&self) -> bool {
-        self.permit.as_ref().is_some_and(Permit::is_probe)
+        let is_of_route = self.of_route.as_ref().is_some_and(RoutePermit::is_probe);
+        is_of_route || self.permit.as_ref().is_some_and(Permit::is_probe)
     }
 
     /// When the gates admitted the attempt, or when it [began](Admission::begin).
@@ -380,6 +437,38 @@ impl Admission<'_> {
         self.settle_for(Some(call), outcome, now);
     }
 
+    /// Whether the route of an attempt with this outcome is asked for at its [end](Admission::settle_to).
+    #[inline]
+    pub(crate) fn asks_for_route(&self, outcome: Outcome, now: Instant) -> bool {
+        let Some(circuits) = self.gates.circuits().filter(|_| self.permit.is_some()) else {
+            return false;
+        };
+        match outcome {
+            Outcome::Success => circuits.is_to_note(now),
+            Outcome::Failure => true,
+            Outcome::Neutral => false,
+        }
+    }
+
+    /// As [`settle_attempt_of`](Admission::settle_attempt_of), of an attempt on this method and path. Whether it says
+    /// something of the vendor, and not of its route or itself alone.
+    pub fn settle_to(mut self, route: &str, call: Option<u64>, outcome: Outcome, now: Instant) -> bool {
+        let both = self.gates.breaker.as_ref().zip(self.gates.circuits());
+        let (Some((breaker, circuits)), Some(permit)) = (both, self.permit.take()) else {
+            self.settle_for(call, outcome, now);
+            return true;
+        };
+        if let Some(start) = &mut self.start {
+            start.begin(self.admitted_at);
+        }
+        let ended = Ended { call, outcome, latency: now.since(self.admitted_at), now };
+        let says = circuits.settle((breaker, permit), self.of_route.take(), route, ended);
+        if says == Says::OnlyOfRoutes {
+            self.gates.recovery.resume(now);
+        }
+        says == Says::Something
+    }
+
     #[inline]
     fn settle_for(mut self, call: Option<u64>, outcome: Outcome, now: Instant) {
         if let Some(start) = &mut self.start {
@@ -390,6 +479,9 @@ impl Admission<'_> {
         }
     }
 }
+
+/// Until a probe that is under way may have ended.
+const PROBES_AGAIN: Duration = Duration::from_millis(250);
 
 /// Whether the circuit lets probes through alone.
 fn is_probing(breaker: &Breaker, now: Instant) -> Result<bool, Refusal> {

@@ -262,6 +262,15 @@ impl Recovery {
         });
     }
 
+    /// What it fell for was not the vendor's doing: it goes on at the first rate, if it is slower than that.
+    pub(super) fn resume(&self, now: Instant) {
+        self.refilled(now, |pace| {
+            pace.per_second = pace.per_second.max(self.start / pace.dispatchers);
+            pace.starts = pace.starts.max(1.0);
+            pace.fails_in_a_row = false;
+        });
+    }
+
     /// The rate is shared by so many from now on. Who comes takes its part from those that are there; what one leaves
     /// they climb to by themselves.
     pub(super) fn divide(&self, dispatchers: u32, now: Instant) {

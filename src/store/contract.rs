@@ -85,7 +85,7 @@ pub use sequences::{
 pub use table::check_every_call_from_every_state;
 pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_takes_in_turn, check_unknown_since,
-    check_wrong_clocks,
+    check_wanted_takes, check_wrong_clocks,
 };
 pub use times::{
     check_doubted_times, check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
@@ -122,6 +122,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_sequences_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
     check_takes_in_turn(&*fresh().await).await;
+    check_wanted_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
@@ -243,6 +244,7 @@ async fn look(store: &dyn Store, now: Timestamp) {
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
         limit: 0,
+        wanted: record::Wanted::default(),
     };
     assert_eq!(store.take(take).await.expect("the store works"), []);
 }

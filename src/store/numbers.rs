@@ -84,8 +84,14 @@ pub(super) fn effect(state: &State, number: i64) -> Effect {
 }
 
 /// The numbers of a column are places in this list: it only ever grows at its end.
-pub(super) const REASONS: [Reason; 5] =
-    [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Closed, Reason::Elsewhere];
+pub(super) const REASONS: [Reason; 6] = [
+    Reason::Exhausted,
+    Reason::Expired,
+    Reason::Unknown,
+    Reason::Closed,
+    Reason::Elsewhere,
+    Reason::Credentials,
+];
 
 /// As [`REASONS`].
 const CHOICES: [OnUnknown; 3] = [OnUnknown::ByMethod, OnUnknown::Resend, OnUnknown::Park];

@@ -71,6 +71,7 @@ mod tls;
 mod transaction;
 mod transition;
 mod turns;
+mod wanted;
 mod write;
 
 pub(in crate::store) use address::Address;

@@ -22,7 +22,8 @@ pub(crate) struct Meters {
 }
 
 /// What calls and dispatchers make dead letters for. A person closes others, which pages no operator.
-const LETTERS: [Reason; 4] = [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Elsewhere];
+const LETTERS: [Reason; 5] =
+    [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Elsewhere, Reason::Credentials];
 
 /// One metric with its labels; nothing without the feature.
 #[derive(Debug)]

@@ -3,6 +3,9 @@
 mod backlog;
 mod expired;
 mod places;
+mod poison;
+mod refused;
+mod ruled;
 mod shared;
 pub mod shop;
 mod storm;

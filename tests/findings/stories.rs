@@ -112,6 +112,7 @@ impl Late {
                 attempt_max,
                 vendor_clock_ms: None,
                 limit: 1,
+                wanted: steadfast::operation::record::Wanted::default(),
             };
             assert_eq!(self.store.take(take).await.expect("works").len(), 1);
         }

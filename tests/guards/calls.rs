@@ -231,6 +231,7 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
             attempt_max: secs(30),
             vendor_clock_ms: None,
             limit: 1,
+            wanted: steadfast::operation::record::Wanted::default(),
         };
         for record in at_once(other.take(take)).expect("a store") {
             let ends = says(record.fence, wall.as_millis() / 1_000, Effect::None, BURIED);

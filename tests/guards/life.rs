@@ -93,6 +93,7 @@ pub fn lapsed(now: u64) -> Takeover {
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
         limit: 1,
+        wanted: steadfast::operation::record::Wanted::default(),
     }
 }
 

@@ -54,6 +54,40 @@ pub fn no_more_probes_go_out_than_configured() -> bool {
     gates.admit(at(2)).is_err()
 }
 
+pub fn probes_that_hang_are_no_more_than_a_round_has() -> bool {
+    let config = BreakerConfig::default().consecutive_failures(1).failure_rate(None);
+    let gates = gates(&Policy::background().breaker(config.probes(2)));
+    gates.admit(at(0)).expect("closed").settle(Outcome::Failure, at(0));
+    let _hangs = gates.admit(at(2)).expect("a probe");
+    gates.admit(at(2)).expect("another").settle(Outcome::Failure, at(2));
+    let _next = gates.admit(at(60)).expect("one of the next round");
+    gates.admit(at(60)).is_err()
+}
+
+fn ends(gates: &Gates, route: &str, call: u64, outcome: Outcome, second: u64) -> bool {
+    let Ok(admission) = gates.admit_to(Some(route), at(second)) else { return false };
+    admission.settle_to(route, Some(call), outcome, at(second));
+    true
+}
+
+pub fn what_one_route_fails_at_refuses_no_other() -> bool {
+    let gates = breaking(3);
+    ends(&gates, "GET /products/1", 0, Outcome::Success, 1);
+    let failed = (1..=3).all(|call| ends(&gates, &format!("PUT /orders/{call}"), call, Outcome::Failure, 2));
+    let other = gates.admit_to(Some("GET /products/2"), at(2)).is_ok();
+    failed && other && gates.admit_to(Some("PUT /orders/17"), at(2)).is_err()
+}
+
+pub fn what_failed_before_opens_no_route_that_others_are_answered_on() -> bool {
+    let gates = breaking(3);
+    ends(&gates, "GET /products/1", 9, Outcome::Success, 1);
+    for call in 1..=4 {
+        ends(&gates, "PUT /orders/17", call, Outcome::Failure, call * 2);
+        ends(&gates, "PUT /orders/18", 8, Outcome::Success, call * 2 + 1);
+    }
+    (1..=4).all(|call| ends(&gates, "PUT /orders/17", call, Outcome::Failure, 20))
+}
+
 pub fn a_cancelled_probe_does_not_wedge_the_circuit() -> bool {
     let gates = breaking(1);
     gates.admit(at(0)).expect("closed").settle(Outcome::Failure, at(0));

@@ -33,6 +33,7 @@ impl Line {
             attempt_max: LEASE,
             vendor_clock_ms: None,
             limit: 9,
+            wanted: steadfast::operation::record::Wanted::default(),
         };
         let taken = wait(self.0.take(take)).expect("works");
         taken.iter().map(|record| record.id.key.as_str().to_owned()).collect()

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::{HeaderMap, StatusCode};
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Phase, Record, Takeover};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Client, Policy, dispatcher};
 
 use crate::acme::Acme;
@@ -84,4 +85,18 @@ pub fn what_is_of_another_account_is_not_sent() -> bool {
         assert_eq!(other.recover(1).await.expect("a store").taken, 1);
     });
     network.requests().is_empty()
+}
+
+pub fn refused_credentials_end_nothing_that_waits() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let refused = Answer::new(StatusCode::UNAUTHORIZED, HeaderMap::new(), "{}");
+    let client = client(&clock, &store, ScriptedTransport::new().always(refused));
+    wait(async {
+        client.post("/charges").key("k").enqueue().await.expect("recorded");
+        for _ in 0..20 {
+            client.recover(1).await.expect("a store");
+            clock.advance(dispatcher::PERIOD);
+        }
+        store.list(&Filter::default(), None, 1).await.expect("a store").rows[0].phase == Phase::Scheduled
+    })
 }

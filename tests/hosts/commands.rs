@@ -57,5 +57,6 @@ pub fn takeover(phase: Phase, now: Timestamp) -> Takeover {
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
         limit: 10,
+        wanted: steadfast::operation::record::Wanted::default(),
     }
 }

@@ -97,8 +97,9 @@ impl Question for Transition {
 
 impl Question for Takeover {
     fn digest(&self) -> u64 {
-        let Takeover { phase, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
-        digest(&(3, *phase as u8, account, now, lease, attempt_max, vendor_clock_ms, limit))
+        let Takeover { phase, account, now, lease, attempt_max, vendor_clock_ms, limit, wanted } = self;
+        let wanted = format!("{wanted:?}");
+        digest(&(3, *phase as u8, account, now, lease, attempt_max, vendor_clock_ms, (limit, wanted)))
     }
 }
 

@@ -90,6 +90,7 @@ pub fn can_take(search: &Search, state: &State, host: usize) -> bool {
             attempt_max: Duration::ZERO,
             vendor_clock_ms: None,
             limit: 1,
+            wanted: steadfast::operation::record::Wanted::default(),
         };
         shelf.take(&take).is_some()
     })

@@ -76,9 +76,12 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_circuit = (failures().count() >= TRIPS).then(|| failures().map(|failure| failure.at).max());
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
+    // An account is held for as long as its next probe may take.
+    let denied = all.denied.iter().filter(|(name, at)| *name == vendor && before(*at));
+    let by_hold = denied.map(|(_, at)| at.plus(HELD_MAX)).max();
     // Nobody could look at the store.
     let by_store = schedule.extras.store_is_back(taken.at);
-    [by_rate, by_circuit, by_pause, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
+    [by_rate, by_circuit, by_pause, by_hold, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
 }
 
 /// Whether another call claimed the key for this life while this call was under way: it may have looked a moment before.
@@ -184,6 +187,9 @@ pub const WINDOW: Duration = DAY;
 
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: Duration = Duration::from_millis(10_500);
+
+/// The longest between two probes of an account whose credentials were refused.
+const HELD_MAX: Duration = Duration::from_secs(30);
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record, Resolution, State};
-use steadfast::{Disposition, Effect, Gate, Obtained};
+use steadfast::{Disposition, Effect, Gate, Obtained, Refusal};
 
 use crate::allowed::{
     ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
@@ -53,6 +53,7 @@ pub enum Kind {
     AnswerDropped,
     LateRepeatUndidLaterWrite,
     SecretOnRecord,
+    EndedByCredentials,
     SentByOtherAccount,
     VersionChanged,
     // What a caller was told that is not so.
@@ -131,6 +132,9 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
             if has_secret(record) {
                 breaches.entry(Kind::SecretOnRecord).or_insert_with(|| format!("operation {number}"));
             }
+            if is_ended_by_credentials(world, record, number) {
+                breaches.entry(Kind::EndedByCredentials).or_insert_with(|| format!("operation {number}"));
+            }
             if let Some(kind) = judge_record(world, all, record, number, life) {
                 let (state, effects) = (record.state.name(), all.effects_of(number, life));
                 breaches.entry(kind).or_insert_with(|| {
@@ -147,6 +151,14 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
         }
     });
     breaches
+}
+
+/// Whether nobody waited for the operation, and a refusal of our credentials ended it all the same.
+fn is_ended_by_credentials(world: &World, record: &Record, number: usize) -> bool {
+    let State::Refused { refusal: Refusal::Unauthorized, answer } = &record.state else { return false };
+    let nobody_waits =
+        world.schedule.operations[number].callers.iter().all(|caller| caller.enqueues.is_some());
+    nobody_waits && world.schedule.extras.another.is_none() && answer.status.as_u16() == 401
 }
 
 /// What is on record although its time was over by then.

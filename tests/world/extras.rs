@@ -17,6 +17,8 @@ pub struct Extras {
     pub versions: bool,
     /// When new secrets are given out, and how long the vendors take the old ones after that.
     pub rotation: Option<(Duration, Duration)>,
+    /// The vendors' sign-in fails from the first to the second: they take no secret.
+    pub sign_in_fails: Option<(Duration, Duration)>,
     pub lists: Lists,
     /// BigCommerce drops the reasons of refunds, which is where the key is.
     pub drops_reasons: bool,
@@ -97,6 +99,14 @@ impl Extras {
 }
 
 impl Schedule {
+    pub fn with_sign_in(mut self, draw: &Draw, span: Duration) -> Schedule {
+        if draw.one_in(6) {
+            let from = draw.within(secs(0)..span / 2);
+            self.extras.sign_in_fails = Some((from, from + draw.within(secs(1)..span / 2)));
+        }
+        self
+    }
+
     pub fn with_extras(mut self, draw: &Draw, span: Duration) -> Schedule {
         if self.is_backlog || self.dispatcher {
             return self;

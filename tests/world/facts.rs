@@ -29,6 +29,8 @@ pub struct Facts(Mutex<All>);
 /// Everything, in the order in which it happened.
 #[derive(Clone, Debug, Default)]
 pub struct All {
+    /// When a vendor did not take a secret.
+    pub denied: Vec<(Name, Instant)>,
     pub sends: Vec<Send>,
     pub lives: BTreeMap<usize, Vec<KeyLife>>,
     pub told: Vec<Told>,

@@ -300,7 +300,10 @@ impl Way {
 
     fn arrives(&self, mut request: Request, trouble: Option<Trouble>) -> Result<Answer, SendError> {
         if !self.takes_secret(&mut request) {
-            self.world.note(|| format!("{}: send {} arrives with an old secret", self.shown, self.send));
+            self.world
+                .note(|| format!("{}: send {} arrives, and its secret is not taken", self.shown, self.send));
+            let now = self.world.clock.now();
+            self.world.facts.with(|all| all.denied.push((self.name, now)));
             return Ok(unauthorized(self.name));
         }
         if request.method == Method::GET && operation_of(&request.headers).is_none() {
@@ -329,7 +332,8 @@ impl Way {
     fn takes_secret(&self, request: &mut Request) -> bool {
         let name = secret_header(self.name);
         let Some(secret) = text_of(request, name) else { return false };
-        if secret.contains(SECRETS[0]) && self.world.refuses_old_secrets() {
+        let is_old = secret.contains(SECRETS[0]) && self.world.refuses_old_secrets();
+        if is_old || self.world.sign_in_fails() {
             return false;
         }
         request.headers.insert(name, HeaderValue::from_static("sk_test_token"));

@@ -229,6 +229,7 @@ impl Schedule {
             schedule.with_store_away(&Draw::new(seed, 28), span).with_standby(&Draw::new(seed, 62));
         let schedule = schedule.with_another(&Draw::new(seed, 29), span);
         let schedule = schedule.with_connections(&Draw::new(seed, 50));
+        let schedule = schedule.with_sign_in(&Draw::new(seed, 71), span);
         // A stream in which no seed that these tests name has an outbox.
         schedule.with_rows(&Draw::new(seed, 41), span)
     }

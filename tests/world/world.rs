@@ -688,6 +688,13 @@ impl World {
         self.schedule.extras.rotation.is_some_and(|(at, _)| now >= at)
     }
 
+    /// Whether the vendors take no secret now.
+    pub fn sign_in_fails(&self) -> bool {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        self.is_rough()
+            && self.schedule.extras.sign_in_fails.is_some_and(|(from, to)| from <= now && now < to)
+    }
+
     pub fn refuses_old_secrets(&self) -> bool {
         let now = self.clock.now().since(Instant::ORIGIN);
         self.schedule.extras.rotation.is_some_and(|(at, grace)| now >= at + grace)

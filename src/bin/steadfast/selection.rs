@@ -114,12 +114,13 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 
 const HEADING: &str = "Which dead letters (all parts must match)";
 
-const REASONS: [(&str, Reason); 5] = [
+const REASONS: [(&str, Reason); 6] = [
     (Reason::Exhausted.name(), Reason::Exhausted),
     (Reason::Expired.name(), Reason::Expired),
     (Reason::Unknown.name(), Reason::Unknown),
     (Reason::Closed.name(), Reason::Closed),
     (Reason::Elsewhere.name(), Reason::Elsewhere),
+    (Reason::Credentials.name(), Reason::Credentials),
 ];
 
 const EFFECTS: [(&str, Effect); 3] =

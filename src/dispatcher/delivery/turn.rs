@@ -43,6 +43,13 @@ impl Turn {
         self.member.client.engine.disagreement.check().is_ok()
     }
 
+    /// What was left out may be probed again.
+    pub(super) fn probe_again(&mut self) {
+        if self.member.again_in().is_some_and(|wait| wait.is_zero()) {
+            (self.member.has.due, self.member.again_at) = (true, None);
+        }
+    }
+
     /// Whether it has something to take.
     pub(super) fn wants(&self) -> bool {
         self.member.has.any() && self.agrees()

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::{CLOCKS_DIFFER_MAX, Phase, Record, State};
+use super::{CLOCKS_DIFFER_MAX, Phase, Record, State, Wanted};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::guard::Guard;
@@ -39,6 +39,8 @@ pub struct Takeover {
     /// At most so many, those that have waited longest first; of what is due, of each account in turn. Those of a clock
     /// that was wrong come after the others. A store looks for them among the `limit` that end last, and 16 at least.
     pub limit: usize,
+    /// Which of those that are due. Means nothing for what has lapsed.
+    pub wanted: Wanted,
 }
 
 /// Who takes an operation over.

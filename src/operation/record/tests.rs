@@ -381,6 +381,7 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
                 attempt_max: ATTEMPT,
                 vendor_clock_ms: None,
                 limit: 1,
+                wanted: Wanted::default(),
             };
             let given = held.take(&take);
             assert_eq!(
@@ -409,8 +410,16 @@ fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
     {
         let attempt_max = Duration::from_millis(attempt_ms);
         let (phase, now, vendor_clock_ms) = (Phase::Scheduled, at(100), None);
-        let take =
-            Takeover { phase, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
+        let take = Takeover {
+            phase,
+            account: None,
+            now,
+            lease: LEASE,
+            attempt_max,
+            vendor_clock_ms,
+            limit: 1,
+            wanted: Wanted::default(),
+        };
         let taken = held(State::Scheduled { at: at(100) }, effect).take(&take).expect("it is due");
         assert_eq!(taken.attempt_max.as_millis(), expected_ms, "{effect:?}");
     }
@@ -461,6 +470,7 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 attempt_max: ATTEMPT,
                 vendor_clock_ms: None,
                 limit: 1,
+                wanted: Wanted::default(),
             };
             let left = match (&state, phase) {
                 (State::InProgress { .. }, Phase::InProgress) => Some(Effect::Unknown),
@@ -553,7 +563,7 @@ proptest! {
                 }
                 Step::Take { phase } => {
                     let take =
-                        Takeover { phase, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
+                        Takeover { phase, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1, wanted: Wanted::default() };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

@@ -19,6 +19,19 @@ pub struct Permit<'a> {
     kind: Kind,
 }
 
+/// A permit without its circuit.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::policy) struct Detached {
+    word: u64,
+    kind: Kind,
+}
+
+impl Detached {
+    pub(in crate::policy) fn is_probe(self) -> bool {
+        self.kind == Kind::Probe
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Admitted by a closed circuit.
@@ -38,6 +51,21 @@ impl<'a> Permit<'a> {
     /// Whether it holds one of the places of a half-open circuit.
     pub(in crate::policy) fn is_probe(&self) -> bool {
         self.kind == Kind::Probe
+    }
+
+    /// Generation and state of the circuit at admission.
+    pub(in crate::policy) fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// What the permit is without its circuit, for a circuit that is shared: see [`attached`](Permit::attached).
+    pub(in crate::policy) fn detach(mut self) -> Detached {
+        Detached { word: self.word, kind: mem::replace(&mut self.kind, Kind::Uncounted) }
+    }
+
+    /// The permit that was [detached](Permit::detach) from this circuit.
+    pub(in crate::policy) fn attached(breaker: &'a Breaker, detached: Detached) -> Permit<'a> {
+        Permit { breaker, word: detached.word, kind: detached.kind }
     }
 
     /// A permit that was [lent](Permit::lend).

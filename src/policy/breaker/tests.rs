@@ -289,17 +289,73 @@ fn a_late_result_of_an_older_generation_is_ignored() {
 }
 
 #[test]
-fn a_late_probe_of_an_older_round_neither_judges_nor_frees_a_place() {
+fn a_late_probe_of_an_older_round_judges_nothing_and_keeps_its_place() {
     let breaker = opened(BreakerConfig::default());
     let settled_late = breaker.admit(at_ms(900)).unwrap();
     let dropped_late = breaker.admit(at_ms(900)).unwrap();
     call(&breaker, Outcome::Failure, at_ms(900));
     let next = at_ms(900 + 1_800);
-    let _held = [breaker.admit(next).unwrap(), breaker.admit(next).unwrap(), breaker.admit(next).unwrap()];
+    let _held = breaker.admit(next).unwrap();
+    assert!(breaker.admit(next).is_err(), "two of the round before are at the vendor");
     settled_late.settle(Outcome::Failure, QUICK, next);
     drop(dropped_late);
     assert_eq!(breaker.state(next), BreakerState::HalfOpen);
+    let _others = [breaker.admit(next).unwrap(), breaker.admit(next).unwrap()];
     assert!(breaker.admit(next).is_err());
+}
+
+#[test]
+fn probes_that_hang_are_never_more_than_a_round_has() {
+    let breaker = opened(BreakerConfig::default());
+    let (mut hanging, mut now) = (Vec::new(), at_ms(900));
+    for _ in 0..4 {
+        hanging.extend(std::iter::from_fn(|| breaker.admit(now).ok()).take(10));
+        assert_eq!(hanging.len(), 3, "at the vendor");
+        hanging.pop().unwrap().settle(Outcome::Failure, QUICK, now);
+        now = now.plus(Duration::from_secs(60));
+    }
+}
+
+fn of_route() -> Breaker {
+    let random = Arc::new(Fixed(MIDDLE));
+    let breaker = Breaker::of_route(BreakerConfig::default(), random, (&Arc::from("acme"), "PUT /orders/{}"));
+    calls(&breaker, Outcome::Failure, 5, at_ms(0));
+    breaker
+}
+
+#[test]
+fn a_round_with_both_ends_opens_a_routes_circuit_for_its_first_time_and_the_next_is_larger() {
+    let breaker = of_route();
+    assert_eq!(breaker.places(at_ms(899)), 0);
+    let mut now = at_ms(900);
+    call(&breaker, Outcome::Failure, now);
+    now = at_ms(900 + 1_800);
+    for most in [3, 6, 12, 24, 24] {
+        assert_eq!(breaker.places(now), most);
+        call(&breaker, Outcome::Success, now);
+        call(&breaker, Outcome::Failure, now);
+        assert_eq!(breaker.state(now), open_for_ms(900));
+        now = now.plus(Duration::from_millis(900));
+    }
+    calls(&breaker, Outcome::Success, 23, now);
+    assert_eq!(breaker.state(now), BreakerState::HalfOpen);
+    call(&breaker, Outcome::Success, now);
+    assert_eq!(breaker.state(now), BreakerState::Closed);
+}
+
+#[test]
+fn an_answer_that_comes_after_the_round_has_failed_ends_a_routes_long_wait() {
+    let breaker = of_route();
+    let mut now = at_ms(900);
+    for step_ms in [1_800, 3_600, 7_200] {
+        call(&breaker, Outcome::Failure, now);
+        now = now.plus(Duration::from_millis(step_ms));
+    }
+    let late = breaker.admit(now).unwrap();
+    call(&breaker, Outcome::Failure, now);
+    assert_eq!(breaker.state(now), open_for_ms(14_400));
+    late.settle(Outcome::Success, QUICK, now);
+    assert_eq!(breaker.state(now), open_for_ms(1_000));
 }
 
 #[test]

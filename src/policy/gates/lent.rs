@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::{Admission, Gates, Outcome};
 use crate::clock::Instant;
 use crate::policy::breaker::Permit;
+use crate::policy::circuits::{Ended, RoutePermit};
 use crate::policy::concurrency::Streamed;
 
 /// What is to be given back.
@@ -31,6 +32,9 @@ impl Admission<'_> {
     /// as not read.
     pub(crate) fn lend(self, now: Instant, idle: Duration) -> Lent {
         let latency = now.since(self.admitted_at);
+        if let Some(of_route) = self.of_route.filter(RoutePermit::is_probe) {
+            of_route.settle(Ended { call: None, outcome: Outcome::Success, latency, now });
+        }
         let counted = self.permit.and_then(|permit| permit.lend(latency, now));
         Lent { counted, place: self.place.and_then(|place| place.lend(now, idle)), latency }
     }

@@ -291,6 +291,7 @@ fn lapsed(now: Timestamp) -> Takeover {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit: 100,
+        wanted: crate::operation::record::Wanted::default(),
     }
 }
 

@@ -127,6 +127,7 @@ fn taker(phase: Phase) -> Takeover {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit: 100,
+        wanted: crate::operation::record::Wanted::default(),
     }
 }
 

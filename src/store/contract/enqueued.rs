@@ -34,6 +34,7 @@ pub async fn check_enqueue(store: &dyn Store) {
         attempt_max: LEASE,
         vendor_clock_ms: Some(-7),
         limit: 10,
+        wanted: crate::operation::record::Wanted::default(),
     };
     assert_eq!(store.take(ask.clone()).await.expect("the store works"), [], "a millisecond early");
     ask.now = LATER;

@@ -175,6 +175,7 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
             attempt_max: LEASE,
             vendor_clock_ms: None,
             limit: 1,
+            wanted: crate::operation::record::Wanted::default(),
         };
         assert_eq!(store.take(look).await.expect("works"), []);
     }

@@ -67,6 +67,7 @@ pub async fn check_unreadable_rows(open: &Open) {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit,
+        wanted: crate::operation::record::Wanted::default(),
     };
     let taken = behind.take(lapsed(1)).await.expect("the store works");
     assert_eq!(taken.iter().map(|record| &record.id).collect::<Vec<_>>(), [&name("behind")]);

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Phase, Record, Resolution, State, Takeover,
+    Act, Action, Claim, Claimed, Declined, Part, Phase, Record, Resolution, State, Takeover, Transition,
+    Wanted,
 };
+use crate::operation::{OperationId, RouteName};
 use crate::store::{Look, Store};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
@@ -291,6 +292,73 @@ pub async fn check_takers_at_once(store: Arc<dyn Store>) {
     }
 }
 
+/// A taker that leaves accounts and routes out is given the rest, and one that wants some of them alone is given those. So
+/// it is of those that were held before, or were not, from the end that it asks for.
+pub async fn check_wanted_takes(store: &dyn Store) {
+    const ROUTES: [&str; 5] = [
+        "PUT /v2/orders/17",
+        "PUT /v2/orders/bulk",
+        "PUT /v2/orders/a'7/lines",
+        "POST /v2/orders",
+        "PUT /v2/Orders/18",
+    ];
+    let route = |text: &str| Part::Route(RouteName::of(text));
+    let mut left = Vec::new();
+    for account in ["a", "a>b", "other"] {
+        for (nth, path) in ROUTES.iter().enumerate() {
+            let id = id(&format!("test/wanted/{account}/{path}"), "k");
+            let due = NOW.plus(Duration::from_millis(nth as u64));
+            let claimed = store.claim(Claim { due: Some(due), ..claim_at(&id, NOW) }).await;
+            assert!(matches!(claimed, Ok(Claimed::Fresh(_))), "{claimed:?}");
+            left.push(id);
+        }
+    }
+    let later = NOW.plus(LEASE);
+    let ask = |wanted: Wanted, limit| Takeover {
+        account: Some("test/wanted/a".to_owned()),
+        limit,
+        wanted,
+        ..asking(Phase::Scheduled, later)
+    };
+    // What is taken is left again at once, as it is, so that the next take finds it.
+    let give = async |wanted: Wanted, limit| {
+        let given = taken(store, &ask(wanted, limit)).await;
+        for record in &given {
+            let at = State::Scheduled { at: NOW.plus(Duration::from_millis(9)) };
+            let back = Transition { attempts: 0, ..transition_at(record.fence, later, at) };
+            write(store, &record.id, back).await.expect("the holder may write");
+        }
+        given.into_iter().map(|record| record.id).collect::<Vec<_>>()
+    };
+    let of = |numbers: &[usize]| numbers.iter().map(|number| left[*number].clone()).collect::<Vec<_>>();
+    let newest = Wanted { newest: true, tried: Some(false), ..Wanted::default() };
+    let only = Wanted { only: vec![Part::Account("test/wanted/a".to_owned())], ..newest.clone() };
+    assert_eq!(give(only, 2).await, of(&[4, 3]), "the newest of the account");
+    let without = vec![route("PUT /v2/orders/1"), route("PUT /v2/orders/9/lines")];
+    let rest = Wanted { without, tried: Some(false), ..Wanted::default() };
+    let mut given = give(rest.clone(), 10).await;
+    given.sort();
+    let mut expected = of(&[1, 6, 8, 9]);
+    expected.sort();
+    assert_eq!(given, expected, "ids of these routes are left out, and words beside them are not");
+    assert_eq!(give(rest, 10).await, [], "the rest was held before");
+    let one = Wanted { only: vec![route("PUT /v2/orders/1")], ..Wanted::default() };
+    assert_eq!(give(Wanted { tried: Some(true), ..one.clone() }, 10).await, [], "neither was held before");
+    let waiting = Wanted { waiting_since: Some(NOW), ..one.clone() };
+    assert_eq!(
+        give(Wanted { waiting_since: Some(NOW.minus(Duration::from_millis(1))), ..one.clone() }, 9).await,
+        []
+    );
+    assert_eq!(
+        give(Wanted { without: vec![Part::Account("test/wanted/a>b".to_owned())], ..waiting }, 9).await,
+        of(&[0])
+    );
+    let tried = Wanted { only: one.only, tried: Some(true), ..Wanted::default() };
+    assert_eq!(give(tried, 9).await, of(&[0]), "held once, and nothing sent");
+    let all = Wanted { without: vec![route("GET /nothing")], ..Wanted::default() };
+    assert_eq!(give(all, 20).await.len(), 10, "none of another account's, and all of its own");
+}
+
 /// Leaves an operation to be taken at `end`.
 async fn leave(store: &dyn Store, key: &str, phase: Phase, end: Timestamp) -> Record {
     let id = id("test/takes//POST /x", key);
@@ -312,6 +380,7 @@ fn asking(phase: Phase, now: Timestamp) -> Takeover {
         attempt_max: Duration::from_secs(7),
         vendor_clock_ms: None,
         limit: 10,
+        wanted: Wanted::default(),
     }
 }
 

@@ -145,6 +145,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
             limit: 1,
+            wanted: crate::operation::record::Wanted::default(),
         };
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
@@ -175,6 +176,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
             limit: 1,
+            wanted: crate::operation::record::Wanted::default(),
         };
         store.take(far).await.expect("the store works");
     }

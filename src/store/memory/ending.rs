@@ -65,6 +65,18 @@ impl Ending {
         })
     }
 
+    /// What is due of all accounts that this one reaches, in the order of time.
+    pub(super) fn due(&self, account: &str, now: Timestamp, newest_first: bool) -> Vec<(Timestamp, u64)> {
+        let all = self.scheduled_of(account);
+        let mut due: Vec<_> =
+            all.flat_map(|(_, times)| times.iter().take_while(|(at, _)| *at <= now).copied()).collect();
+        due.sort_unstable();
+        if newest_first {
+            due.reverse();
+        }
+        due
+    }
+
     /// What is scheduled, by the accounts that this one reaches.
     fn scheduled_of(&self, account: &str) -> impl Iterator<Item = (&String, &Times)> + use<'_> {
         let (after, before) = behind(account);

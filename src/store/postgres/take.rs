@@ -13,7 +13,7 @@ use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
-use super::{Shared, sealed, turns, write};
+use super::{Shared, sealed, turns, wanted, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
@@ -33,6 +33,11 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
     }
     let name = (take.phase, take.account.clone());
     let begun = shared.bounds.begin(name, shared.time.instant());
+    if take.phase == Phase::Scheduled && !take.wanted.is_all() {
+        // What is left out is as old as anything: the bound stays where it is.
+        let found = locked(shared, take, begun.from).await?;
+        return Ok(readable(shared, found.rows).await);
+    }
     let found = if take.phase == Phase::Scheduled && take.account.is_some() {
         due(shared, &take, begun.from).await?
     } else {
@@ -45,8 +50,13 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
     let full_to = found.last.filter(|_| found.is_full);
     shared.bounds.end(begun, shared.time.instant(), found.now, full_to);
     bounds::search(shared);
-    let mut records = Vec::with_capacity(found.rows.len());
-    for stored in found.rows {
+    Ok(readable(shared, found.rows).await)
+}
+
+/// The records of these rows, with their requests.
+async fn readable(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
+    let mut records = Vec::with_capacity(rows.len());
+    for stored in rows {
         let (id, fence) = (stored.record.id.clone(), stored.record.fence);
         let learned = sealed::learn_of(shared, &stored).await;
         let mut whole = learned.and_then(|()| stored.whole(&shared.seals));
@@ -65,7 +75,7 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
             }
         }
     }
-    Ok(records)
+    records
 }
 
 async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<Looked, StoreError> {
@@ -150,6 +160,14 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     if take.phase == Phase::InProgress {
         move_on(within, &asked).await?;
     }
+    if !take.wanted.is_all() && take.phase == Phase::Scheduled {
+        let rows = wanted::look(within, take, &asked).await?;
+        let records =
+            rows.iter().map(|row| row::operation(&mut Reader::of(row))).collect::<Result<Vec<_>, _>>()?;
+        return taken(within, take, records)
+            .await
+            .map(|(now, rows)| Turn::Done(Looked { now, rows, ..Looked::default() }));
+    }
     let line = turns::line(within, take, from).await?;
     let over = format!(
         "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
@@ -192,6 +210,16 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
         let now = within.complete(records, Standing::check_new).await?.now;
         return Ok(Turn::Done(Looked { now, ..Looked::default() }));
     }
+    let (now, rows) = taken(within, take, records).await?;
+    Ok(Turn::Done(Looked { now, rows, last, is_full }))
+}
+
+/// Those of these that the taker may have are now its own. With the server's time.
+async fn taken(
+    within: &Within,
+    take: &Takeover,
+    records: Vec<Record>,
+) -> Result<(Timestamp, Vec<Stored>), StoreError> {
     let found = within.complete(records, Standing::check_new).await?;
     let now = found.now;
     let take = take.clone().rebased(found.now);
@@ -202,7 +230,7 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     let rows: Vec<Stored> = taken.collect();
     write::update(within, rows.iter().map(|stored| &stored.record)).await?;
     write::unanswer(within, rows.iter().map(|stored| &stored.record.id)).await?;
-    Ok(Turn::Done(Looked { now, rows, last, is_full }))
+    Ok((now, rows))
 }
 
 /// Leases that were renewed since they were last looked at: the index learns of it now.

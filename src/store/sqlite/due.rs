@@ -7,7 +7,8 @@ use super::row::{self, COLUMNS, REST};
 use super::sealed;
 use super::sequence::PLACE;
 use crate::clock::Timestamp;
-use crate::operation::record::Takeover;
+use crate::operation::Scope;
+use crate::operation::record::{Takeover, Waits};
 use crate::store::StoreError;
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::seals::Seals;
@@ -47,6 +48,63 @@ pub(super) fn in_turn(
         found.extend(due(connection, (tenant, take.now), (wanted, part), seals)?);
     }
     Ok(found)
+}
+
+/// What is due of all accounts that this one reaches and that the take wants, in the order of time. Rows that are left out
+/// are read as far as that shows, and no further.
+pub(super) fn wanted(
+    connection: &Connection,
+    (take, account): (&Takeover, &str),
+    seals: &Seals,
+) -> Result<Vec<Stored>, StoreError> {
+    let mut found = Vec::new();
+    for tenant in with_something_due(connection, account, take.now)? {
+        found.extend(of_tenant(connection, take, &tenant, seals)?);
+    }
+    found.sort_unstable();
+    if take.wanted.newest {
+        found.reverse();
+    }
+    found.truncate(take.limit);
+    let sql = format!("SELECT {COLUMNS}, {PLACE}, {REST} FROM operation WHERE number = ?1");
+    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
+    let rows = found.into_iter().map(|(_, number)| statement.query_row([number], row::stored));
+    rows.collect::<rusqlite::Result<_>>().while_doing(DOING)
+}
+
+/// When the wanted ones of an account are due, at most as many as are asked for, and their numbers.
+fn of_tenant(
+    connection: &Connection,
+    take: &Takeover,
+    tenant: &str,
+    seals: &Seals,
+) -> Result<Vec<(Timestamp, i64)>, StoreError> {
+    let order = if take.wanted.newest { "DESC" } else { "ASC" };
+    let sql = format!(
+        "SELECT number, scope, until_ms, claimed_at_ms, fence <> first_fence OR attempts > 0 FROM operation \
+         INDEXED BY operation_due WHERE phase = 2 AND until_ms IS NOT NULL AND {ACCOUNT} = ?1 AND until_ms <= ?2 {} \
+         ORDER BY until_ms {order}, number {order}",
+        sealed::readable_rows(seals)
+    );
+    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
+    let mut rows = statement.query(params![tenant, to_ms(take.now)]).while_doing(DOING)?;
+    let mut found = Vec::new();
+    while found.len() < take.limit
+        && let Some(row) = rows.next().while_doing(DOING)?
+    {
+        let (is_wanted, due) = is_wanted(row, take).while_doing(DOING)?;
+        if is_wanted {
+            found.push((due, row.get(0).while_doing(DOING)?));
+        }
+    }
+    Ok(found)
+}
+
+fn is_wanted(row: &rusqlite::Row<'_>, take: &Takeover) -> rusqlite::Result<(bool, Timestamp)> {
+    let scope = Scope::from_stored(row.get::<_, String>(1)?);
+    let (due, claimed_at) = (from_ms(row.get(2)?), from_ms(row.get(3)?));
+    let waits = Waits { scope: &scope, tried: row.get(4)?, claimed_at, due };
+    Ok((take.wanted.has(&waits), due))
 }
 
 fn with_something_due(

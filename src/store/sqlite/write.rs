@@ -162,10 +162,13 @@ pub(super) fn take(
     notes::saw(connection, take.now)?;
     sealed::learn(connection, seals)?;
     let mut found = match (take.phase, take.account.as_deref()) {
-        (Phase::Scheduled, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
+        (Phase::Scheduled, Some(account)) if take.wanted.is_all() => {
+            due::in_turn(connection, (take, account), tenants, seals)?
+        }
+        (Phase::Scheduled, Some(account)) => due::wanted(connection, (take, account), seals)?,
         _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
     };
-    if found.len() < take.limit {
+    if found.len() < take.limit && take.wanted.is_all() {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let limit = (take.limit - found.len()).max(FAR_MAX);
         found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, limit), seals)?);

@@ -78,6 +78,7 @@ impl<'a> Line<'a> {
             attempt_max: super::super::ATTEMPT,
             vendor_clock_ms: None,
             limit: 10,
+            wanted: crate::operation::record::Wanted::default(),
         };
         let taken = self.store.take(take).await.expect("the store works");
         for record in &taken {

@@ -137,6 +137,7 @@ fn take(now: Timestamp, limit: usize) -> Takeover {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         limit,
+        wanted: crate::operation::record::Wanted::default(),
     }
 }
 

@@ -1,0 +1,209 @@
+//! What a client of a dispatcher takes of what is due, while some of it could not be sent.
+//!
+//! An account whose credentials are refused is left out, and so is a route whose circuit is open. They would fill each
+//! take, and what can be sent would wait behind them. Some of them probe whether that is over. Probes are taken from both
+//! ends, the newest and the oldest. Those that no process held before come first, because what failed before is the least
+//! likely to be answered well. The same goes for what is taken beside them, but for one part in [`TRIED_PART`].
+
+use std::time::Duration;
+
+use super::member::Member;
+use super::places::Place;
+use super::under_way::UnderWay;
+use crate::clock::Instant;
+use crate::error::Error;
+use crate::operation::record::{Part, Phase, Takeover, Wanted};
+use crate::policy::circuits::{Circuits, OpenRoute};
+use crate::policy::credentials::HeldAccount;
+use crate::telemetry;
+
+/// Where what is taken goes.
+pub(super) struct Into<'a> {
+    pub places: &'a mut Vec<Place>,
+    pub under_way: &'a mut UnderWay,
+    pub member: usize,
+}
+
+impl Member {
+    /// Takes at most `limit` of what is due, and says whether there may be more.
+    pub(super) async fn take_due(
+        &mut self,
+        limit: usize,
+        into: &mut Into<'_>,
+    ) -> Result<(usize, bool), Error> {
+        let (now, gates) = (self.now(), &self.client.engine.gates);
+        let held = gates.credentials().held();
+        let open = gates.circuits().map(|circuits| circuits.open(now)).unwrap_or_default();
+        let (is_probing, fails) = (gates.probes(now), gates.circuits().is_some_and(Circuits::any));
+        self.again_at = None;
+        let mut all = 0;
+        for account in held.iter().filter(|account| account.probe_at <= now) {
+            all += self.probe_account(account, limit - all, into).await?;
+        }
+        let without: Vec<Part> = held.into_iter().map(|held| Part::Account(held.path)).collect();
+        // Probes have a half of the starts, and of a single one each second.
+        self.takes = self.takes.wrapping_add(1);
+        let for_probes =
+            if limit == 1 { all + (self.takes % 2) as usize } else { all + (limit - all).div_ceil(2) };
+        for route in open.iter().filter(|route| route.places > 0) {
+            let only = vec![Part::Route(route.name.clone())];
+            let wanted = Wanted { only, without: without.clone(), ..Wanted::default() };
+            let most = for_probes.min(limit).saturating_sub(all).min(route.places as usize);
+            all += self.probe(wanted, most, into).await?;
+        }
+        if all > 0 {
+            self.again_at = Some(now.plus(PROBE_GAP));
+        }
+        let routes = open.into_iter().map(|OpenRoute { name, .. }| Part::Route(name));
+        let without: Vec<Part> = without.into_iter().chain(routes).collect();
+        let rest = limit - all;
+        if is_probing {
+            let taken = self.probe_whole(without, rest, into).await?;
+            return Ok((all + taken, taken >= rest));
+        }
+        let taken = if fails {
+            self.take_untried_first(without, rest, into).await?
+        } else {
+            self.take_wanted(rest, Wanted { without, ..Wanted::default() }, (into, false)).await?
+        };
+        Ok((all + taken, taken >= rest))
+    }
+
+    /// One probe of an account that is held, of a route that was not refused yet if one waits. What has waited for it for as
+    /// long as records are kept is given up.
+    async fn probe_account(
+        &mut self,
+        account: &HeldAccount,
+        limit: usize,
+        into: &mut Into<'_>,
+    ) -> Result<usize, Error> {
+        let only = vec![Part::Account(account.path.clone())];
+        let since = self.client.engine.wall().minus(self.client.engine.policy.retention);
+        let overdue = Wanted { only: only.clone(), waiting_since: Some(since), ..Wanted::default() };
+        let given_up = self.take_wanted(limit, overdue, (into, true)).await?;
+        let limit = (limit - given_up).min(1);
+        let without = account.refused.iter().cloned().map(Part::Route).collect();
+        let others = Wanted { only: only.clone(), without, ..Wanted::default() };
+        let mut taken = self.probe(others, limit, into).await?;
+        if taken == 0 && limit > 0 && !account.refused.is_empty() {
+            // All that waits is of routes that were refused before.
+            self.client.engine.gates.credentials().probe_all(&account.path);
+            taken = self.probe(Wanted { only, ..Wanted::default() }, limit, into).await?;
+        }
+        Ok(given_up + taken)
+    }
+
+    /// Probes of the whole account: of routes that did not fail in the last round, if any wait.
+    async fn probe_whole(
+        &mut self,
+        without: Vec<Part>,
+        limit: usize,
+        into: &mut Into<'_>,
+    ) -> Result<usize, Error> {
+        let circuits = self.client.engine.gates.circuits();
+        let spoilt = circuits.map(Circuits::spoilt).unwrap_or_default().into_iter().map(Part::Route);
+        let others = without.iter().cloned().chain(spoilt).collect();
+        // The other half is taken without regard to them: they may be all that is back.
+        let most = limit.div_ceil(2);
+        let taken = self.probe(Wanted { without: others, ..Wanted::default() }, most, into).await?;
+        let rest = limit - taken;
+        Ok(taken + self.probe(Wanted { without, ..Wanted::default() }, rest, into).await?)
+    }
+
+    /// Takes as many probes as `limit`, from both ends.
+    async fn probe(&mut self, wanted: Wanted, limit: usize, into: &mut Into<'_>) -> Result<usize, Error> {
+        self.newest_first = !self.newest_first;
+        let mut taken = 0;
+        for (newest, most) in [(self.newest_first, limit.div_ceil(2)), (!self.newest_first, limit)] {
+            let wanted = Wanted { tried: Some(false), newest, ..wanted.clone() };
+            taken += self.take_wanted(most - taken, wanted, (into, false)).await?;
+        }
+        if taken == 0 {
+            let wanted = Wanted { tried: Some(true), ..wanted };
+            taken = self.take_wanted(limit.min(TRIED_MAX), wanted, (into, false)).await?;
+        }
+        Ok(taken)
+    }
+
+    /// Takes what no process held before, and for one part in [`TRIED_PART`] and what that leaves what one did.
+    async fn take_untried_first(
+        &mut self,
+        without: Vec<Part>,
+        limit: usize,
+        into: &mut Into<'_>,
+    ) -> Result<usize, Error> {
+        let is_turn_of_tried = self.takes % TRIED_PART as u32 == 0;
+        let untried =
+            if is_turn_of_tried { limit - limit.div_ceil(TRIED_PART) } else { limit - limit / TRIED_PART };
+        let wanted = |tried| Wanted { without: without.clone(), tried, ..Wanted::default() };
+        let mut taken = self.take_wanted(untried, wanted(Some(false)), (into, false)).await?;
+        let is_full = taken == untried;
+        taken += self.take_wanted(limit - taken, wanted(Some(true)), (into, false)).await?;
+        if is_full {
+            taken += self.take_wanted(limit - taken, wanted(Some(false)), (into, false)).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn take_wanted(
+        &mut self,
+        limit: usize,
+        wanted: Wanted,
+        (into, is_given_up): (&mut Into<'_>, bool),
+    ) -> Result<usize, Error> {
+        if limit == 0 {
+            Ok(0)
+        } else {
+            self.take_phase(Phase::Scheduled, (limit, wanted), into, is_given_up).await
+        }
+    }
+
+    pub(super) async fn take_phase(
+        &mut self,
+        phase: Phase,
+        (limit, wanted): (usize, Wanted),
+        into: &mut Into<'_>,
+        is_given_up: bool,
+    ) -> Result<usize, Error> {
+        let engine = &self.client.engine;
+        let wall = engine.wall();
+        let take = Takeover {
+            phase,
+            account: Some(self.account.clone()),
+            now: wall,
+            lease: engine.default_lease(),
+            attempt_max: engine.longest_attempt(),
+            vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
+            limit,
+            wanted,
+        };
+        let now = engine.clock.now();
+        let lease_until = now.plus(take.lease);
+        let records = engine.take(take).await?;
+        let taken = records.len();
+        engine.gates.recovery().pay(taken, now);
+        for record in records {
+            match phase {
+                Phase::InProgress => telemetry::taken_over(&**engine.vendor, &record),
+                _ => telemetry::delivering(&**engine.vendor, &record),
+            }
+            let (place, held) = (into.places.pop(), (record, lease_until));
+            into.under_way.carry_on(into.member, &self.client, held, place, is_given_up);
+        }
+        Ok(taken)
+    }
+
+    /// In how long what was left out may be probed again, if some was.
+    pub(super) fn again_in(&self) -> Option<Duration> {
+        self.again_at.map(|at: Instant| at.since(self.now()))
+    }
+}
+
+/// Between two takes of probes: about what one takes.
+const PROBE_GAP: Duration = Duration::from_millis(100);
+
+/// So many of those that failed before probe together: a circuit's own number of probes, whatever its rounds have grown to.
+const TRIED_MAX: usize = 3;
+
+/// Where some fail, one in so many that are taken was held by a process before.
+const TRIED_PART: usize = 8;

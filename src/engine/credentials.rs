@@ -1,0 +1,169 @@
+//! What refused credentials mean for an operation without a caller: see [`policy::credentials`](crate::policy).
+
+use super::Run;
+use crate::answer::Answer;
+use crate::attempt::AttemptReport;
+use crate::clock::{Instant, Timestamp};
+use crate::error::{Error, Gate, Kind, Reason, Refusal};
+use crate::guard::Guard;
+use crate::operation::RouteName;
+use crate::operation::record::Record;
+use crate::policy::{Admission, Refusal as GateRefusal};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::telemetry;
+use crate::transport::SendError;
+use crate::vendor::Verdict;
+
+use super::Engine;
+use super::hold::Hold;
+
+/// Whose the refusal of an operation's credentials is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RefusedAs {
+    /// The account's: its operations wait.
+    Account,
+    /// The operation's own: others are answered well.
+    Alone,
+}
+
+impl<'a> Run<'a> {
+    /// Asks the gates for an attempt or a lookup of recovery.
+    pub(super) fn admit_of_account(
+        &self,
+        request: &Request,
+        now: Instant,
+    ) -> Result<Admission<'a>, GateRefusal> {
+        let gates = &self.engine.gates;
+        let route = self.engine.route_if_asked(request);
+        let Some(hold) = self.hold.as_ref().filter(|_| gates.credentials().any()) else {
+            return gates.admit_recovered_to(route.as_deref(), now);
+        };
+        let path = hold.record.id.scope.account_path();
+        gates
+            .credentials()
+            .check(path, now)
+            .map_err(|at| GateRefusal { gate: Gate::Credentials, retry_at: Some(at) })?;
+        let admission = gates.admit_recovered_to(route.as_deref(), now)?;
+        gates.credentials().probes(path, now, self.timeout.attempt);
+        Ok(admission)
+    }
+
+    /// Notes what an attempt or a lookup says of the account's credentials.
+    pub(super) async fn heed_credentials(
+        &mut self,
+        verdict: &Verdict,
+        outcome: &Result<Answer, SendError>,
+        (begun, ended): (Instant, Instant),
+    ) {
+        self.refused_as = None;
+        let is_refused = self.recovered && self.hold.is_some() && refuses_credentials(verdict, outcome);
+        if is_refused {
+            self.refused_as = Box::pin(self.note_refused(begun, ended)).await;
+        } else if self.engine.gates.credentials().any() {
+            self.note_accepted(verdict, ended);
+        }
+    }
+
+    async fn note_refused(&self, begun: Instant, ended: Instant) -> Option<RefusedAs> {
+        let (engine, record) = (self.engine, &self.hold.as_ref()?.record);
+        if Guard::CredentialsHold.is_out() {
+            return None;
+        }
+        let (path, route) = (record.id.scope.account_path(), RouteName::of(record.id.scope.route()));
+        let credentials = engine.gates.credentials();
+        if let Some(before) = self.refused_before(record).await
+            && credentials.others_are_answered((path, &route), before)
+        {
+            credentials.undecided(path, ended);
+            return Some(RefusedAs::Alone);
+        }
+        if credentials.refused((path, route), begun, ended) {
+            telemetry::credentials::held(engine.vendor.name(), path);
+        }
+        Some(RefusedAs::Account)
+    }
+
+    fn note_accepted(&self, verdict: &Verdict, ended: Instant) {
+        let (engine, credentials) = (self.engine, self.engine.gates.credentials());
+        let of_call;
+        let scope = match &self.hold {
+            Some(hold) => &hold.record.id.scope,
+            None => {
+                of_call = engine.scope_of(self.request);
+                &of_call
+            }
+        };
+        let path = scope.account_path();
+        match verdict {
+            Verdict::Done { .. } => {
+                if credentials.answered((path, RouteName::of(scope.route())), ended).is_some() {
+                    telemetry::credentials::released(engine.vendor.name(), path);
+                }
+            }
+            _ if self.recovered => credentials.undecided(path, ended),
+            _ => {}
+        }
+    }
+
+    /// When the operation's credentials were last refused, in an earlier run.
+    async fn refused_before(&self, record: &Record) -> Option<Instant> {
+        if record.fence == record.first_fence.saturating_add(1) && record.attempts == 0 {
+            return None;
+        }
+        let reports = self.log_of(record).await?;
+        let is_refused = |report: &&AttemptReport| {
+            let by_adapter = report.verdict == "refused";
+            !report.is_look_up() && report.status.is_some_and(|status| is_refused_with(status, by_adapter))
+        };
+        let last = reports.iter().rfind(is_refused)?;
+        Some(self.engine.instant_of(last.started_at.plus(last.latency)))
+    }
+
+    /// After a refusal of the credentials: leaves the operation due, as it was. It is a dead letter if the refusal is its own,
+    /// or it has waited for as long as records are kept.
+    pub(super) async fn after_refused_credentials(&mut self, whose: RefusedAs) -> Result<Reply, Error> {
+        if whose == RefusedAs::Alone {
+            return self.exhausted_by(Reason::Credentials).await;
+        }
+        if self.age() >= self.engine.policy.retention {
+            return Err(self.dead_letter(Reason::Credentials).await);
+        }
+        // Nobody is woken for it: it is left out of each take while the account is held.
+        let now = self.engine.clock.now();
+        Err(self.schedule(now, Kind::Gate(Gate::Credentials)).await)
+    }
+}
+
+impl Engine {
+    /// Ends a taken operation that has waited for its account's credentials for too long.
+    pub(crate) async fn give_up(&self, record: Record, lease_until: Instant) -> Result<Reply, Error> {
+        let work = super::Work::background(record.on_unknown);
+        let request = std::sync::Arc::clone(&record.request);
+        let started = self.clock.now();
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
+        let hold = Hold::new(self, record, lease_until);
+        let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
+        Err(run.dead_letter(Reason::Credentials).await)
+    }
+
+    /// A moment of the store's clock, by our own: the start of time for what is before it.
+    pub(super) fn instant_of(&self, at: Timestamp) -> Instant {
+        let ago = u64::try_from(self.wall().since(at).as_nanos()).unwrap_or(u64::MAX);
+        Instant::from_nanos(self.clock.now().as_nanos().saturating_sub(ago))
+    }
+}
+
+/// Whether an answer refuses the credentials themselves, and not what they may do. A proxy's 401 counts too:
+/// the credentials did not get through. What it leaves open of an earlier send is another matter.
+fn refuses_credentials(verdict: &Verdict, outcome: &Result<Answer, SendError>) -> bool {
+    let Ok(answer) = outcome else { return false };
+    is_refused_with(
+        answer.status.as_u16(),
+        matches!(verdict, Verdict::Refused { refusal: Refusal::Unauthorized, .. }),
+    )
+}
+
+const fn is_refused_with(status: u16, by_adapter: bool) -> bool {
+    status == 401 || (by_adapter && status != 403)
+}

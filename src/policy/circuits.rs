@@ -1,0 +1,459 @@
+//! The circuits of routes, below the account's.
+//!
+//! One route may fail while the vendor is well: it is down for itself, or its requests are of a kind that it never takes.
+//! Were that taken for the vendor's health, thirty of them would keep thousands waiting that could be sent. So each route
+//! that fails has a circuit of its own, and what an open one meets says nothing of the account.
+//!
+//! **Which of the two opens.** Five failures on one route look alike whether the route is down or the vendor. If another
+//! route was answered well within a minute, the route's circuit opens. Else the account's does, as it does for failures of
+//! several routes, or once two routes are open and nothing was answered since the first of them was. While the account's
+//! is open the routes' are forgotten: there is nothing to tell apart.
+//!
+//! **What closes the account's.** Its probes go to several routes if operations of several wait. Where one is answered
+//! well and another of the same round fails, the vendor is back: the account's circuit closes, and those of the routes that
+//! failed open.
+//!
+//! **Within a route**, the same is done by operation. One that failed before and fails again says nothing new while others
+//! are answered well in between: it is neutral. A round of probes with both ends opens the circuit for its first time
+//! again, and the next round is larger.
+//!
+//! **Bounds.** Only routes that fail are known, and no more than [`ROUTES_MAX`]. Ids are told by their form. Where
+//! [`SIBLINGS_MAX`] routes differ in one segment alone, that segment is an id, and they are one route from then on.
+//! A client whose calls all succeed pays a load for this, and once a second a hash of the route.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::breaker::{Breaker, BreakerConfig, Detached, Mode, Permit};
+use super::gates::{Outcome, Refusal};
+use crate::clock::Instant;
+use crate::guard::Guard;
+use crate::operation::RouteName;
+use crate::random::Random;
+
+/// The circuits of one client's routes.
+#[derive(Debug)]
+pub(crate) struct Circuits {
+    config: BreakerConfig,
+    random: Arc<dyn Random>,
+    vendor: Arc<str>,
+    /// Whether any route has failed of late.
+    any: AtomicBool,
+    /// When a good answer's route was noted last, in nanoseconds.
+    noted: AtomicU64,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Those that failed last come last.
+    circuits: Vec<Arc<Circuit>>,
+    /// The last good answers of two routes.
+    answered: [(u64, Instant); 2],
+    /// The routes on which probes of the account failed, of the round with this word.
+    spoilt: (u64, Vec<RouteName>),
+    /// The word of the last round of the account's probes that one was answered well in.
+    good_round: u64,
+}
+
+/// The circuit of one route.
+#[derive(Debug)]
+pub(crate) struct Circuit {
+    pub name: RouteName,
+    breaker: Breaker,
+    /// When it was last answered well, in nanoseconds.
+    answered: AtomicU64,
+    failed: Mutex<Failed>,
+}
+
+/// The operations of a route that failed, and when each did last.
+#[derive(Debug, Default)]
+struct Failed {
+    last: HashMap<u64, Instant>,
+    order: VecDeque<u64>,
+}
+
+/// A place of a route's circuit, for an attempt that is under way.
+#[derive(Debug)]
+pub(crate) struct RoutePermit {
+    circuit: Arc<Circuit>,
+    held: Option<Detached>,
+}
+
+/// A route whose circuit is not closed.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenRoute {
+    pub name: RouteName,
+    pub since: Instant,
+    /// How many probes may go now.
+    pub places: u32,
+}
+
+/// What the end of an attempt says of the vendor as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    Something,
+    /// It is of its route or its operation alone.
+    Nothing,
+    /// As `Nothing`, and so is what was taken for the vendor's until now.
+    OnlyOfRoutes,
+}
+
+/// How an attempt has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub call: Option<u64>,
+    pub outcome: Outcome,
+    pub latency: Duration,
+    pub now: Instant,
+}
+
+impl Circuits {
+    pub(super) fn new(config: BreakerConfig, random: Arc<dyn Random>) -> Circuits {
+        Circuits {
+            config,
+            random,
+            vendor: Arc::default(),
+            any: AtomicBool::new(false),
+            noted: AtomicU64::new(0),
+            table: Mutex::default(),
+        }
+    }
+
+    pub(super) fn of_vendor(mut self, vendor: Arc<str>) -> Circuits {
+        self.vendor = vendor;
+        self
+    }
+
+    /// Whether a route has failed of late. Only then is anything asked about one.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next good answer's route is to be noted.
+    #[inline]
+    pub(super) fn is_to_note(&self, now: Instant) -> bool {
+        let noted = self.noted.load(Ordering::Relaxed);
+        self.any() || noted == 0 || now.as_nanos() > noted.saturating_add(NOTED_EVERY)
+    }
+
+    /// Asks the circuit of a route for leave, if the route has one.
+    pub(super) fn admit(&self, route: &str, now: Instant) -> Result<Option<RoutePermit>, Refusal> {
+        if !self.any() {
+            return Ok(None);
+        }
+        let Some(circuit) = self.table.lock().find(route) else { return Ok(None) };
+        let held = circuit.breaker.admit(now)?.detach();
+        Ok(Some(RoutePermit { circuit, held: Some(held) }))
+    }
+
+    /// An attempt on a route has ended: what it says of the vendor.
+    pub(super) fn settle(
+        &self,
+        account: (&Breaker, Permit<'_>),
+        of_route: Option<RoutePermit>,
+        route: &str,
+        ended: Ended,
+    ) -> Says {
+        match ended.outcome {
+            Outcome::Neutral => {
+                settle_both(account.1, of_route, ended);
+                Says::Something
+            }
+            Outcome::Success => self.succeeded(account, of_route, route, ended),
+            Outcome::Failure => self.failed(account, of_route, route, ended),
+        }
+    }
+
+    fn succeeded(
+        &self,
+        (breaker, permit): (&Breaker, Permit<'_>),
+        of_route: Option<RoutePermit>,
+        route: &str,
+        ended: Ended,
+    ) -> Says {
+        self.note_answered(route, ended.now);
+        if of_route.as_ref().is_some_and(RoutePermit::is_probe) {
+            drop(permit);
+            of_route.into_iter().for_each(|of_route| of_route.settle(ended));
+            return Says::Something;
+        }
+        let (is_probe, word) = (permit.is_probe(), permit.word());
+        settle_both(permit, of_route, ended);
+        if is_probe {
+            self.table.lock().good_round = word;
+            return self.close_early(breaker, word, ended.now);
+        }
+        Says::Something
+    }
+
+    /// If a probe of the account was answered well and others of its round failed: the routes of these are what fails.
+    fn close_early(&self, breaker: &Breaker, word: u64, now: Instant) -> Says {
+        let mut table = self.table.lock();
+        let has_both = table.good_round == word && table.spoilt.0 == word && !table.spoilt.1.is_empty();
+        if !Guard::RouteHasCircuit.keeps(has_both) {
+            return Says::Something;
+        }
+        let spoilt = std::mem::take(&mut table.spoilt.1);
+        let tripped: Vec<_> = spoilt.iter().map(|name| self.circuit_of(&mut table, name.as_str())).collect();
+        drop(table);
+        breaker.close_early();
+        for circuit in tripped {
+            circuit.breaker.trip("failed probe", now);
+        }
+        Says::OnlyOfRoutes
+    }
+
+    fn failed(
+        &self,
+        (breaker, permit): (&Breaker, Permit<'_>),
+        of_route: Option<RoutePermit>,
+        route: &str,
+        ended: Ended,
+    ) -> Says {
+        let mut table = self.table.lock();
+        let circuit = self.circuit_of(&mut table, route);
+        if circuit.has_failed_alone(ended.call, ended.now) {
+            drop(table);
+            settle_both(permit, of_route, Ended { outcome: Outcome::Neutral, ..ended });
+            return Says::Nothing;
+        }
+        if permit.is_probe() {
+            let word = permit.word();
+            if table.spoilt.0 != word {
+                table.spoilt = (word, Vec::new());
+            }
+            if table.spoilt.1.len() < ROUTES_MAX {
+                table.spoilt.1.push(circuit.name.clone());
+            }
+            drop((table, of_route));
+            permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
+            return self.close_early(breaker, word, ended.now);
+        }
+        if Guard::RouteHasCircuit.is_out() || !breaker.is_closed() {
+            drop((table, of_route));
+            permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
+            return Says::Something;
+        }
+        if of_route.as_ref().is_some_and(RoutePermit::is_probe) {
+            drop((table, permit));
+            of_route.into_iter().for_each(|of_route| of_route.settle(ended));
+            return Says::Nothing;
+        }
+        let others_are_well = table.others_are_answered(route, ended.now);
+        // Nothing is logged under the lock: a subscriber may call back.
+        drop((table, of_route));
+        if let Ok(held) = circuit.breaker.admit(ended.now).map(Permit::detach) {
+            RoutePermit { circuit: Arc::clone(&circuit), held: Some(held) }.settle(ended);
+        }
+        let is_open = !circuit.breaker.is_closed();
+        let all_fail = is_open && self.table.lock().all_fail(&circuit, breaker.answered_at());
+        if is_open && others_are_well && !all_fail {
+            // What it met says nothing of the account from here on, nor what led to it.
+            drop(permit);
+            breaker.forget();
+            return Says::OnlyOfRoutes;
+        }
+        permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
+        if all_fail {
+            breaker.trip("all routes fail", ended.now);
+        }
+        if !breaker.is_closed() {
+            self.forget();
+        }
+        Says::Something
+    }
+
+    /// The routes whose circuits are not closed.
+    pub(crate) fn open(&self, now: Instant) -> Vec<OpenRoute> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let table = self.table.lock();
+        let open = table.circuits.iter().filter(|circuit| !circuit.breaker.is_closed());
+        open.map(|circuit| OpenRoute {
+            name: circuit.name.clone(),
+            since: circuit.breaker.since().unwrap_or(now),
+            places: circuit.breaker.places(now),
+        })
+        .collect()
+    }
+
+    /// Whether the circuit of this route is not closed.
+    pub(crate) fn is_open(&self, route: &str) -> bool {
+        self.any() && self.table.lock().find(route).is_some_and(|circuit| !circuit.breaker.is_closed())
+    }
+
+    /// The routes that spoilt the last round of the account's probes.
+    pub(crate) fn spoilt(&self) -> Vec<RouteName> {
+        self.table.lock().spoilt.1.clone()
+    }
+
+    /// The account's circuit is open, and covers those of all routes.
+    fn forget(&self) {
+        let circuits = self.table.lock().circuits.clone();
+        for circuit in circuits {
+            circuit.breaker.forget();
+        }
+    }
+
+    fn note_answered(&self, route: &str, now: Instant) {
+        let mut table = self.table.lock();
+        let hash = hash_of(route);
+        self.noted.store(now.as_nanos().max(1), Ordering::Relaxed);
+        let [last, before] = table.answered;
+        table.answered = if last.0 == hash { [(hash, now), before] } else { [(hash, now), last] };
+        if let Some(circuit) = table.find(route) {
+            circuit.answered.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        if self.any() && table.circuits.iter().all(|circuit| circuit.is_forgotten(now)) {
+            table.circuits.clear();
+            self.any.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The circuit of a route, which has failed.
+    fn circuit_of(&self, table: &mut Table, route: &str) -> Arc<Circuit> {
+        self.any.store(true, Ordering::Relaxed);
+        if let Some(circuit) = table.find(route) {
+            return circuit;
+        }
+        let name = table.folded(RouteName::of(route));
+        if table.circuits.len() >= ROUTES_MAX {
+            let oldest = table.circuits.iter().position(|circuit| circuit.breaker.is_closed()).unwrap_or(0);
+            table.circuits.remove(oldest);
+        }
+        let (random, named) = (Arc::clone(&self.random), (&self.vendor, name.as_str()));
+        let breaker = Breaker::of_route(self.config, random, named);
+        let circuit =
+            Arc::new(Circuit { name, breaker, answered: AtomicU64::new(0), failed: Mutex::default() });
+        table.circuits.push(Arc::clone(&circuit));
+        circuit
+    }
+}
+
+impl Table {
+    fn find(&self, route: &str) -> Option<Arc<Circuit>> {
+        self.circuits.iter().find(|circuit| circuit.name.is_of(route)).cloned()
+    }
+
+    /// The name of a new route: one for all, where it has many siblings. Theirs are forgotten.
+    fn folded(&mut self, name: RouteName) -> RouteName {
+        let folds: Vec<RouteName> =
+            self.circuits.iter().filter_map(|circuit| circuit.name.folded_with(&name)).collect();
+        let has_many = |fold: &&RouteName| folds.iter().filter(|other| other == fold).count() >= SIBLINGS_MAX;
+        let Some(fold) = folds.iter().find(has_many) else { return name };
+        self.circuits.retain(|circuit| circuit.name.folded_with(&name).as_ref() != Some(fold));
+        fold.clone()
+    }
+
+    fn others_are_answered(&self, route: &str, now: Instant) -> bool {
+        let own = hash_of(route);
+        let is_recent = |at: Instant| at != Instant::ORIGIN && now.since(at) < WELL_FOR;
+        self.answered.iter().any(|(hash, at)| *hash != own && is_recent(*at))
+    }
+
+    /// Whether another circuit is open too, and nothing was answered since it opened.
+    fn all_fail(&self, own: &Arc<Circuit>, answered_at: Instant) -> bool {
+        self.circuits.iter().any(|circuit| {
+            !Arc::ptr_eq(circuit, own) && circuit.breaker.since().is_some_and(|since| answered_at <= since)
+        })
+    }
+}
+
+impl Circuit {
+    /// Whether this call failed before and another one of the route was answered well in between. Notes that it failed.
+    fn has_failed_alone(&self, call: Option<u64>, now: Instant) -> bool {
+        let Some(call) = call else { return false };
+        let answered = Instant::from_nanos(self.answered.load(Ordering::Relaxed));
+        let before = self.failed.lock().note(call, now);
+        let is_well = |before: Instant| answered > before && now.since(answered) < WELL_FOR;
+        Guard::FailedBeforeIsNeutral.keeps(before.is_some_and(is_well))
+    }
+
+    fn is_forgotten(&self, now: Instant) -> bool {
+        let failed = self.failed.lock();
+        let last = failed.order.back().and_then(|call| failed.last.get(call));
+        self.breaker.is_closed() && last.is_none_or(|last| now.since(*last) >= REMEMBERED)
+    }
+}
+
+impl Failed {
+    /// When it failed before, if it is remembered.
+    fn note(&mut self, call: u64, now: Instant) -> Option<Instant> {
+        let before = self.last.insert(call, now);
+        if before.is_none() {
+            self.order.push_back(call);
+            if self.order.len() > FAILED_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.last.remove(&oldest);
+            }
+        }
+        before
+    }
+}
+
+impl RoutePermit {
+    pub(super) fn is_probe(&self) -> bool {
+        self.held.is_some_and(Detached::is_probe)
+    }
+
+    pub(super) fn settle(mut self, ended: Ended) {
+        if let Some(held) = self.held.take() {
+            let permit = Permit::attached(&self.circuit.breaker, held);
+            permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
+        }
+    }
+}
+
+impl Drop for RoutePermit {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            drop(Permit::attached(&self.circuit.breaker, held));
+        }
+    }
+}
+
+/// Whether an operator has left the breaker to itself: else its routes decide nothing either.
+pub(super) fn decide(breaker: &Breaker) -> bool {
+    breaker.mode() == Mode::Normal
+}
+
+fn settle_both(account: Permit<'_>, of_route: Option<RoutePermit>, ended: Ended) {
+    account.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
+    of_route.into_iter().for_each(|of_route| of_route.settle(ended));
+}
+
+/// The same for all ids of a route.
+fn hash_of(route: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for segment in RouteName::segments(route) {
+        segment.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Of routes that fail. More than a client of one vendor uses, but for ids that look like words.
+const ROUTES_MAX: usize = 64;
+
+/// More siblings than an API's paths have that all fail while the vendor is well.
+const SIBLINGS_MAX: usize = 8;
+
+/// How long a good answer of another route says that the vendor is well.
+const WELL_FOR: Duration = Duration::from_secs(60);
+
+/// How long a route that failed is known.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+/// In nanoseconds: how often the route of a good answer is noted while no route fails.
+const NOTED_EVERY: u64 = 1_000_000_000;
+
+/// Of each route, how many operations that failed are remembered.
+const FAILED_MAX: usize = 4_096;

@@ -1,0 +1,267 @@
+//! Accounts whose credentials the vendor refused.
+//!
+//! Refused credentials are the client's failure and not an operation's: a secret was rotated, a merchant has left, a
+//! sign-in server is down. Where no caller waits, the account is *held*, and its operations stay due. One of them at a time
+//! probes whether the credentials are accepted again, after 1 s, 2 s, 4 s … 30 s. Any good answer ends it.
+//!
+//! One route may ask for more than the account has. Then another route is answered well while this one is refused again and
+//! again, and an operation of it is refused alone. A good answer counts only if it came after the operation's own refusal
+//! before: when a secret is revoked, the last good answers are only a moment old.
+//!
+//! A single refusal holds the account and is not logged: where others go on, a good answer ends the hold in the same
+//! moment. The second one is.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Instant;
+use crate::operation::RouteName;
+
+/// The accounts of one client that are held, or were of late.
+#[derive(Debug, Default)]
+pub(crate) struct Credentials {
+    /// Whether there are any: nearly always not.
+    any: AtomicBool,
+    accounts: Mutex<Vec<Account>>,
+}
+
+#[derive(Debug)]
+struct Account {
+    path: String,
+    held: Option<Held>,
+    /// The last good answers of two routes.
+    answered: Vec<(RouteName, Instant)>,
+    refused_at: Instant,
+}
+
+#[derive(Debug)]
+struct Held {
+    since: Instant,
+    /// The next probe may go.
+    probe_at: Instant,
+    rounds: u32,
+    is_told: bool,
+    /// Routes that were refused, of which another probe says little.
+    refused: Vec<RouteName>,
+}
+
+/// An account that is held.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldAccount {
+    pub path: String,
+    pub since: Instant,
+    /// When the next probe may go.
+    pub probe_at: Instant,
+    /// Whether that is how it has stayed for long enough to be said.
+    pub is_told: bool,
+    /// Routes that probes were refused on.
+    pub refused: Vec<RouteName>,
+}
+
+impl Credentials {
+    /// Whether an account is held, or was of late.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Whether an operation of the account may be sent without a caller.
+    ///
+    /// # Errors
+    ///
+    /// When the next probe may go.
+    pub(crate) fn check(&self, path: &str, now: Instant) -> Result<(), Instant> {
+        if !self.any() {
+            return Ok(());
+        }
+        let accounts = self.accounts.lock();
+        let held =
+            accounts.iter().find(|account| account.path == path).and_then(|account| account.held.as_ref());
+        held.filter(|held| now < held.probe_at).map_or(Ok(()), |held| Err(held.probe_at))
+    }
+
+    /// A probe of the account is on its way. No other goes until it has ended, or can only have been dropped.
+    pub(crate) fn probes(&self, path: &str, now: Instant, lasts: Duration) {
+        self.with_held(path, |held| held.probe_at = held.probe_at.max(now.plus(lasts)));
+    }
+
+    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials.
+    pub(crate) fn undecided(&self, path: &str, now: Instant) {
+        self.with_held(path, |held| held.probe_at = now.plus(HOLD_BASE));
+    }
+
+    /// The credentials were refused to an attempt without a caller that began at `begun`. Whether that is to be told now.
+    pub(crate) fn refused(&self, (path, route): (&str, RouteName), begun: Instant, now: Instant) -> bool {
+        let mut accounts = self.accounts.lock();
+        accounts.retain(|account| account.held.is_some() || now.since(account.refused_at) < REMEMBERED);
+        let at = accounts.iter().position(|account| account.path == path).unwrap_or_else(|| {
+            if accounts.len() >= ACCOUNTS_MAX {
+                accounts.remove(0);
+            }
+            accounts.push(Account {
+                path: path.to_owned(),
+                held: None,
+                answered: Vec::new(),
+                refused_at: now,
+            });
+            accounts.len() - 1
+        });
+        self.any.store(true, Ordering::Relaxed);
+        let Some(account) = accounts.get_mut(at) else { return false };
+        // Those that were on their way together are refused together, and are one round.
+        let is_round = account.held.is_none() || begun > account.refused_at;
+        account.refused_at = now;
+        let held = account.held.get_or_insert_with(|| Held {
+            since: now,
+            probe_at: now,
+            rounds: 0,
+            is_told: false,
+            refused: Vec::new(),
+        });
+        if !held.refused.contains(&route) && held.refused.len() < ROUTES_MAX {
+            held.refused.push(route);
+        }
+        if !is_round {
+            return false;
+        }
+        let step = HOLD_BASE.saturating_mul(2u32.saturating_pow(held.rounds)).min(HOLD_CAP);
+        held.probe_at = now.plus(step);
+        held.rounds = held.rounds.saturating_add(1);
+        held.rounds > 1 && !std::mem::replace(&mut held.is_told, true)
+    }
+
+    /// A call of the account was answered well, with or without a caller. For how long the account was held, if that was
+    /// told and has ended now.
+    pub(crate) fn answered(&self, (path, route): (&str, RouteName), now: Instant) -> Option<Duration> {
+        let mut accounts = self.accounts.lock();
+        let account = accounts.iter_mut().find(|account| account.path == path)?;
+        account.answered.retain(|(other, _)| *other != route);
+        account.answered.truncate(1);
+        account.answered.insert(0, (route, now));
+        let held = account.held.take();
+        let is_recent = |account: &Account| now.since(account.refused_at) < REMEMBERED;
+        accounts.retain(|account| account.held.is_some() || is_recent(account));
+        self.any.store(!accounts.is_empty(), Ordering::Relaxed);
+        let held = held?;
+        held.is_told.then(|| now.since(held.since))
+    }
+
+    /// Whether another route of the account was answered well after `since`.
+    pub(crate) fn others_are_answered(&self, (path, route): (&str, &RouteName), since: Instant) -> bool {
+        let accounts = self.accounts.lock();
+        let account = accounts.iter().find(|account| account.path == path);
+        let is_other = |(other, at): &(RouteName, Instant)| other != route && *at > since;
+        account.is_some_and(|account| account.answered.iter().any(is_other))
+    }
+
+    /// No operation waits but on the routes that were refused: they are probed again.
+    pub(crate) fn probe_all(&self, path: &str) {
+        self.with_held(path, |held| held.refused.clear());
+    }
+
+    /// The accounts that are held.
+    pub(crate) fn held(&self) -> Vec<HeldAccount> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let accounts = self.accounts.lock();
+        let held = accounts.iter().filter_map(|account| {
+            let held = account.held.as_ref()?;
+            let (path, refused) = (account.path.clone(), held.refused.clone());
+            Some(HeldAccount {
+                path,
+                since: held.since,
+                probe_at: held.probe_at,
+                is_told: held.is_told,
+                refused,
+            })
+        });
+        held.collect()
+    }
+
+    fn with_held(&self, path: &str, change: impl FnOnce(&mut Held)) {
+        if self.any() {
+            let mut accounts = self.accounts.lock();
+            let account = accounts.iter_mut().find(|account| account.path == path);
+            if let Some(held) = account.and_then(|account| account.held.as_mut()) {
+                change(held);
+            }
+        }
+    }
+}
+
+/// Before the first probe; doubled up to [`HOLD_CAP`]. Both are the circuit's.
+const HOLD_BASE: Duration = Duration::from_secs(1);
+
+/// So few refused sign-ins a minute lock no account, and a vendor that accepts them again is noticed within half a minute.
+const HOLD_CAP: Duration = Duration::from_secs(30);
+
+/// How long a good answer counts for an operation that is refused again: far longer than the next try of it takes.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+/// More merchants than leave one platform in an hour.
+const ACCOUNTS_MAX: usize = 1_024;
+
+/// Far more than a vendor's client uses.
+const ROUTES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ORIGIN.plus(Duration::from_secs(seconds))
+    }
+
+    fn route(path: &str) -> RouteName {
+        RouteName::of(path)
+    }
+
+    const A: &str = "prod/stripe/live";
+
+    #[test]
+    fn a_refusal_holds_the_account_and_the_second_tells() {
+        let credentials = Credentials::default();
+        assert_eq!(credentials.check(A, at(0)), Ok(()));
+        assert!(!credentials.refused((A, route("POST /a")), at(0), at(0)));
+        assert_eq!(credentials.check(A, at(0)), Err(at(1)));
+        assert_eq!(credentials.check("prod/stripe/other", at(0)), Ok(()));
+        assert!(!credentials.refused((A, route("POST /a")), at(0), at(0)), "they were on their way together");
+        assert_eq!(credentials.check(A, at(1)), Ok(()), "one round");
+        assert!(credentials.refused((A, route("POST /b")), at(1), at(1)), "the second round");
+        assert!(!credentials.refused((A, route("POST /b")), at(3), at(3)), "told once");
+        assert_eq!(credentials.held()[0].refused, [route("POST /a"), route("POST /b")]);
+        assert_eq!(credentials.answered((A, route("POST /b")), at(9)), Some(Duration::from_secs(9)));
+        assert_eq!(credentials.check(A, at(9)), Ok(()));
+    }
+
+    #[test]
+    fn the_wait_doubles_up_to_half_a_minute_and_a_probe_keeps_others_back() {
+        let credentials = Credentials::default();
+        let mut now = at(0);
+        for step in [1, 2, 4, 8, 16, 30, 30] {
+            credentials.refused((A, route("POST /a")), now, now);
+            let next = credentials.check(A, now).expect_err("held");
+            assert_eq!(next.since(now), Duration::from_secs(step));
+            now = next;
+        }
+        credentials.probes(A, now, Duration::from_secs(60));
+        assert_eq!(credentials.check(A, now), Err(now.plus(Duration::from_secs(60))));
+        credentials.undecided(A, now);
+        assert_eq!(credentials.check(A, now), Err(now.plus(Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn only_a_later_answer_of_another_route_says_that_a_route_is_refused_alone() {
+        let credentials = Credentials::default();
+        credentials.refused((A, route("POST /a")), at(1), at(1));
+        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(1)));
+        credentials.answered((A, route("POST /a")), at(2));
+        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(1)), "its own");
+        credentials.answered((A, route("POST /b")), at(3));
+        assert!(credentials.others_are_answered((A, &route("POST /a")), at(1)));
+        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(3)), "before its refusal");
+    }
+}

@@ -1,0 +1,177 @@
+//! Poison: operations that the vendor never takes. They hold up no others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Policy;
+use steadfast::clock::{Clock as _, Instant};
+use steadfast::dispatcher::PERIOD;
+use steadfast::policy::{BreakerState, RateConfig};
+use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::testkit::TestClock;
+use steadfast::transport::Request;
+
+use super::ruled::{Ruled, Sent, enqueue, letters};
+use super::time::{Watched, on_virtual_time};
+use super::{ms, print, secs};
+use crate::in_memory;
+
+fn is_poison(request: &Request) -> bool {
+    request.body.starts_with(b"amount=666")
+}
+
+fn never_takes_poison(request: &Request, _: Instant) -> u16 {
+    if is_poison(request) { 500 } else { 200 }
+}
+
+async fn poison(client: &steadfast::Client, path: impl Fn(usize) -> String, count: usize) {
+    for nth in 0..count {
+        let call = client.post(&path(nth)).key(format!("poison-{nth}")).form(&[("amount", "666")]);
+        call.enqueue().await.expect("recorded");
+    }
+}
+
+/// When the first was answered well after `began`.
+fn first_good(vendor: &Ruled, began: Instant) -> Option<Duration> {
+    vendor.sent().iter().find(|sent| sent.status == 200).map(|sent| sent.at.since(began))
+}
+
+fn good(vendor: &Ruled, from: Instant, to: Instant) -> usize {
+    let is_within = |sent: &&Sent| sent.status == 200 && sent.at >= from && sent.at < to;
+    vendor.sent().iter().filter(is_within).count()
+}
+
+/// A thousand of them wait before fifty orders of other routes, which then come at five a second beside live calls.
+async fn on_other_routes(clock: TestClock, store: Arc<dyn Store>, path: fn(usize) -> String) {
+    let vendor = Ruled::new(&clock, never_takes_poison);
+    let client = vendor.client(&store, Policy::background());
+    poison(&client, path, 1_000).await;
+    enqueue(&client, "/v1/charges", 50).await;
+    let began = clock.now();
+    let _dispatcher = client.keep_recovering(PERIOD);
+    let (mut live, mut refused) = (0, 0);
+    while clock.now().since(began) < secs(120) {
+        let nth = clock.now().since(began).as_millis();
+        let later = client.post("/v1/refunds").key(format!("later-{nth}")).form(&[("amount", "1")]);
+        later.enqueue().await.expect("recorded");
+        let call = client.post("/v1/charges").key(format!("live-{nth}")).form(&[("amount", "1")]);
+        live += 1;
+        refused += usize::from(call.deadline(secs(1)).send().await.is_err());
+        clock.latency(ms(150)).await;
+    }
+    let first = first_good(&vendor, began).expect("some are good");
+    let delivered = good(&vendor, began.plus(secs(60)), clock.now());
+    let failed = vendor.sent().iter().filter(|sent| sent.status == 500).count();
+    print(&format!(
+        "first after {first:?}; {delivered} good in the second minute; {refused} of {live} live refused; {failed} failed; open: {:?}",
+        client.open_routes()
+    ));
+    assert!(first <= secs(5), "{first:?}");
+    assert!(refused * 100 <= live, "{refused} of {live} live calls were refused");
+    // As many as were enqueued and called in that time.
+    assert!(delivered * 10 >= live * 9, "{delivered} of {live} in the second minute");
+    assert_eq!(client.breaker_state(), Some(BreakerState::Closed));
+}
+
+#[test]
+fn a_thousand_on_another_route_hold_up_nothing() {
+    on_virtual_time(|clock, _| {
+        on_other_routes(clock, Arc::new(Memory::new()), |nth| format!("/v1/invoices/in_{nth}/send"))
+    });
+}
+
+#[test]
+fn nor_do_they_on_two_other_routes_and_in_a_file() {
+    let place = in_memory::directory();
+    on_virtual_time(|clock, at_work| {
+        let store = Sqlite::open(place.path().join("calls.db")).expect("opens");
+        on_other_routes(clock, Arc::new(Watched::new(store, at_work)), |nth| {
+            if nth % 2 == 0 { "/v1/payouts".to_owned() } else { format!("/v1/invoices/in_{nth}/void") }
+        })
+    });
+}
+
+#[test]
+fn nor_do_they_where_ids_look_like_words() {
+    let word = |nth: usize| -> String {
+        let letter = |nth: usize| char::from(b'a' + u8::try_from(nth % 26).expect("a letter"));
+        format!("/v1/shops/{}{}{}", letter(nth), letter(nth / 26), letter(nth / 676))
+    };
+    on_virtual_time(|clock, _| on_other_routes(clock, Arc::new(Memory::new()), word));
+}
+
+#[test]
+fn a_thousand_on_the_orders_own_route_hold_them_up_until_each_has_failed_once() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, never_takes_poison);
+        let client = vendor.client(&store, Policy::background());
+        poison(&client, |_| "/v1/charges".to_owned(), 1_000).await;
+        enqueue(&client, "/v1/charges", 50).await;
+        let began = clock.now();
+        let _dispatcher = client.keep_recovering(PERIOD);
+        let mut each_failed_at = None;
+        let mut nth = 0;
+        while each_failed_at.is_none_or(|at: Instant| clock.now().since(at) < secs(120)) {
+            let later = client.post("/v1/charges").key(format!("later-{nth}")).form(&[("amount", "1")]);
+            later.enqueue().await.expect("recorded");
+            nth += 1;
+            clock.latency(ms(500)).await;
+            if each_failed_at.is_none() && nth % 20 == 0 {
+                let mut failed = BTreeMap::new();
+                for sent in vendor.sent().into_iter().filter(|sent| sent.status == 500) {
+                    *failed.entry(sent.key).or_insert(0) += 1;
+                }
+                each_failed_at = (failed.len() == 1_000).then(|| clock.now());
+            }
+            assert!(clock.now().since(began) < secs(3_600), "not each was tried once within an hour");
+        }
+        let first = first_good(&vendor, began).expect("some are good");
+        let each = each_failed_at.expect("each failed once");
+        let delivered = good(&vendor, each.plus(secs(30)), each.plus(secs(120)));
+        print(&format!(
+            "first after {first:?}, each failed once after {:?}, then {delivered} of 180",
+            each.since(began)
+        ));
+        assert!(first <= secs(30), "{first:?}");
+        assert!(delivered * 10 >= 180 * 9, "{delivered} of 180");
+    });
+}
+
+#[test]
+fn twenty_minutes_of_a_vendor_that_is_down_are_gone_within_forty_seconds() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 503);
+        let client = vendor.client(&store, Policy::background().rate(RateConfig::new(200, secs(1))));
+        let dispatcher = client.keep_recovering(PERIOD);
+        for _ in 0..1_200 {
+            let nth = clock.now().as_nanos();
+            for call in 0..4 {
+                let path = ["/v1/charges", "/v1/refunds"][call % 2];
+                let call = client.post(path).key(format!("{nth}-{call}")).form(&[("amount", "1")]);
+                call.enqueue().await.expect("recorded");
+            }
+            clock.latency(secs(1)).await;
+        }
+        enqueue(&client, "/v1/charges", 200).await;
+        let failed = vendor.sent().len();
+        vendor.turn(|_, _| 200);
+        while client.breaker_state() != Some(BreakerState::Closed) || !client.open_routes().is_empty() {
+            clock.latency(ms(50)).await;
+        }
+        let closed = clock.now();
+        while vendor.executed() < 5_000 {
+            clock.latency(ms(250)).await;
+            assert!(clock.now().since(closed) < secs(40), "{} are delivered", vendor.executed());
+        }
+        print(&format!(
+            "gone {:?} after the circuit closed; {failed} requests while it was down",
+            clock.now().since(closed)
+        ));
+        assert!(failed <= 160, "{failed}: as many as its probes are");
+        assert_eq!(letters(&store).await, []);
+        dispatcher.stop(secs(1)).await;
+    });
+}

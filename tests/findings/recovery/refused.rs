@@ -1,0 +1,186 @@
+//! Refused credentials where no caller waits: they hold the account, and end nothing that was accepted.
+
+use std::sync::Arc;
+
+use steadfast::clock::Clock as _;
+use steadfast::dispatcher::{Dispatcher, PERIOD};
+use steadfast::operation::record::Phase;
+use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::testkit::TestClock;
+use steadfast::{Effect, Policy, Reason};
+
+use super::ruled::{Ruled, enqueue, letters};
+use super::shop::phases;
+use super::time::{Watched, on_virtual_time};
+use super::{ms, secs};
+use crate::in_memory;
+
+async fn until_open(store: &Arc<dyn Store>, clock: &TestClock, open: u64, limit: std::time::Duration) {
+    let began = clock.now();
+    loop {
+        let phases = phases(store).await;
+        let count = |phase| phases.get(&phase).copied().unwrap_or(0);
+        if count(Phase::Scheduled) + count(Phase::InProgress) == open {
+            return;
+        }
+        assert!(clock.now().since(began) < limit, "{phases:?}");
+        clock.latency(ms(250)).await;
+    }
+}
+
+/// The sign-in fails for a while, as when a secret is rotated during a deploy.
+async fn sign_in_fails(clock: TestClock, store: Arc<dyn Store>, lasts: std::time::Duration) {
+    let vendor = Ruled::new(&clock, |_, _| 401);
+    let client = vendor.client(&store, Policy::background());
+    enqueue(&client, "/v1/charges", 40).await;
+    enqueue(&client, "/v1/refunds", 10).await;
+    let dispatcher = client.keep_recovering(PERIOD);
+    clock.latency(lasts).await;
+    let refused = vendor.sent().len();
+    assert_eq!(letters(&store).await, [], "none has ended");
+    assert_eq!(phases(&store).await.get(&Phase::Refused), None, "and none is refused");
+    assert_eq!(vendor.executed(), 0);
+    let rounds = 6 + lasts.as_secs() as usize / 24;
+    assert!(refused <= 10 + rounds, "{refused} requests with credentials that are refused");
+    dispatcher.health().check(secs(1)).await.expect("one account's secret restarts nothing");
+
+    vendor.turn(|_, _| 200);
+    until_open(&store, &clock, 0, secs(45)).await;
+    assert_eq!(vendor.executed(), 50);
+    assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Succeeded, 50)]);
+}
+
+#[test]
+fn a_minute_of_401_ends_nothing_that_waits() {
+    on_virtual_time(|clock, _| sign_in_fails(clock, Arc::new(Memory::new()), secs(60)));
+}
+
+#[test]
+fn nor_do_two_hours_of_it_in_a_file() {
+    let place = in_memory::directory();
+    on_virtual_time(|clock, at_work| {
+        let store = Sqlite::open(place.path().join("calls.db")).expect("opens");
+        sign_in_fails(clock, Arc::new(Watched::new(store, at_work)), secs(2 * 3_600))
+    });
+}
+
+#[test]
+fn a_route_that_is_forbidden_holds_no_account() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor =
+            Ruled::new(&clock, |request, _| if request.url.path() == "/v1/payouts" { 403 } else { 200 });
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/payouts", 5).await;
+        enqueue(&client, "/v1/charges", 20).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        until_open(&store, &clock, 0, secs(20)).await;
+        let phases: Vec<_> = phases(&store).await.into_iter().collect();
+        assert_eq!(phases, [(Phase::Succeeded, 20), (Phase::Refused, 5)]);
+    });
+}
+
+#[test]
+fn a_route_whose_credentials_are_refused_alone_is_a_matter_of_its_own_operations() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor =
+            Ruled::new(&clock, |request, _| if request.url.path() == "/v1/payouts" { 401 } else { 200 });
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/payouts", 5).await;
+        enqueue(&client, "/v1/charges", 200).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        let live = async {
+            for nth in 0..300 {
+                clock.latency(ms(200)).await;
+                let charge = client.post("/v1/charges").key(format!("live-{nth}")).form(&[("amount", "1")]);
+                charge.send().await.expect("the account is well");
+            }
+        };
+        live.await;
+        until_open(&store, &clock, 0, secs(1)).await;
+        assert_eq!(vendor.executed(), 500);
+        let letters = letters(&store).await;
+        assert_eq!(letters.len(), 5);
+        for letter in letters {
+            assert_eq!((letter.reason, letter.effect), (Some(Reason::Credentials), Effect::None));
+        }
+        let payouts = vendor.sent().iter().filter(|sent| sent.path == "/v1/payouts").count();
+        assert!(payouts <= 15, "{payouts} requests for five payouts");
+    });
+}
+
+#[test]
+fn a_merchant_who_left_holds_up_no_other_and_ends_as_dead_letters() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let left = |request: &steadfast::transport::Request| {
+            request.headers.get("stripe-account").is_some_and(|account| account == "acct_left")
+        };
+        let vendor = Ruled::new(&clock, move |request, _| if left(request) { 401 } else { 200 });
+        // The shortest that the vendor's window allows.
+        let policy = Policy::background().retention(secs(26 * 3_600));
+        let client = vendor.client(&store, policy);
+        let charge = |account: &'static str, nth: usize| {
+            let call = client.post("/v1/charges").header("stripe-account", account);
+            call.key(format!("{account}-{nth}")).form(&[("amount", "1000")])
+        };
+        for nth in 0..30 {
+            charge("acct_left", nth).enqueue().await.expect("recorded");
+        }
+        let dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(30)).await;
+        for nth in 0..30 {
+            charge("acct_here", nth).enqueue().await.expect("recorded");
+        }
+        let began = clock.now();
+        until_open(&store, &clock, 30, secs(10)).await;
+        assert!(clock.now().since(began) < secs(10), "another account's wait for nothing");
+        assert_eq!(vendor.executed(), 30);
+        clock.latency(secs(25 * 3_600)).await;
+        assert_eq!(letters(&store).await, [], "they are kept for as long as records are");
+        dispatcher.health().check(secs(1)).await.expect("one merchant restarts nothing");
+        clock.latency(secs(2 * 3_600)).await;
+        let letters = letters(&store).await;
+        assert_eq!(letters.len(), 30);
+        assert!(letters.iter().all(|letter| letter.reason == Some(Reason::Credentials)));
+        assert!(letters.iter().all(|letter| letter.effect == Effect::None), "and can be redriven");
+    });
+}
+
+#[test]
+fn a_wrong_secret_in_one_of_two_processes_costs_nothing() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let (wrong, right) = (Ruled::new(&clock, |_, _| 401), Ruled::new(&clock, |_, _| 200));
+        let (one, other) =
+            (wrong.client(&store, Policy::background()), right.client(&store, Policy::background()));
+        enqueue(&one, "/v1/charges", 100).await;
+        let dispatchers = [Dispatcher::over([&one]).start(), Dispatcher::over([&other]).start()];
+        until_open(&store, &clock, 0, secs(60)).await;
+        assert_eq!(right.executed(), 100);
+        assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Succeeded, 100)]);
+        drop(dispatchers);
+    });
+}
+
+#[test]
+fn whoever_waits_is_told_as_ever() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 401);
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/charges", 3).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(10)).await;
+        let charge = || client.post("/v1/charges").key("live").form(&[("amount", "1")]);
+        let error = charge().send().await.expect_err("the secret is wrong");
+        assert!(error.is_refused() && error.effect() == Effect::None, "{error}");
+        // A live call's good answer is one, too.
+        vendor.turn(|_, _| 200);
+        charge().send().await.expect("it is mended");
+        let began = clock.now();
+        until_open(&store, &clock, 0, secs(5)).await;
+        assert!(clock.now().since(began) <= secs(2));
+    });
+}
