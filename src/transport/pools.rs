@@ -5,7 +5,7 @@
 //! - A connection that swallows would be used for ever: HTTP/2 puts every request on the one that it has. So repeats
 //!   and probes go through a client that keeps no connection, and the pool is replaced once it is suspect: an exchange
 //!   was given up, and the pool answered nothing since it began. It is replaced before a probe too, or a circuit that
-//!   closes would lead back to the dead connection. It is not replaced more often than every [`REPLACED_EVERY`]: a slow
+//!   closes would lead back to the dead connection. Neither happens more often than every [`REPLACED_EVERY`]: a slow
 //!   vendor must not be stormed with handshakes. No shared connection is closed for one attempt. Exchanges under way on
 //!   the old pool end as they would.
 //! - The task of a connection runs on the runtime that opened it. A request of another runtime would stand still while
@@ -38,7 +38,8 @@ pub(super) struct Pools {
     /// Keeps no connection.
     apart: Arc<OnceCell<reqwest::Client>>,
     clock: SystemClock,
-    replaced_at: Mutex<Option<Instant>>,
+    /// When pools were last replaced: because one was suspect, and before a probe.
+    replaced_at: Mutex<[Option<Instant>; 2]>,
 }
 
 /// How clients are made.
@@ -104,7 +105,7 @@ impl Pools {
             shared: RwLock::default(),
             apart: Arc::default(),
             clock: SystemClock::new(),
-            replaced_at: Mutex::new(None),
+            replaced_at: Mutex::default(),
         }
     }
 
@@ -181,10 +182,11 @@ impl Pools {
     fn replace(&self, suspect: Option<&Arc<Pool>>) {
         let now = self.clock.now();
         let mut replaced_at = self.replaced_at.lock();
-        if Guard::PoolReplaced.is_out() || replaced_at.is_some_and(|at| now.since(at) < REPLACED_EVERY) {
+        let last = &mut replaced_at[usize::from(suspect.is_none())];
+        if Guard::PoolReplaced.is_out() || last.is_some_and(|at| now.since(at) < REPLACED_EVERY) {
             return;
         }
-        *replaced_at = Some(now);
+        *last = Some(now);
         let mut pools = self.shared.write();
         let forgotten = match suspect {
             Some(suspect) => pools.extract_if(.., |pool| Arc::ptr_eq(pool, suspect)).collect(),
