@@ -87,7 +87,7 @@ pub async fn check_late_success(store: &dyn Store) {
         ("held, absence believed", Some(State::InProgress { lease_until: FAR }), Effect::None, true),
         ("scheduled", Some(State::Scheduled { at: FAR }), Effect::Unknown, true),
         ("dead", Some(dead_letter(Reason::Unknown)), Effect::Unknown, true),
-        ("dead, no effect", Some(dead_letter(Reason::Exhausted)), Effect::None, false),
+        ("dead, no effect", Some(dead_letter(Reason::Exhausted)), Effect::None, true),
         ("refused", Some(refuse(Refusal::Rejected)), Effect::None, false),
         ("succeeded", Some(succeed()), Effect::None, false),
     ] {
