@@ -107,8 +107,8 @@
 //!
 //! A row waits for as long as no dispatcher comes, and is delivered then. It is compared with what was on record when it
 //! was written, and with what came under its key since. So a repeat finds its outcome also where the record's retention
-//! is over by now: a purge spares the record of each key that has a row, a rejected one too. A transaction that commits
-//! later than the retention of its key's record ends is the one exception, on Postgres: by then that record may be gone.
+//! is over by now. A purge spares the record of each key that has a row, a rejected one too. On Postgres there is one
+//! exception: a transaction that commits after the retention of its key's record. By then that record may be gone.
 //!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!

@@ -28,7 +28,7 @@ pub(crate) struct Waiters {
     /// How many calls wait. A holder for which no call waits takes no lock.
     count: AtomicUsize,
     operations: Mutex<HashMap<OperationId, Waited>>,
-    /// Where the look for all is. Whoever has it looks.
+    /// Where the look for all is. The call that has it looks.
     round: Turn<Round>,
     /// Once somebody listens.
     ends: OnceLock<broadcast::Sender<End>>,

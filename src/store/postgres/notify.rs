@@ -9,7 +9,7 @@
 //! [`EVERY`].
 //!
 //! What was delivered and has ended is told by its name in the same way: to the processes whose callers wait for it, and to
-//! programs in other languages. What was sent and ended in one call is told to nobody: its caller has the answer.
+//! programs in other languages. Of what was sent and ended in one call no process is told: its caller has the answer.
 //!
 //! *Hearing.* `LISTEN` is the state of a session, and a pooler in transaction mode gives sessions away. So it has a
 //! connection of its own, which is there from the first look of a dispatcher on. Before it listens, it finds out

@@ -324,8 +324,8 @@ const COUNT: &str = "SELECT count(*) FROM steadfast_outbox WHERE rejected_at_ms 
 const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, ?2), \
      rejected_at_ms = coalesce(rejected_at_ms, ?1)";
 
-/// Whether no row has the key of an operation, or starts it over: such a row is judged by what was on record when it was
-/// written, however late it is admitted. By the key alone, whatever the account: an account may have another name by now.
+/// Whether no row has the key of an operation, or starts it over. Such a row is judged by what was on record when it was
+/// written, however late it is admitted. The key alone counts: the account may have another name by now.
 pub(super) fn not_spared() -> &'static str {
     Guard::RowSparesRecord.or(NOT_SPARED, "true")
 }
