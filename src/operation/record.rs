@@ -491,8 +491,8 @@ impl Record {
         let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
         let is_unsettled = match self.state {
             State::InProgress { .. } | State::Scheduled { .. } => true,
-            State::Dead { .. } => self.effect == Effect::Unknown || Guard::LateSuccessIsProof.holds(),
-            State::Refused { .. } => Guard::LateSuccessIsProof.holds(),
+            State::Dead { .. } if self.effect == Effect::Unknown => true,
+            State::Dead { .. } | State::Refused { .. } => Guard::LateSuccessIsProof.holds(),
             State::Succeeded { .. } => false,
         };
         of_this_life && is_unsettled && !Guard::UndoneStays.keeps(self.is_compensated())
