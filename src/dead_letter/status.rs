@@ -12,10 +12,9 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::dispatcher::peers::Word;
 use crate::operation::record::{Filter, Phase};
-use crate::operation::{OperationId, Scope};
+use crate::operation::{OperationId, RouteName, Scope};
 use crate::store::backlog::queues;
 use crate::store::{Backlog, Peer, Queue};
-use crate::vendor::is_plain;
 
 /// What [`DeadLetters::status`] gives.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +85,7 @@ pub struct Closed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteStatus {
-    /// Method and path, with `{id}` for each segment that looks like one.
+    /// Method and path, with `{}` in place of ids.
     pub route: String,
     /// How many wait.
     pub waiting: u64,
@@ -159,10 +158,11 @@ impl DeadLetters {
     /// What is known of the account that an operation is of: why it waits although it is due.
     pub(super) async fn account_of(&self, scope: &Scope) -> Result<Option<AccountStatus>, DeadLetterError> {
         let mut accounts = self.status().await?.accounts;
-        let route = route_of(scope);
         accounts.retain(|account| scope.is_reached_by(&account.account));
         Ok(accounts.pop().map(|mut account| {
-            account.closed.retain(|closed| closed.route.as_ref().is_none_or(|closed| *closed == route));
+            account.closed.retain(|closed| {
+                closed.route.as_deref().is_none_or(|name| RouteName::named(name).is_of(scope.route()))
+            });
             account
         }))
     }
@@ -226,7 +226,7 @@ impl Gathered {
                 status.behind += queue.behind;
                 status.late += queue.late;
                 status.next_due = [status.next_due, queue.next].into_iter().flatten().min();
-                let name = route_of(&queue.scope);
+                let name = RouteName::of(queue.scope.route()).to_string();
                 let none = RouteStatus { route: name.clone(), waiting: 0, tried: 0, last: None };
                 let (route, last) = self.routes.entry(name).or_insert((none, None));
                 route.waiting += queue.count;
@@ -273,23 +273,6 @@ impl Gathered {
 fn whose(scope: &Scope, peers: &[Peer]) -> String {
     let reaching = peers.iter().find(|peer| scope.is_reached_by(&peer.account));
     reaching.map_or_else(|| scope.account_path().to_owned(), |peer| peer.account.clone())
-}
-
-/// Method and path, ids apart.
-fn route_of(scope: &Scope) -> String {
-    let route = scope.as_str().strip_prefix(scope.account_path()).unwrap_or_default();
-    let is_id = |segment: &str| {
-        let digits = segment.bytes().filter(u8::is_ascii_digit).count();
-        let is_version =
-            segment.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-        !is_version && (digits > 0 || !is_plain(segment))
-    };
-    let segments = route.trim_start_matches('/').split('/');
-    let shown: Vec<&str> = segments
-        .enumerate()
-        .map(|(nth, segment)| if nth > 0 && is_id(segment) { "{id}" } else { segment })
-        .collect();
-    shown.join("/")
 }
 
 /// Below that nothing goes: it would be told a time in weeks.

@@ -15,6 +15,11 @@ impl RouteName {
         RouteName(RouteName::segments(route).collect::<Vec<&str>>().join("/").into())
     }
 
+    /// The route of this name, as [`as_str`](RouteName::as_str) gave it.
+    pub(crate) fn named(name: &str) -> RouteName {
+        RouteName(name.into())
+    }
+
     /// The segments of its name.
     pub(crate) fn segments(route: &str) -> impl Iterator<Item = &str> {
         route.split('/').map(|segment| if is_id(segment) { ID } else { segment })

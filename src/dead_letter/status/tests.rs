@@ -11,16 +11,6 @@ use crate::store::Memory;
 use crate::testkit::{ScriptedTransport, TestClock};
 use crate::vendor::Stripe;
 
-#[test]
-fn a_route_is_named_without_its_ids() {
-    let route = |scope: &str| route_of(&Scope::from_stored(scope));
-    assert_eq!(route("prod/stripe/live/POST /v1/refunds"), "POST /v1/refunds");
-    let captured = route("prod/stripe/live/POST /v1/payment_intents/pi_3Mtw/capture");
-    assert_eq!(captured, "POST /v1/payment_intents/{id}/capture");
-    assert_eq!(route("p/bigcommerce/abc/PUT /v2/orders/117"), "PUT /v2/orders/{id}");
-    assert_eq!(route("odd"), "");
-}
-
 async fn after(clock: &TestClock, seconds: u64) {
     clock.sleep_until(clock.now().plus(Duration::from_secs(seconds))).await;
 }
