@@ -414,16 +414,7 @@ impl ClientBuilder {
         };
         // Last of all that can fail: a client that is refused leaves no file behind.
         let is_a_services = self.is_over_http && self.is_in_real_time && !is_loopback(self.vendor.base_url());
-        let store = match self.store {
-            Records::In(store) => store,
-            Records::OpenedBy(open) => open()?,
-            Records::Unsaid => {
-                if is_a_services {
-                    telemetry::forgetful(self.vendor.name());
-                }
-                Arc::new(Memory::new())
-            }
-        };
+        let store = self.store.open(self.vendor.name(), is_a_services)?;
         let namespace = self.namespace.unwrap_or_else(|| {
             if is_a_services {
                 telemetry::nameless(self.vendor.name());
@@ -431,12 +422,7 @@ impl ClientBuilder {
             NAMESPACE_DEFAULT.to_owned()
         });
         if !is_loopback(self.vendor.base_url()) && self.secret_is_known {
-            let doing = "keep the records of this client";
-            let refused = |source| Error::new(Kind::Store { doing }, Effect::None).with_source(source);
-            let warnings = store.footing().map_err(refused)?;
-            for warning in warnings.iter().filter(|_| is_a_services) {
-                telemetry::unsafe_footing(self.vendor.name(), warning);
-            }
+            check_footing(&*store, self.vendor.name(), is_a_services)?;
         }
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
@@ -473,6 +459,32 @@ impl ClientBuilder {
         client.note_account();
         Ok(client)
     }
+}
+
+impl Records {
+    /// The store of a client. In a service, one that was given none is warned of: it forgets.
+    fn open(self, vendor: &str, is_a_services: bool) -> Result<Arc<dyn Store>, Error> {
+        match self {
+            Records::In(store) => Ok(store),
+            Records::OpenedBy(open) => open(),
+            Records::Unsaid => {
+                if is_a_services {
+                    telemetry::forgetful(vendor);
+                }
+                Ok(Arc::new(Memory::new()))
+            }
+        }
+    }
+}
+
+/// Refuses a store where two processes could take one record for two, and warns a service of one that may be lost.
+fn check_footing(store: &dyn Store, vendor: &str, is_a_services: bool) -> Result<(), Error> {
+    let doing = "keep the records of this client";
+    let refused = |source| Error::new(Kind::Store { doing }, Effect::None).with_source(source);
+    for warning in store.footing().map_err(refused)?.iter().filter(|_| is_a_services) {
+        telemetry::unsafe_footing(vendor, warning);
+    }
+    Ok(())
 }
 
 /// Of a client that was given none.

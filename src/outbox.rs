@@ -13,7 +13,8 @@
 //!
 //! - Let the store make the file, then make your tables in it. Leave the file's `user_version` and `application_id` as
 //!   they are: the store knows its file by them. Its own tables are `operation`, `account`, `audit`, `evidence`,
-//!   `heartbeat`, `purged`, `seal_key`, `secret_headers`, `sequenced` and `steadfast_outbox`.
+//!   `heartbeat`, `purged`, `seal_key`, `secret_headers`, `sequenced` and `steadfast_outbox`, and the view
+//!   `steadfast_ended`.
 //! - SQLite lets one connection write at a time. While your transaction holds the file, no call of the service is
 //!   recorded; after some five seconds such a call fails, and nothing is sent. Keep transactions short.
 //! - Begin them with `BEGIN IMMEDIATE` if they read before they write. A deferred one fails at its first write if

@@ -339,7 +339,7 @@ impl Transport for ClumsyTransport {
         })
     }
 
-    fn queue_max(&self, _: &url::Url) -> Duration {
+    fn queue_max(&self, _: &Url) -> Duration {
         Duration::ZERO
     }
 }

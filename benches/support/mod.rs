@@ -146,7 +146,7 @@ impl Transport for Nowhere {
         })
     }
 
-    fn queue_max(&self, _: &url::Url) -> Duration {
+    fn queue_max(&self, _: &Url) -> Duration {
         Duration::ZERO
     }
 }

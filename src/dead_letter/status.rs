@@ -43,7 +43,7 @@ pub struct AccountStatus {
     pub tried: u64,
     /// Of these, those that wait for their turn in a [sequence](crate::Call::sequence).
     pub behind: u64,
-    /// Of those that were sent before, those that are due in more than a day: the vendor asked for it.
+    /// Of those that were sent before, those that are due in more than a day.
     pub late: u64,
     /// Operations that a process holds, or that a dead one left.
     pub under_way: u64,

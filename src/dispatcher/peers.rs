@@ -203,7 +203,7 @@ impl Member {
         match (gates.breaker_mode(), gates.breaker_state(now)) {
             (Some(Mode::ForcedOpen), _) => closed.push((CIRCUIT, None, None)),
             (Some(Mode::Normal), Some(BreakerState::Open { left })) => {
-                closed.push((CIRCUIT, None, Some(left)))
+                closed.push((CIRCUIT, None, Some(left)));
             }
             (Some(Mode::Normal), Some(BreakerState::HalfOpen)) => closed.push((CIRCUIT, None, None)),
             _ => {}

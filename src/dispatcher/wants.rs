@@ -132,7 +132,7 @@ impl Member {
         limit: usize,
         into: &mut Into<'_>,
     ) -> Result<usize, Error> {
-        let is_turn_of_tried = self.takes % TRIED_PART as u32 == 0;
+        let is_turn_of_tried = self.takes.is_multiple_of(TRIED_PART as u32);
         let untried =
             if is_turn_of_tried { limit - limit.div_ceil(TRIED_PART) } else { limit - limit / TRIED_PART };
         let wanted = |tried| Wanted { without: without.clone(), tried, ..Wanted::default() };

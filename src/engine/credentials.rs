@@ -96,11 +96,12 @@ impl<'a> Run<'a> {
         };
         let path = scope.account_path();
         match verdict {
-            Verdict::Done { .. } => {
-                if credentials.answered((path, RouteName::of(scope.route())), ended).is_some() {
-                    telemetry::credentials::released(engine.vendor.name(), path);
-                }
+            Verdict::Done { .. }
+                if credentials.answered((path, RouteName::of(scope.route())), ended).is_some() =>
+            {
+                telemetry::credentials::released(engine.vendor.name(), path);
             }
+            Verdict::Done { .. } => {}
             _ if self.recovered => credentials.undecided(path, ended),
             _ => {}
         }

@@ -222,15 +222,17 @@ impl<'a> Run<'a> {
         let Some(record) = self.hold.as_ref().map(|hold| &hold.record) else { return false };
         let Some(log) = Box::pin(self.log_of(record)).await else { return true };
         let own = self.reports.get(self.reports_written..).unwrap_or_default();
-        let mut first = None;
+        let (mut first, mut last) = (None, record.claimed_at);
         for report in log.iter().chain(own) {
+            last = last.max(report.started_at);
             match (report.is_look_up(), report.effect) {
                 (true, Effect::None) => first = None,
                 (false, Effect::Unknown) => drop(first.get_or_insert(report.started_at)),
                 _ => {}
             }
         }
-        let since_first = first.map_or(Duration::ZERO, |first| self.engine.wall().since(first));
+        // A process that died while it sent left no line: that send came after all that are on the log.
+        let since_first = self.engine.wall().since(first.unwrap_or(last));
         self.unknown_for().max(since_first) > MISS_LAST
     }
 

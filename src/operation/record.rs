@@ -47,6 +47,7 @@ pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
 pub use take::Takeover;
 use take::Taker;
+pub(crate) use view::LATE;
 pub use view::{Filter, Page, Phase, Summary, Tally, is_final};
 pub(crate) use wanted::Waits;
 pub use wanted::{Part, Wanted};

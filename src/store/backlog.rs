@@ -4,10 +4,10 @@
 //! by an index of it alone, however many operations have ended.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::Peer;
 use crate::clock::Timestamp;
+pub(crate) use crate::operation::record::LATE;
 use crate::operation::record::{Phase, Summary};
 use crate::operation::{Key, Scope};
 
@@ -42,9 +42,6 @@ pub struct Queue {
     /// The one that was sent before and moved last.
     pub last: Option<Key>,
 }
-
-/// What is due later than this was asked for by its vendor in a way that an operator should see.
-pub(crate) const LATE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Groups the rows of a list, for a store that cannot count.
 pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec<Queue> {

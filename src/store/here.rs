@@ -15,7 +15,7 @@ use super::{Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::OperationId;
-use crate::operation::record::{Act, Action, Filter, Phase};
+use crate::operation::record::{Act, Action, Filter, Forbidden, Phase};
 
 /// What is said of a store's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +84,8 @@ pub async fn here(
 ) -> Result<Here, StoreError> {
     let upkeep = store.upkeep().ok_or_else(|| invalid("a store of this kind has no place of its own"))?;
     let Some(said) = said else { return shown(upkeep).await };
-    if by.trim().is_empty() || why.trim().is_empty() {
-        return Err(invalid("this needs a name and a reason"));
-    }
+    let disown = Act { action: Action::Disown, by: by.to_owned(), why: why.to_owned(), now, fence: None };
+    disown.check().map_err(|forbidden| invalid(&forbidden.to_string()))?;
     let standing = upkeep.head().await?.standing;
     let place = upkeep.place().await?;
     let word = match said {
@@ -117,8 +116,6 @@ pub async fn here(
         }
         Said::Copy => {
             let standing = if is_displaced { standing } else { displace(upkeep, &standing).await? };
-            let disown =
-                Act { action: Action::Disown, by: by.to_owned(), why: why.to_owned(), now, fence: None };
             if Guard::CopyCloses.holds() {
                 done.rows = upkeep.disown_rows(&text, now).await?;
                 done.operations = close(store, &disown).await?;
@@ -133,17 +130,17 @@ pub async fn here(
 /// Some copies no machine can tell: a clone of a disk, a base backup. A person can.
 async fn displace(upkeep: &dyn Upkeep, standing: &Standing) -> Result<Standing, StoreError> {
     let displaced = Standing::displaced("a person says that it is a copy".to_owned());
-    moved(upkeep.stand(standing, &displaced).await?, &displaced)?;
+    moved(&upkeep.stand(standing, &displaced).await?, &displaced)?;
     Ok(displaced)
 }
 
 async fn open(upkeep: &dyn Upkeep, standing: &Standing) -> Result<(), StoreError> {
     let opened = Standing::default();
-    moved(upkeep.stand(standing, &opened).await?, &opened)
+    moved(&upkeep.stand(standing, &opened).await?, &opened)
 }
 
-fn moved(there: Standing, to: &Standing) -> Result<(), StoreError> {
-    if there == *to {
+fn moved(there: &Standing, to: &Standing) -> Result<(), StoreError> {
+    if there == to {
         return Ok(());
     }
     Err(StoreError::new("another process said so of the store meanwhile").of_kind(StoreErrorKind::Locked))
@@ -161,8 +158,12 @@ async fn close(store: &dyn Store, disown: &Act) -> Result<u64, StoreError> {
         for ids in ids.chunks(AT_ONCE) {
             let acts = ids.iter().map(|id| store.act(id, disown.clone())).collect();
             for acted in super::copying::all_of(acts).await {
-                // What is not open stays as it is.
-                closed += u64::from(acted?.is_ok());
+                match acted? {
+                    Ok(_) => closed += 1,
+                    // It ended meanwhile, and stays as it is.
+                    Err(Forbidden::NotOpen | Forbidden::Absent) => {}
+                    Err(forbidden) => return Err(invalid(&forbidden.to_string())),
+                }
             }
         }
         after = page.next;

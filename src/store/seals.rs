@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(seals.unseal(Part::Answer, &id, vec![1, 2]).expect("not sealed"), [1, 2]);
         assert_eq!(seals.unseal(Part::Answer, &id, vec![]).expect("the codec says"), [0; 0]);
         // The store has said that it is sealed.
-        seals.clone().stand_alone();
+        seals.stand_alone();
         for error in [seals.check(&[1, 2]), seals.unseal(Part::Answer, &id, vec![1, 2]).map(drop)]
             .map(Result::unwrap_err)
         {

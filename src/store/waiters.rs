@@ -230,12 +230,14 @@ mod tests {
         let (store, clock, waiting) = (Memory::new(), TestClock::auto(), Waiters::default());
         let ids: Vec<OperationId> = (0..2 * LOOKED_AT_ONCE).map(|nth| id(&nth.to_string())).collect();
         let waiters: Vec<Waiter<'_>> = ids.iter().map(|id| waiting.enter(id)).collect();
-        let mut round = async |looks: usize| {
+        let round = async |looks: usize| {
             let mut woken = 0;
             for _ in 0..looks {
                 let mut all: Vec<_> =
                     waiters.iter().map(|waiter| Box::pin(waiter.woken.notified())).collect();
-                all.iter_mut().for_each(|one| drop(one.as_mut().enable()));
+                for one in &mut all {
+                    one.as_mut().enable();
+                }
                 let until = clock.now().plus(LOOK_EVERY / 2);
                 tokio::select! {
                     biased;

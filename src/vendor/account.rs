@@ -37,6 +37,9 @@ pub(crate) fn named(value: &[u8]) -> String {
 /// Whether a header of this name chooses an account at most vendors that have it.
 pub(crate) fn is_usual(name: &HeaderName) -> bool {
     let words: Vec<&str> = name.as_str().split(['-', '_']).collect();
+    if words.iter().any(|word| OF_ONE_REQUEST.contains(word)) {
+        return false;
+    }
     words.iter().any(|word| WORDS.contains(word))
         || PAIRS.iter().any(|pair| words.windows(2).any(|two| two == pair))
 }
@@ -104,6 +107,25 @@ const WORDS: [&str; 9] = [
     "store",
 ];
 
+/// Words in the names of headers that differ from one request to the next, such as `X-Merchant-Signature`: in a name they
+/// would make a repeat another operation.
+const OF_ONE_REQUEST: [&str; 14] = [
+    "token",
+    "secret",
+    "signature",
+    "sign",
+    "sig",
+    "hmac",
+    "digest",
+    "nonce",
+    "timestamp",
+    "date",
+    "time",
+    "session",
+    "request",
+    "trace",
+];
+
 /// As [`WORDS`]: `PLAID-CLIENT-ID`, `PayPal-Auth-Assertion`, `Stripe-Context`, `X-On-Behalf-Of`.
 const PAIRS: [[&str; 2]; 4] =
     [["client", "id"], ["auth", "assertion"], ["stripe", "context"], ["behalf", "of"]];
@@ -148,7 +170,17 @@ mod tests {
         {
             assert!(is(name), "{name}");
         }
-        for name in ["x-request-id", "square-version", "paypal-request-id", "x-client-version", "accept"] {
+        for name in [
+            "x-request-id",
+            "square-version",
+            "paypal-request-id",
+            "x-client-version",
+            "accept",
+            "x-merchant-signature",
+            "x-account-token",
+            "x-store-timestamp",
+            "x-shop-nonce",
+        ] {
             assert!(!is(name), "{name}");
         }
     }

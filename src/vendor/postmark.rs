@@ -1,9 +1,10 @@
 //! Postmark: no key of its own, so every accepted POST is another e-mail.
 //!
 //! The operation's key travels as message metadata, by which Postmark's search can filter. It also travels as
-//! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up. A hit is
-//! proof. A miss is not, because how long a message takes to become searchable is not documented. The operation then
-//! ends as a dead letter of unknown effect, unless the caller says that a second e-mail is better than none.
+//! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up. A hit
+//! with the recipients, the sender and the subject that were sent is proof. A miss is not, because how long a message
+//! takes to become searchable is not documented. The operation then ends as a dead letter of unknown effect, unless the
+//! caller says that a second e-mail is better than none.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -85,7 +85,7 @@ fn older_limits(headers: &HeaderMap, sent_at: Timestamp) -> Option<Duration> {
     let remains = |name: &&str| longest_number(headers, name).is_some_and(|left| left > 0);
     let spelt = |name| longest(headers, name, |value| reset_at(value, sent_at));
     let reset = OLDER_RESETS.iter().filter_map(|name| spelt(name)).max();
-    let reset = reset.filter(|_| !OLDER_REMAINING.iter().any(|name| remains(name)));
+    let reset = reset.filter(|_| !OLDER_REMAINING.iter().any(remains));
     reset.max(longest(headers, "ratelimit", |value| rate_limit_dictionary(value, sent_at)))
 }
 

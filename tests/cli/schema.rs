@@ -57,6 +57,7 @@ fn closed() -> Value {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "each command once")]
 async fn every_command_answers_with_one_object_of_the_documented_shape() {
     let mut place = Place::fresh();
     for key in ["lost", "forced", "solved", "undone"] {

@@ -249,7 +249,8 @@ async fn what_a_process_holds_is_shown_with_the_end_of_its_lease() {
 
 /// A measurement: what an operator waits for while five thousand wait, beside many that have ended.
 #[tokio::test]
-#[ignore = "a measurement; CONTRIBUTING.md says how"]
+#[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
 async fn status_with_five_thousand_waiting() {
     let place = Place::fresh();
     enqueue(&place, Duration::from_secs(500), (0..5_000).map(|nth| format!("order-{nth}"))).await;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use steadfast::Effect;
 use steadfast::operation::record::{Filter, Record, State};
 use steadfast::store::Store as _;
 use steadfast::testkit::Fault;

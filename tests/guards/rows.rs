@@ -182,7 +182,7 @@ pub fn what_is_recorded_between_two_looks_is_told_of() -> bool {
     };
     let store = Busy { store: Arc::clone(&shop.store), meanwhile: Mutex::new(Some(Box::new(recorded))) };
     let asks = Client::builder(acme("http://127.0.0.1:1")).store(store).transport(shop.network.clone());
-    let asks = asks.clock(shop.clock.clone()).build().expect("a client");
+    let asks = asks.clock(shop.clock).build().expect("a client");
     wait(asks.post("/v2/pay").key("k").recorded()).is_ok_and(|told| told.is_some())
 }
 

@@ -119,7 +119,7 @@ async fn what_lay_still_expires_an_hour_after_somebody_comes() {
         store.settled("purged", DAY).await;
         away += idle;
         store.set(away);
-        assert!(store.are_kept(&[key.clone()]).await, "at first, after {idle:?}");
+        assert!(store.are_kept(std::slice::from_ref(&key)).await, "at first, after {idle:?}");
         for minute in [1, 30, 59] {
             store.set(away + HOUR / 60 * minute);
             assert_eq!(store.purge().await, 0, "minute {minute}");

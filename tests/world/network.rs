@@ -78,16 +78,7 @@ impl Network {
         let (told, answer) = oneshot::channel();
         let leaving = Leaving { network: self.clone(), request, operation, shown, trouble, there, closed_at };
         if kept == Connections::Queue && !limits.new_connection && world.draw.one_in(2) {
-            let stream_free = world.clock.latency(world.draw.within(Duration::ZERO..limit * 4));
-            let (life, limits) = (Arc::clone(life), limits.clone());
-            // The connection goes on without the exchange, but not without its host.
-            tokio::spawn(async move {
-                stream_free.await;
-                life.goes_on().await;
-                if !life.is_dead() && limits.begin_sending() {
-                    leaving.leave(told);
-                }
-            });
+            self.queue(leaving, told, limits);
         } else {
             if !limits.begin_sending() {
                 return Err(SendError::new(SendErrorKind::Connect));
@@ -109,6 +100,21 @@ impl Network {
             self.heard(send, operation, answer, own);
         }
         outcome
+    }
+
+    /// Has a request wait for a stream of its connection, which goes on without the exchange, but not without its host.
+    fn queue(&self, leaving: Leaving, told: Told, limits: &Limits) {
+        let world = &self.life.world;
+        let limit = policy(&world.schedule).timeout.attempt;
+        let stream_free = world.clock.latency(world.draw.within(Duration::ZERO..limit * 4));
+        let (life, limits) = (Arc::clone(&self.life), limits.clone());
+        tokio::spawn(async move {
+            stream_free.await;
+            life.goes_on().await;
+            if !life.is_dead() && limits.begin_sending() {
+                leaving.leave(told);
+            }
+        });
     }
 
     fn leaves(&self, operation: Option<usize>, version: Option<String>) -> usize {

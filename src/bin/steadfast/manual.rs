@@ -97,7 +97,7 @@ const EXIT_CODES: [(u8, &str); 7] = [
     (DONE, "done; also when nothing matched"),
     (HELD_BACK, "something was refused or held back"),
     (USAGE, "the arguments: unknown, missing, or a key of several operations"),
-    (STORE, "the store: absent, unreachable, locked, full, damaged, sealed, another program's"),
+    (STORE, "the store: absent, unreachable, locked, full, damaged, sealed, a copy, another program's"),
     (VENDORS, "the vendors file: absent or wrong"),
     (FILES, "another file, the output or an address: it cannot be read, written or listened on"),
     (ABSENT, "there is no such operation"),

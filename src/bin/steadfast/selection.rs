@@ -9,20 +9,60 @@ use steadfast::operation::Scope;
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::{Effect, Reason};
 
+/// The options that narrow down both dead letters and what waits.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Select {
+pub(crate) struct Which {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long)]
     vendor: Option<String>,
     /// Of this account, such as `prod/stripe/live`
-    #[arg(long, value_name = "ACCOUNT_PATH", help_heading = HEADING)]
+    #[arg(long, value_name = "ACCOUNT_PATH")]
     account: Option<String>,
     /// In this scope, such as `prod/stripe/live/POST /v1/refunds`
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long)]
     scope: Option<String>,
     /// Whose key begins with this text
-    #[arg(long, value_name = "TEXT", help_heading = HEADING)]
+    #[arg(long, value_name = "TEXT")]
     key_prefix: Option<String>,
+    /// In the sequence of this name, such as customer-7
+    #[arg(long, value_name = "NAME")]
+    sequence: Option<String>,
+    /// That last moved at least so long ago, such as 30m or 2days
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
+    /// That last moved before this time, in milliseconds since 1970: what a dry run printed as frozen
+    #[arg(long, value_name = "MILLISECONDS")]
+    before: Option<u64>,
+}
+
+impl Which {
+    /// Ages count by `now`, the time in the store.
+    pub(crate) fn filter(&self, now: Timestamp) -> Filter {
+        let filter = Filter {
+            vendor: self.vendor.clone(),
+            account: self.account.clone(),
+            scope: self.scope.clone().map(Scope::from_stored),
+            key_prefix: self.key_prefix.clone(),
+            sequence: self.sequence.clone(),
+            updated_before: self.before.map(Timestamp::from_millis),
+            ..Filter::default()
+        };
+        match self.older_than {
+            Some(age) => filter.older_than(age, now),
+            None => filter,
+        }
+    }
+
+    /// Whether it is what a dry run has frozen.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Select {
+    #[command(flatten, next_help_heading = HEADING)]
+    which: Which,
     /// With this wire key, as `show` prints it
     #[arg(long, value_name = "WIRE_KEY", help_heading = HEADING)]
     wire_key: Option<String>,
@@ -38,18 +78,9 @@ pub(crate) struct Select {
     /// Whose error had this code, such as UNKNOWN.effect
     #[arg(long, help_heading = HEADING)]
     code: Option<String>,
-    /// In the sequence of this name, such as customer-7
-    #[arg(long, value_name = "NAME", help_heading = HEADING)]
-    sequence: Option<String>,
-    /// That last moved at least so long ago, such as 30m or 2days
-    #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
-    older_than: Option<Duration>,
     /// That last moved less than so long ago
     #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
     younger_than: Option<Duration>,
-    /// That last moved before this time, in milliseconds since 1970: what a dry run printed as frozen
-    #[arg(long, value_name = "MILLISECONDS", help_heading = HEADING)]
-    before: Option<u64>,
     /// Those, too, that have been resolved
     #[arg(long, help_heading = HEADING)]
     resolved_too: bool,
@@ -59,24 +90,15 @@ impl Select {
     /// Ages count by `now`, the time in the store.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let mut filter = Filter {
-            vendor: self.vendor.clone(),
-            account: self.account.clone(),
-            key_prefix: self.key_prefix.clone(),
-            scope: self.scope.clone().map(Scope::from_stored),
             wire_key: self.wire_key.clone(),
             reason: self.reason,
             effect: self.effect,
             status: self.status,
             code: self.code.clone(),
-            sequence: self.sequence.clone(),
-            updated_before: self.before.map(Timestamp::from_millis),
-            ..Filter::default()
+            ..self.which.filter(now)
         };
         if self.resolved_too {
             filter.phases = vec![Phase::Dead, Phase::Resolved];
-        }
-        if let Some(age) = self.older_than {
-            filter = filter.older_than(age, now);
         }
         if let Some(age) = self.younger_than {
             filter = filter.younger_than(age, now);
@@ -85,12 +107,12 @@ impl Select {
     }
 
     pub(crate) fn vendor(&self) -> Option<&str> {
-        self.vendor.as_deref()
+        self.which.vendor.as_deref()
     }
 
     /// Whether it is what a dry run has frozen.
     pub(crate) fn is_frozen(&self) -> bool {
-        self.before.is_some()
+        self.which.is_frozen()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

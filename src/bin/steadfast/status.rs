@@ -7,14 +7,13 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{AccountStatus, Closed, DeadLetters, RouteStatus, Status};
-use steadfast::operation::Scope;
 use steadfast::operation::record::{Filter, Phase, Summary};
 
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::Place;
 use super::print::{ago, attempts, plain, wrapped};
-use super::selection;
+use super::selection::{self, Which};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -32,18 +31,8 @@ pub(crate) struct ListArguments {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SelectWaiting {
-    /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
-    #[arg(long, help_heading = HEADING)]
-    vendor: Option<String>,
-    /// Of this account, such as `prod/stripe/live`
-    #[arg(long, value_name = "ACCOUNT_PATH", help_heading = HEADING)]
-    account: Option<String>,
-    /// In this scope, such as `prod/stripe/live/POST /v1/refunds`
-    #[arg(long, help_heading = HEADING)]
-    scope: Option<String>,
-    /// Whose key begins with this text
-    #[arg(long, value_name = "TEXT", help_heading = HEADING)]
-    key_prefix: Option<String>,
+    #[command(flatten, next_help_heading = HEADING)]
+    which: Which,
     /// In this phase
     #[arg(long, value_parser = PossibleValuesParser::new(["scheduled", "in_progress"]).map(|name| phase(&name)), help_heading = HEADING)]
     phase: Option<Phase>,
@@ -53,15 +42,6 @@ pub(crate) struct SelectWaiting {
     /// Due by now, or within this time, such as 30m
     #[arg(long, value_name = "TIME", value_parser = selection::age, help_heading = HEADING)]
     due_within: Option<std::time::Duration>,
-    /// In the sequence of this name, such as customer-7
-    #[arg(long, value_name = "NAME", help_heading = HEADING)]
-    sequence: Option<String>,
-    /// That last moved at least so long ago, such as 30m or 2days
-    #[arg(long, value_name = "AGE", value_parser = selection::age, help_heading = HEADING)]
-    older_than: Option<std::time::Duration>,
-    /// That last moved before this time, in milliseconds since 1970: what a dry run printed as frozen
-    #[arg(long, value_name = "MILLISECONDS", help_heading = HEADING)]
-    before: Option<u64>,
 }
 
 impl SelectWaiting {
@@ -69,22 +49,15 @@ impl SelectWaiting {
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let within = if self.overdue { Some(std::time::Duration::ZERO) } else { self.due_within };
         let just_after = std::time::Duration::from_millis(1);
-        let filter = Filter {
-            vendor: self.vendor.clone(),
-            account: self.account.clone(),
-            scope: self.scope.clone().map(Scope::from_stored),
-            key_prefix: self.key_prefix.clone(),
+        Filter {
             phases: self.phase.into_iter().collect(),
             due_before: within.map(|within| now.plus(within).plus(just_after)),
-            sequence: self.sequence.clone(),
-            updated_before: self.before.map(Timestamp::from_millis),
-            ..Filter::default()
-        };
-        self.older_than.map_or(filter.clone(), |age| filter.older_than(age, now))
+            ..self.which.filter(now)
+        }
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
-        self.before.is_some()
+        self.which.is_frozen()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -201,7 +174,7 @@ fn print_account(
     for (count, what) in [
         (account.under_way, "under way"),
         (account.in_outbox, "in the outbox"),
-        (account.late, "due in more than a day, as the vendor asked"),
+        (account.late, "were sent and are due in more than a day"),
     ] {
         if count > 0 {
             besides.push(format!("{count} {what}"));
@@ -244,7 +217,7 @@ fn waiting(account: &AccountStatus, now: Timestamp) -> String {
     let mut text = format!("{waiting} wait");
     match next_due {
         Some(due) if *overdue > 0 => {
-            text.push_str(&format!(", {overdue} overdue, the oldest for {}", ago(now, *due)))
+            text.push_str(&format!(", {overdue} overdue, the oldest for {}", ago(now, *due)));
         }
         Some(due) => text.push_str(&format!(", the next due in {}", ago(*due, now))),
         None => {}

@@ -269,7 +269,7 @@ impl Act {
     }
 
     /// Whether the action is signed and explained as it must be.
-    fn check(&self) -> Result<(), Forbidden> {
+    pub(crate) fn check(&self) -> Result<(), Forbidden> {
         let vendor_id = match &self.action {
             Action::Resolve(Resolution::Applied { vendor_id }) => Some(vendor_id.as_str()),
             _ => None,

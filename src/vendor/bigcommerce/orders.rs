@@ -168,7 +168,7 @@ fn text_of(value: &Value) -> String {
 }
 
 fn same_id(held: &Value, id: &str) -> bool {
-    held.as_str().map_or_else(|| held.to_string() == id, |held| held == id)
+    held.as_str() == Some(id) || held.as_number().is_some_and(|number| number.to_string() == id)
 }
 
 fn is_archive(asked: &Request) -> bool {

@@ -79,7 +79,7 @@ impl Recorder for Board {
         Counter::from_arc(Arc::clone(by_labels.entry(labels(key)).or_default()))
     }
 
-    /// The crate has none: those of the page are asked for when it is read.
+    /// The page asks for its gauges when it is read, the library's own among them.
     fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
         Gauge::noop()
     }

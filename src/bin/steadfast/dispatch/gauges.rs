@@ -1,6 +1,7 @@
 //! Gauges: what waits in the store, and what keeps this process from delivering it. They are asked for at each scrape, so
 //! that none is older than it says.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -43,29 +44,39 @@ impl Gauges {
 
     /// Each gate of each client is there at all times: an alert on a gauge that is missing says nothing.
     fn of_gates(&self, status: Option<&Status>, text: &mut String) {
-        header(text, "steadfast_gate_closed", "1 if this gate keeps this process from delivering, else 0");
+        // Two accounts of one vendor have the same labels: one that is closed counts.
+        let (mut gates, mut pauses, mut held) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for client in &self.clients {
-            let vendor = escaped(client.vendor());
             let is_open = match (client.breaker_mode(), client.breaker_state()) {
                 (Some(Mode::ForcedOpen), _) => true,
                 (Some(Mode::Normal), state) => !matches!(state, Some(BreakerState::Closed) | None),
                 _ => false,
             };
+            let pause = client.pause_left();
             for (gate, is_closed) in [
                 ("circuit", is_open),
-                ("pause", client.pause_left().is_some()),
+                ("pause", pause.is_some()),
                 ("kill_switch", client.kill_switch_is_engaged()),
             ] {
-                let value = u8::from(is_closed);
-                let _ =
-                    writeln!(text, "steadfast_gate_closed{{gate=\"{gate}\",vendor=\"{vendor}\"}} {value}");
+                *gates.entry((client.vendor(), gate)).or_insert(false) |= is_closed;
             }
+            let longest: &mut f64 = pauses.entry(client.vendor()).or_default();
+            *longest = longest.max(pause.unwrap_or_default().as_secs_f64());
+            held.extend(client.held_accounts().into_iter().map(|(account, _)| (account, client.vendor())));
+        }
+        header(text, "steadfast_gate_closed", "1 if this gate keeps this process from delivering, else 0");
+        for ((vendor, gate), is_closed) in gates {
+            let (vendor, value) = (escaped(vendor), u8::from(is_closed));
+            let _ = writeln!(text, "steadfast_gate_closed{{gate=\"{gate}\",vendor=\"{vendor}\"}} {value}");
         }
         header(text, "steadfast_pause_seconds", "for how much longer the vendor asked to be left alone");
-        for client in &self.clients {
-            let left = client.pause_left().unwrap_or_default().as_secs_f64();
-            let _ =
-                writeln!(text, "steadfast_pause_seconds{{vendor=\"{}\"}} {left}", escaped(client.vendor()));
+        for (vendor, left) in pauses {
+            let _ = writeln!(text, "steadfast_pause_seconds{{vendor=\"{}\"}} {left}", escaped(vendor));
+        }
+        header(text, "steadfast_account_held", "1 while the vendor refuses the account's credentials");
+        for (account, vendor) in held {
+            let (account, vendor) = (escaped(&account), escaped(vendor));
+            let _ = writeln!(text, "steadfast_account_held{{account=\"{account}\",vendor=\"{vendor}\"}} 1");
         }
         let Some(status) = status else { return };
         header(
@@ -84,12 +95,15 @@ impl Gauges {
     }
 }
 
+/// Reads a gauge.
+type Of<'a> = dyn Fn(&AccountStatus) -> f64 + 'a;
+
 fn of_store(status: &Status, text: &mut String) {
     let age = |account: &AccountStatus| match account.next_due {
         Some(due) if account.overdue > 0 => status.now.since(due).as_secs_f64(),
         _ => 0.0,
     };
-    let gauges: [(&str, &str, &dyn Fn(&AccountStatus) -> f64); 8] = [
+    let gauges: [(&str, &str, &Of<'_>); 8] = [
         ("steadfast_waiting", "operations that wait for their next attempt", &|it| it.waiting as f64),
         ("steadfast_overdue", "operations whose time has come", &|it| it.overdue as f64),
         ("steadfast_oldest_due_seconds", "for how long the oldest of them has been due", &age),
