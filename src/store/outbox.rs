@@ -25,6 +25,8 @@ use http::Method;
 
 use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
+use crate::guard::Guard;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use crate::operation::{Key, Scope};
@@ -40,6 +42,13 @@ mod sealed;
 pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, values, whole};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
+
+/// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
+/// written, however late it is admitted.
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
+pub(super) fn spares<T>(with_row: T, without: T) -> T {
+    Guard::RowSparesRecord.or(with_row, without)
+}
 
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
 #[async_trait]

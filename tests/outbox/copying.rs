@@ -33,7 +33,7 @@ async fn a_copy_waits_until_the_outbox_is_empty_and_then_closes_it() {
     let transaction = connection.transaction().expect("begins");
     insert(&transaction, 44);
     let error = shop.charge(44).blocking_enqueue_in(&transaction).expect_err("it is closed");
-    assert!(format!("{error:#}").contains("its records are copied to another store"), "{error:#}");
+    assert!(format!("{error:#}").contains("its records were copied to another store"), "{error:#}");
     drop(transaction);
     assert_eq!((shop.count("steadfast_outbox"), shop.count("orders")), (0, 2));
     drop(connection);

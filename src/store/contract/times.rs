@@ -40,7 +40,7 @@ pub async fn check_fences(store: &dyn Store) {
 }
 
 /// A lease or a schedule is over at its very end and not a millisecond earlier; neither 0 nor a huge one means
-/// "none".
+/// "none". What was tried is due within the retention, however late it was scheduled.
 pub async fn check_lease_boundaries(store: &dyn Store) {
     let ends: [(&str, Timestamp, Duration); 5] = [
         ("at the epoch", Timestamp::from_millis(0), LEASE),
@@ -55,9 +55,10 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
             let mut wanted = claim_at(&id, start);
             wanted.lease = lease;
             let record = take(store, wanted).await;
-            let end = start.plus(lease);
+            let mut end = start.plus(lease);
             if scheduled {
                 let let_go = transition_at(record.fence, start, State::Scheduled { at: end });
+                end = end.min(start.plus(KEEP));
                 write(store, &id, let_go).await.expect("the holder may write");
             }
             let early = end.minus(Duration::from_millis(1));

@@ -7,6 +7,8 @@ use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::record::Phase;
 use crate::operation::{Key, OperationId};
+#[cfg(feature = "testkit")]
+use crate::store::outbox;
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Inner {
@@ -34,7 +36,7 @@ impl Inner {
         #[cfg(feature = "testkit")]
         return self.order.get(&number).is_some_and(|id| {
             let rows = self.rows_of_key.get(id.key.as_str());
-            rows.is_some_and(|rows| Guard::RowSparesRecord.keeps(*rows > 0))
+            outbox::spares(rows.is_some_and(|rows| *rows > 0), false)
         });
         #[cfg(not(feature = "testkit"))]
         {

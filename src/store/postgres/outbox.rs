@@ -15,13 +15,12 @@ use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::{Postgres, Shared, claim};
 use crate::clock::Timestamp;
-use crate::guard::Guard;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, PARK, Queued, RESEALED_MAX, RESEND, Rejected,
-    Statement, Value, headers, names, sealed_anew, sealed_bytes, sequence, values, whole,
+    Statement, Value, headers, names, sealed_anew, sealed_bytes, sequence, spares, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{Reseal, ResealedBatch, StoreError};
@@ -276,7 +275,7 @@ pub(super) fn not_spared(schema: &Schema) -> String {
             "(SELECT r.number FROM {schema}.outbox r WHERE r.{column} = o.key COLLATE \"C\" LIMIT 1) IS NULL"
         )
     };
-    Guard::RowSparesRecord.or([row("key"), row("supersedes")].join(" AND "), "true".to_owned())
+    spares([row("key"), row("supersedes")].join(" AND "), "true".to_owned())
 }
 
 /// A row, and what is sealed of it.

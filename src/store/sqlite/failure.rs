@@ -29,20 +29,25 @@ fn kind(error: &Error) -> StoreErrorKind {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreErrorKind::ReadOnly,
         Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
-        // The row: too large, or of what the schema forbids. The next time it is no better. A duplicate is another
-        // connection's doing.
+        // The row: too large, or of what the schema forbids. The next time it is no better.
         Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => StoreErrorKind::Invalid,
-        Some(ErrorCode::ConstraintViolation) if !is_duplicate(error) => StoreErrorKind::Invalid,
+        Some(ErrorCode::ConstraintViolation) if is_of_row(error) => StoreErrorKind::Invalid,
         Some(_) => StoreErrorKind::Other,
         // Not SQLite but the values that it gave: of another type or range than was written.
         None => StoreErrorKind::Corrupt,
     }
 }
 
-fn is_duplicate(error: &Error) -> bool {
-    let duplicate =
-        [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_ROWID];
-    error.sqlite_error().is_some_and(|error| duplicate.contains(&error.extended_code))
+/// Whether the row's own values are what a constraint forbids. A duplicate is another connection's doing, and what a
+/// trigger raises may be over the next time.
+fn is_of_row(error: &Error) -> bool {
+    let of_row = [
+        ffi::SQLITE_CONSTRAINT_CHECK,
+        ffi::SQLITE_CONSTRAINT_NOTNULL,
+        ffi::SQLITE_CONSTRAINT_DATATYPE,
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+    ];
+    error.sqlite_error().is_some_and(|error| of_row.contains(&error.extended_code))
 }
 
 /// Whether the memory that connections share could not be made, or grow.

@@ -18,7 +18,7 @@ use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, Queued, RESEALED_MAX, Rejected, Statement, Value,
-    sealed_anew, sealed_bytes, values, whole,
+    sealed_anew, sealed_bytes, spares, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
@@ -324,10 +324,9 @@ const COUNT: &str = "SELECT count(*) FROM steadfast_outbox WHERE rejected_at_ms 
 const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, ?2), \
      rejected_at_ms = coalesce(rejected_at_ms, ?1)";
 
-/// Whether no row has the key of an operation, or starts it over. Such a row is judged by what was on record when it was
-/// written, however late it is admitted. The key alone counts: the account may have another name by now.
+/// Whether no row has the key of an operation, or starts it over: see [`spares`]. The key alone counts: the account may have another name by now.
 pub(super) fn not_spared() -> &'static str {
-    Guard::RowSparesRecord.or(NOT_SPARED, "true")
+    spares(NOT_SPARED, "true")
 }
 
 const NOT_SPARED: &str = "NOT EXISTS (SELECT 1 FROM steadfast_outbox AS r WHERE r.key = operation.key) \

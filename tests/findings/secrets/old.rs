@@ -190,11 +190,12 @@ pub async fn claim_with_secret(store: &Sqlite, key: &str) -> OperationId {
 pub fn take_flags_away(path: &PathBuf) {
     let raw = Connection::open(path).expect("opens");
     raw.execute_batch(
-        "DROP TABLE sequenced; DROP TABLE secret_headers; DROP TABLE account; \
+        "DROP VIEW steadfast_ended; DROP TABLE sequenced; DROP TABLE secret_headers; DROP TABLE account; \
              DROP TABLE steadfast_outbox; DROP TABLE heartbeat; DROP INDEX operation_due; DROP INDEX operation_ended; \
              CREATE INDEX operation_ended ON operation (until_ms) WHERE phase > 2 AND until_ms IS NOT NULL; \
              CREATE INDEX operation_dead ON operation (phase) WHERE phase = 5; \
-             ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
+             ALTER TABLE purged DROP COLUMN standing; ALTER TABLE purged DROP COLUMN place; \
+             ALTER TABLE purged DROP COLUMN sealed; PRAGMA user_version = 6",
     )
     .expect("an older file");
 }

@@ -215,6 +215,7 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--from", "calls.db", "--give-up", "--to", "copied.db"],
             &["--from", "calls.db", "--give-up", "--lost"],
         ],
+        "here" => &[&[], &["--will-move", "--why", "x"], &["--moved", "--copy"]],
         "terms" => &[&[], &["--forget", "default/stripe/test"]],
         "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
         "dead-letters show" => {

@@ -371,7 +371,8 @@ async fn whoever_asks_in_a_line_is_told_what_the_server_refused() {
     for (statement, expected) in [
         ("SELECT 1 FROM nowhere.operation", StoreErrorKind::Absent),
         ("SELECT absent FROM pg_class", StoreErrorKind::Older),
-        ("SELECT 1 / 0", StoreErrorKind::Other),
+        ("SELECT 1 / 0", StoreErrorKind::Invalid),
+        ("SELECT 1 +", StoreErrorKind::Other),
     ] {
         assert_eq!(kind(ask(&connections, statement).await), expected, "{statement}");
     }

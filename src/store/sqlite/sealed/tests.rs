@@ -397,11 +397,12 @@ async fn what_a_process_cannot_read_it_leaves_alone() {
 async fn a_process_without_keys_takes_what_is_not_sealed() {
     let place = Place::new();
     let plain = place.open(None).expect("opens");
+    claims(&plain, "open").await;
     let sealing = place.with(&key(1));
     claims(&sealing, "sealed").await;
-    claims(&plain, "open").await;
+    claims(&plain, "too").await;
     let taken = plain.take(take(LATER, 10)).await.expect("works");
-    assert_eq!(taken.iter().map(|record| record.id.key.as_str()).collect::<Vec<_>>(), ["open"]);
+    assert_eq!(taken.iter().map(|record| record.id.key.as_str()).collect::<Vec<_>>(), ["open", "too"]);
 }
 
 /// Reads `key` after `sql` was run on its file by somebody who has no key.
