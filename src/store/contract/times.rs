@@ -89,7 +89,7 @@ pub async fn check_late_success(store: &dyn Store) {
         ("scheduled", Some(State::Scheduled { at: FAR }), Effect::Unknown, true),
         ("dead", Some(dead_letter(Reason::Unknown)), Effect::Unknown, true),
         ("dead, no effect", Some(dead_letter(Reason::Exhausted)), Effect::None, true),
-        ("refused", Some(refuse(Refusal::Rejected)), Effect::None, false),
+        ("refused", Some(refuse(Refusal::Rejected)), Effect::None, true),
         ("succeeded", Some(succeed()), Effect::None, false),
     ] {
         let id = id("test/late//POST /x", key);

@@ -216,6 +216,8 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--from", "calls.db", "--give-up", "--lost"],
         ],
         "here" => &[&[], &["--will-move", "--why", "x"], &["--moved", "--copy"]],
+        "list" => &[&[], &["--overdue"], &["--limit", "1"], &["--after", "x"]],
+        "status" => &[&[], &["--store", "absent.db"]],
         "terms" => &[&[], &["--forget", "default/stripe/test"]],
         "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
         "dead-letters show" => {
