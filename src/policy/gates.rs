@@ -143,6 +143,7 @@ impl Gates {
     /// # Errors
     ///
     /// The first gate that refused. What earlier gates gave is given back.
+    #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_to(None, now)
@@ -164,6 +165,7 @@ impl Gates {
     /// # Errors
     ///
     /// As [`admit`](Gates::admit).
+    #[cfg(any(test, feature = "testkit"))]
     pub fn admit_recovered(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_recovered_to(None, now)
     }
@@ -432,6 +434,7 @@ impl Admission<'_> {
 
     /// The same for an attempt of `call`, a number that all attempts of one call share. The breaker counts its
     /// failures once until the vendor succeeds again.
+    #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn settle_attempt_of(self, call: u64, outcome: Outcome, now: Instant) {
         self.settle_for(Some(call), outcome, now);

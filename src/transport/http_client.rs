@@ -150,7 +150,12 @@ impl Http {
     #[must_use]
     pub fn attempt(self, longest: Duration) -> Http {
         let Inner { make, direct, .. } = &*self.inner;
-        Http { inner: Arc::new(Inner::new(Arc::clone(make), longest, direct.is_some())), ..self }
+        let inner = Arc::new(Inner::new(Arc::clone(make), longest, direct.is_some()));
+        Http {
+            inner,
+            #[cfg(feature = "gzip")]
+            gzip: self.gzip,
+        }
     }
 
     /// Asks for answers in gzip (`Accept-Encoding`), and unpacks them. An answer's limit holds for what is unpacked:
