@@ -191,7 +191,7 @@ pub async fn check_backlog(store: &dyn Store) {
         let Claimed::Fresh(_) = claim(store, line(key)).await else { panic!("{key} is new") };
     }
     let tried = id("test/a//POST /x", "tried");
-    take(store, claim_at(&tried, NOW)).await;
+    take(store, Claim { keep: 3 * LATE, ..claim_at(&tried, NOW) }).await;
     let mut sent = transition_at(1, at(9), State::Scheduled { at: at(9).plus(2 * LATE) });
     sent.attempts = 2;
     write(store, &tried, sent).await.expect("the holder may write");
