@@ -298,10 +298,11 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
 /// Whether a proxy wrote a success. What creates one of the known resources shows it, whatever headers are there. Of other
 /// routes some answer without a body, or with members of their own: there the quota's headers count, but for no text.
 fn is_anothers(attempt: &Attempt<'_>, resource: &Resource, answer: &Answer) -> bool {
+    let is_known = *resource != Resource::Other;
     let is_foreign = || match answer.headers.contains_key(QUOTA_WINDOW) {
+        _ if is_known && lacks_form(answer, &SUCCESS_MEMBERS) => true,
         false => is_anothers_success(answer, &SUCCESS_MEMBERS),
-        true if *resource == Resource::Other => is_text(answer) && !answer.body.is_empty(),
-        true => lacks_form(answer, &SUCCESS_MEMBERS),
+        true => !is_known && is_text(answer) && !answer.body.is_empty(),
     };
     is_page(answer) || !attempt.request.method.is_safe() && is_foreign()
 }

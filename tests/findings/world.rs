@@ -140,29 +140,37 @@ async fn d16_the_vendors_own_words_are_still_a_success() {
             Ok(answer)
         })
     };
+    let stripe = |body, header| client(Stripe::new("sk_test_1"), network(body, header), &clock);
+    let store = |body, header| client(BigCommerce::new("abc123", "token"), network(body, header), &clock);
     let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
-    let delayed = network(r#"{"Message":"accepted, delayed"}"#, None);
-    client(Postmark::new("token"), delayed, &clock)
-        .post("/email")
-        .key("k")
-        .json(&mail)
-        .send()
-        .await
-        .expect("sent");
-    for (body, header) in [
-        (r#"{"access_token":"x"}"#, Some("request-id")),
-        (r#"{"object":"list"}"#, None),
-        ("{}", None),
-        ("ok", Some("request-id")),
+    let delayed = r#"{"Message":"accepted, delayed","MessageID":"38360f97"}"#;
+    let postmark = client(Postmark::new("token"), network(delayed, None), &clock);
+    postmark.post("/email").key("k").json(&mail).send().await.expect("sent");
+    let (mug, order) = ([("name", "Mug")], json!({"customer_id": 7}));
+    const STRIPES: Option<&str> = Some("request-id");
+    const STORES: Option<&str> = Some("x-rate-limit-time-window-ms");
+    for (route, body, header) in [
+        ("/oauth/token", r#"{"access_token":"x"}"#, STRIPES),
+        ("/v1/products", r#"{"object":"list"}"#, None),
+        ("/v1/products", "{}", None),
     ] {
-        let stripe = client(Stripe::new("sk_test_1"), network(body, header), &clock);
-        stripe.post("/v1/products").key("k").form(&[("name", "Mug")]).send().await.expect(body);
+        stripe(body, header).post(route).key("k").form(&mug).send().await.expect(body);
     }
-    for (body, header) in
-        [(r#"{"state":"x"}"#, Some("x-rate-limit-time-window-ms")), (r#"{"data":[]}"#, None), ("[]", None)]
-    {
-        let store = client(BigCommerce::new("abc123", "token"), network(body, header), &clock);
-        store.post("/v2/orders").key("k").json(&json!({"customer_id": 7})).send().await.expect(body);
+    for (route, body, header) in [
+        ("/v3/payments/access_tokens", r#"{"state":"x"}"#, STORES),
+        ("/v3/catalog/products/1/images", "[]", None),
+        ("/v2/orders", r#"{"data":[]}"#, None),
+    ] {
+        store(body, header).post(route).key("k").json(&order).send().await.expect(body);
+    }
+    // What each of the route's successes has is not there, whatever headers are.
+    for (body, header) in [(r#"{"access_token":"x"}"#, STRIPES), ("ok", STRIPES), ("[]", None)] {
+        let error = stripe(body, header).post("/v1/products").key("k").form(&mug).send().await;
+        assert_eq!(error.expect_err(body).effect(), Effect::Unknown);
+    }
+    for (body, header) in [(r#"{"state":"x"}"#, STORES), ("ok", STORES), ("[]", None)] {
+        let error = store(body, header).post("/v2/orders").key("k").json(&order).send().await;
+        assert_eq!(error.expect_err(body).effect(), Effect::Unknown);
     }
 }
 

@@ -64,8 +64,12 @@ pub fn a_page_for_a_browser_is_not_done() -> bool {
     !matches!(acme.classify(&Attempt::new(&request, true, Ok(&page), CLAIMED_AT)), Verdict::Done { .. })
 }
 
+/// On a route whose successes have no form that is known.
 pub fn a_text_is_not_done() -> bool {
-    !matches!(resent(&answer(200, &[("content-type", "text/plain")], "OK"), true), Verdict::Done { .. })
+    let store = bigcommerce();
+    let (request, _) = stamped(&store, "/v3/orders/7/payment_actions/capture", "application/json", "{}");
+    let text = answer(200, &[("content-type", "text/plain")], "OK");
+    !matches!(store.classify(&Attempt::new(&request, true, Ok(&text), CLAIMED_AT)), Verdict::Done { .. })
 }
 
 pub fn a_proxys_400_is_no_refusal() -> bool {
@@ -191,8 +195,9 @@ pub fn a_miss_among_refunds_without_reasons_is_no_proof() -> bool {
     rows("/v3/orders/1/payment_actions/refunds", &sent, &others) == Finding::CannotTell
 }
 
+/// It is older than the operation, as orders of others are, and says nothing of ours.
 pub fn an_order_of_somebody_else_is_not_ours() -> bool {
-    let others = json!([{ "id": 9, "external_order_id": "theirs" }]);
+    let others = json!([{ "id": 9, "external_order_id": "theirs", "date_created": "2025-01-01T00:00:00Z" }]);
     rows("/v2/orders", &json!({ "status_id": 1 }), &others) == Finding::CannotTell
 }
 

@@ -93,9 +93,12 @@ fn a_duplicate_among_many_customers_says_nothing_of_the_others() {
 }
 
 #[test]
-fn a_504_is_not_retried_blindly_whatever_its_body() {
+fn a_408_or_504_is_not_retried_blindly_whatever_its_body() {
     for body in ["<html>", "", "{}"] {
-        assert_eq!(judge("/v2/orders", &answer(504, &[], body), Effect::None), retry(Effect::Unknown));
+        for status in [408, 504] {
+            let judged = judge("/v2/orders", &answer(status, &[], body), Effect::None);
+            assert_eq!(judged, retry(Effect::Unknown), "{status} {body}");
+        }
     }
     let (request, _) = stamped("/v2/orders", &json!({}));
     assert_eq!(store().replay_window(&request), None, "no resend without a lookup");
@@ -146,6 +149,7 @@ fn a_text_with_status_200_is_no_success_and_nothing_is_one_where_nothing_is_made
         ("/v2/orders", "", retry(Effect::Unknown)),
         ("/v2/orders", "OK", retry(Effect::Unknown)),
         ("/v2/orders", r#"{"status":"ok"}"#, retry(Effect::Unknown)),
+        ("/v2/orders", "[]", retry(Effect::Unknown)),
         ("/v2/orders", r#"{"id":7}"#, done),
         ("/v3/orders/7/payment_actions/capture", "", done),
         ("/v3/orders/7/payment_actions/capture", "OK", retry(Effect::Unknown)),
@@ -616,6 +620,9 @@ fn a_refund_is_found_among_others_by_the_key_in_the_reason_of_an_item() {
     let (ours, other) = (row(2, &format!("torn [{}]", wire_key())), row(1, "torn"));
     assert_eq!(found(read(&json!([other, ours]))).1["data"]["id"], 2);
     assert_eq!(read(&json!([ours, ours])), Finding::CannotTell);
+    let mut of_more = ours.clone();
+    of_more["items"][1]["item_id"] = 2.into();
+    assert_eq!(read(&json!([of_more])), Finding::CannotTell, "of another item too");
     assert_eq!(read(&json!([other])), Finding::Absent, "the store keeps reasons, and none is ours");
     assert_eq!(read(&json!([])), Finding::Absent, "nothing was refunded");
     for silent in [row(1, ""), json!({ "id": 1, "reason": "torn" }), json!({ "id": 1, "items": [] })] {

@@ -308,9 +308,6 @@ impl KeyedConfig {
         for (index, name) in self.account_headers.iter().flatten().enumerate() {
             check_header_name(field!(account_headers[index]), name)?;
         }
-        if self.account.contains('>') {
-            return refuse(field!(account), "a `>` in it stands before the account that a call is for");
-        }
         match &self.key {
             Some(KeyPlace::Header(name)) => check_header_name(field!(key.header), name)?,
             Some(KeyPlace::Body(field)) if field.is_empty() => {

@@ -468,6 +468,7 @@ fn a_success_is_one_if_it_has_what_the_table_says_that_successes_of_its_route_ha
     for (path, headers, body, expected) in [
         ("/orders", &[][..], r#"{"id":7}"#, done),
         ("/orders", &[], r#"{"data":[]}"#, again),
+        ("/orders", &batch, r#"{"data":[]}"#, again),
         ("/orders", &[], "OK", again),
         ("/orders", &[], "", again),
         ("/batches", &batch, r#"{"data":[]}"#, done),

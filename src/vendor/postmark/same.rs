@@ -90,7 +90,11 @@ mod tests {
         assert!(!is_what_was_sent(&sent(to, "Sent"), &hit));
         let other = json!({"From": "you@x.test", "To": to});
         assert!(!is_what_was_sent(&other, &hit));
-        assert!(!is_what_was_sent(&json!({"From": "me@x.test", "To": to, "Cc": "zoe@x.test"}), &hit));
+        for copies in ["Cc", "Bcc"] {
+            let mut copied = json!({"From": "me@x.test", "To": to});
+            copied[copies] = "zoe@x.test".into();
+            assert!(!is_what_was_sent(&copied, &hit), "{copies}");
+        }
         let template = json!({"From": "me@x.test", "To": to, "TemplateId": 7});
         assert!(is_what_was_sent(&template, &hit), "a template makes its own subject");
         assert!(is_what_was_sent(&template, &json!({"MessageID": "1"})), "what is not shown says nothing");

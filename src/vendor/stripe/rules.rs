@@ -117,13 +117,14 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
 /// Whether a proxy wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     let is_foreign = || {
-        let path = attempt.request.url.path();
+        let is_v1 = attempt.request.url.path().contains("/v1/");
         match answer.headers.contains_key(&REQUEST_ID) {
             // Nothing else marks a replay.
             true if answer.headers.contains_key(&IDEMPOTENT_REPLAYED) => false,
+            // All of v1 answers so, whatever headers are there. OAuth answers with tokens.
+            _ if is_v1 && lacks_form(answer, &SUCCESS_MEMBERS) => true,
             false => is_anothers_success(answer, &SUCCESS_MEMBERS),
-            // All of v1 answers so. OAuth answers with tokens.
-            true if path.contains("/v1/") => lacks_form(answer, &SUCCESS_MEMBERS),
+            true if is_v1 => false,
             // "Returns an empty object" where it returns anything (docs.stripe.com/api/v2, meter event streams).
             true => is_text(answer) && !answer.body.is_empty(),
         }

@@ -179,7 +179,10 @@ fn should_retry_on_a_plain_200_means_nothing() {
 fn a_409_is_decided_by_status_and_code_and_never_by_type() {
     for kind in ["idempotency_error", "invalid_request_error", "anything"] {
         let body = json!({ "error": { "code": "idempotency_key_in_use", "type": kind } }).to_string();
-        assert_eq!(judge(&answer(409, &[], &body), Effect::None), retry(Effect::Unknown), "{kind}");
+        for headers in [&[][..], &[("request-id", "req_1")]] {
+            let judged = judge(&answer(409, headers, &body), Effect::None);
+            assert_eq!(judged, retry(Effect::Unknown), "{kind}");
+        }
         let told = answer(409, &[("stripe-should-retry", "false")], &body);
         assert_eq!(judge(&told, Effect::None), Verdict::Unknown, "{kind}: the other request may execute");
     }
@@ -268,12 +271,18 @@ fn a_text_with_status_200_is_no_success_whatever_number_it_has() {
             assert_eq!(judge(&numbered, Effect::None), retry(Effect::Unknown), "{status} {body}");
         }
     }
-    for body in [r#"{"status":"ok"}"#, "[]", "null"] {
-        let numbered = answer(200, &[("request-id", "req_1")], body);
-        assert_eq!(judge(&numbered, Effect::None), retry(Effect::Unknown), "all of v1 has an id: {body}");
+    for (status, body) in [(200, r#"{"status":"ok"}"#), (200, "[]"), (200, "null"), (204, "")] {
+        for headers in [&[][..], &[("request-id", "req_1")]] {
+            let judged = judge(&answer(status, headers, body), Effect::None);
+            assert_eq!(judged, retry(Effect::Unknown), "all of v1 has an id: {body}");
+        }
     }
-    // No body is what a 204 says. Of one that was cut off at our limit the form is not known.
-    assert_eq!(judge(&answer(204, &[], ""), Effect::None), DONE);
+    // No body is what a 204 of v2 says. Of one that was cut off at our limit the form is not known.
+    let mut v2 = stamped();
+    v2.url.set_path("/v2/core/accounts/acct_1/close");
+    let nothing = answer(204, &[], "");
+    let attempt = Attempt::new(&v2, true, Ok(&nothing), Timestamp::default());
+    assert_eq!(stripe().classify(&attempt), DONE);
     let mut cut = answer(200, &[], r#"{"id":"ch_1","#);
     cut.cut = true;
     assert_eq!(judge(&cut, Effect::None), DONE);

@@ -172,7 +172,10 @@ fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
         ),
         (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "1609844400")], None),
     ] {
-        assert_eq!(asked(status(429), &headers(&pairs), now), expected.map(Duration::from_secs), "{pairs:?}");
+        for code in [429, 503] {
+            let wait = asked(status(code), &headers(&pairs), now);
+            assert_eq!(wait, expected.map(Duration::from_secs), "{code} {pairs:?}");
+        }
         let beside_500 = expected.filter(|_| pairs.iter().any(|(name, _)| *name == "retry-after"));
         assert_eq!(
             asked(status(500), &headers(&pairs), now),
