@@ -149,7 +149,7 @@ async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_m
             fence: None,
         };
         let redriven = store.act(&dead.id, act).await.expect("works").expect("a dead letter");
-        assert_eq!((redriven.resends_left, redriven.on_unknown), (1, OnUnknown::Park));
+        assert_eq!((redriven.resends_left, redriven.on_unknown), (1, OnUnknown::ByMethod));
         let taken = taken_over(&*store, claim("k", 1, NOW)).await;
         let used = write(&*store, &taken, NOW, State::Scheduled { at: NOW }).await.expect("may write");
         let mut more = transition(&used, NOW, bury());

@@ -382,9 +382,9 @@ impl Record {
         // A ladder of its own. The log keeps what the attempts before it met.
         record.attempts = 0;
         record.look_ups = 0;
-        // Force is one send that may be a second effect, and not a ladder of them.
+        // Force is one send that may be a second effect, and not a ladder of them. What may be repeated is the adapter's
+        // word from then on.
         record.on_unknown = match self.on_unknown {
-            OnUnknown::Resend if !self.request.method.is_idempotent() => OnUnknown::Park,
             OnUnknown::Resend => OnUnknown::ByMethod,
             kept => kept,
         };
