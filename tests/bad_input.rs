@@ -149,9 +149,10 @@ async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
 #[tokio::test]
 async fn a_reply_that_is_not_json_is_a_typed_error_and_stays_readable() {
     let page = "<4242424242424242";
-    // Stripe's own: of another's the effect would not be known.
-    let own =
-        HeaderMap::from_iter([(HeaderName::from_static("request-id"), HeaderValue::from_static("req_1"))]);
+    // Stripe's own, by the mark of a replay: of another's the effect would not be known.
+    let marks = [("request-id", "req_1"), ("idempotent-replayed", "true")];
+    let own = marks.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    let own = HeaderMap::from_iter(own);
     let html = Answer::new(StatusCode::OK, own, page);
     let client = client(&ScriptedTransport::new().reply(html));
     let reply = charge(&client).send().await.expect("a reply");

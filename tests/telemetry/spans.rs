@@ -376,8 +376,13 @@ async fn what_the_gates_do_by_themselves_names_the_vendor() {
     client.engage_kill_switch();
     client.release_kill_switch();
     let said = said();
+    // The account's circuit, and the route's below it.
+    let opened = said.all("circuit opened");
+    let routes: Vec<_> =
+        opened.iter().map(|event| event.get("steadfast.route").map(String::as_str)).collect();
+    assert_eq!(routes, [Some("POST /v1/payment_intents"), None]);
+    assert!(opened.iter().all(|event| event["steadfast.vendor"] == "stripe"));
     for message in [
-        "circuit opened",
         "circuit half-open",
         "circuit closed",
         "circuit breaker mode set",
