@@ -40,7 +40,7 @@ impl Engine {
                 }
                 Standing::Open(open) if !open.is_free => {
                     told = in_place_of(told, in_progress(&open));
-                    due_in = open.due.map(|due| due.since(self.wall()));
+                    due_in = open.free_in(self.wall());
                     if !self.may_end_in_time(&open, call) {
                         return self.after_waiting(Err(told), call);
                     }

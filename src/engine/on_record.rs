@@ -44,6 +44,8 @@ pub(super) struct Open {
     expected: Timestamp,
     /// When it is due, if no process holds it.
     pub(super) due: Option<Timestamp>,
+    /// When its holder's lease ends.
+    lapses_at: Option<Timestamp>,
     /// Whether a claim would get it now.
     pub(super) is_free: bool,
     /// Whether it waits in a sequence for a person to deal with a dead letter.
@@ -51,6 +53,13 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// In how long it may be free though nobody moves it: no look at its phase and fence shows that. Where it should be by
+    /// now and is not, a little later.
+    pub(super) fn free_in(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.due.or(self.lapses_at)?.since(now);
+        Some(if left.is_zero() { LATE } else { left })
+    }
+
     fn disposition(&self) -> Disposition {
         let at = Some(self.until).filter(|_| !self.is_held);
         Disposition::Continues { at }
@@ -159,6 +168,7 @@ impl Engine {
                 until,
                 expected: self.expected_end(&record, until, now),
                 due: None,
+                lapses_at: Some(until),
                 is_free,
                 is_held: false,
             }),
@@ -171,6 +181,7 @@ impl Engine {
                     expected: until,
                     // Nobody knows when its turn comes: it may be sent as soon as that and its own time are there.
                     due: Some(at).filter(|at| turn.is_none() || *at > now),
+                    lapses_at: None,
                     is_free,
                     is_held: record.waits_for().is_some_and(|ahead| ahead.phase == OnRecord::Dead),
                 })
@@ -315,6 +326,9 @@ impl Engine {
         if is_worth_it { Stop::Held(told) } else { Stop::With(told) }
     }
 }
+
+/// Between two reads of a record that should be free by now: as long as between two looks.
+const LATE: Duration = Duration::from_millis(500);
 
 impl Run<'_> {
     /// The operation's log; `None` if the store cannot say, or not in time.

@@ -19,7 +19,8 @@
 //!
 //! What the vendor never takes does not keep the circuit from closing: see [`circuits`](crate::policy::circuits). So the
 //! wait behind an open circuit is no longer than the circuit's own, and once the vendor is back all is due. After a day
-//! each attempt is a step again: every operation ends, and a person is told.
+//! each attempt is a step again: every operation ends, and a person is told. Behind the circuit of a route alone it is so
+//! after an hour: whether the route is down or the operation is poison cannot be told apart.
 
 use std::time::Duration;
 
@@ -41,6 +42,13 @@ pub(super) enum Outage {
     Local,
 }
 
+/// Whose circuit is not closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Down {
+    Account,
+    Route,
+}
+
 impl Run<'_> {
     /// Whether an exchange of recovery failed for a reason that may be all callers', and is therefore no step of the
     /// ladder. What this host lacks is all callers' also where one waits: its time bounds that.
@@ -53,7 +61,8 @@ impl Run<'_> {
         if !self.recovered || exchanged.liveness() != Outcome::Failure {
             return None;
         }
-        if self.is_down(exchanged.ended) {
+        if let Some(down) = self.down(exchanged.ended) {
+            let lasts = if down == Down::Account { lasts } else { lasts.min(UNSEEN_LAST) };
             return (self.age() < lasts).then_some(Outage::Down);
         }
         if self.age() >= lasts.min(UNSEEN_LAST) || Guard::QuietOutage.is_out() {
@@ -81,15 +90,19 @@ impl Run<'_> {
     /// After a lookup that failed: whether no other will be made. A recovered operation does not wait out an open
     /// circuit, so that its time would never be over: it would be postponed for ever.
     pub(super) fn is_ended_by_an_outage(&self) -> bool {
-        self.recovered && self.is_down(self.engine.clock.now()) && self.is_past_keeping()
+        self.recovered && self.down(self.engine.clock.now()).is_some() && self.is_past_keeping()
     }
 
-    fn is_down(&self, now: Instant) -> bool {
+    fn down(&self, now: Instant) -> Option<Down> {
         let (gates, route) = (&self.engine.gates, || self.engine.route_of(self.request));
         let is_open = gates.breaker().is_some_and(|breaker| {
             breaker.mode() != Mode::ForcedClosed && breaker.state(now) != BreakerState::Closed
         });
-        is_open || gates.circuits().is_some_and(|circuits| circuits.any() && circuits.is_open(&route()))
+        if is_open {
+            return Some(Down::Account);
+        }
+        let circuits = gates.circuits().filter(|circuits| circuits.any())?;
+        circuits.is_open(&route()).then_some(Down::Route)
     }
 
     /// The attempts that are steps of the ladder.
@@ -124,6 +137,6 @@ impl Run<'_> {
 /// did not, so that no longer wait is needed to keep it from the probes; and once the vendor is back, all is due.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long an operation is spared its ladder while only its own failures tell of an outage. It is longer than most
+/// How long an operation is spared its ladder while only its own failures, or its route's, tell of an outage. It is longer than most
 /// outages. It is so short that an operator does not hear a day late of a request which the vendor never takes.
 const UNSEEN_LAST: Duration = Duration::from_secs(60 * 60);

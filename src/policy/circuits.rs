@@ -100,7 +100,7 @@ pub(super) enum Says {
     Something,
     /// It is of its route or its operation alone.
     Nothing,
-    /// As `Nothing`, and so is what was taken for the vendor's until now.
+    /// As `Nothing`, and what was taken for the vendor's until now is of routes alone, or over.
     OnlyOfRoutes,
 }
 
@@ -188,7 +188,8 @@ impl Circuits {
         settle_both(permit, of_route, ended);
         if is_probe {
             self.table.lock().good_round = word;
-            return self.close_early(breaker, word, ended.now);
+            let early = self.close_early(breaker, word, ended.now);
+            return if breaker.is_closed() { Says::OnlyOfRoutes } else { early };
         }
         Says::Something
     }
@@ -197,7 +198,7 @@ impl Circuits {
     fn close_early(&self, breaker: &Breaker, word: u64, now: Instant) -> Says {
         let mut table = self.table.lock();
         let has_both = table.good_round == word && table.spoilt.0 == word && !table.spoilt.1.is_empty();
-        if !Guard::RouteHasCircuit.keeps(has_both) {
+        if !has_both {
             return Says::Something;
         }
         let spoilt = std::mem::take(&mut table.spoilt.1);
@@ -236,7 +237,7 @@ impl Circuits {
             permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
             return self.close_early(breaker, word, ended.now);
         }
-        if Guard::RouteHasCircuit.is_out() || !breaker.is_closed() {
+        if !breaker.is_closed() {
             drop((table, of_route));
             permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
             return Says::Something;
@@ -423,7 +424,7 @@ impl Drop for RoutePermit {
 
 /// Whether an operator has left the breaker to itself: else its routes decide nothing either.
 pub(super) fn decide(breaker: &Breaker) -> bool {
-    breaker.mode() == Mode::Normal
+    Guard::RouteHasCircuit.keeps(breaker.mode() == Mode::Normal)
 }
 
 fn settle_both(account: Permit<'_>, of_route: Option<RoutePermit>, ended: Ended) {

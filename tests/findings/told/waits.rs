@@ -10,7 +10,7 @@ use crate::rig::{Rig, ms, plain, secs, until};
 
 /// No call of this client waits, and none has left anything behind.
 fn is_forgotten(rig: &Rig) -> bool {
-    format!("{:?}", rig.client).contains("Waiting { calls: 0, operations: 0 }")
+    format!("{:?}", rig.client).contains("Waiters { calls: 0, operations: 0, .. }")
 }
 
 #[tokio::test]
@@ -36,7 +36,8 @@ async fn a23_a_holder_elsewhere_is_seen_by_the_record_at_growing_intervals() {
     let told = told.expect("the holder's reply");
     assert!(sent.is_ok());
     assert_eq!((told.obtained(), rig.network.requests().len()), (Obtained::Replayed, 0));
-    let looks = rig.clock.slept();
+    // Beside its looks it sleeps until its time ends, or the holder's lease.
+    let looks: Vec<_> = rig.clock.slept().into_iter().filter(|pause| *pause < secs(8)).collect();
     assert_eq!(looks[..6], [25, 50, 100, 200, 400, 500].map(ms));
     assert!(looks[6..].iter().all(|pause| *pause == ms(500)), "{looks:?}");
     assert!(told.waited() < secs(8) + ms(500), "{:?}", told.waited());
