@@ -184,7 +184,9 @@ impl<'a> Run<'a> {
         let wait = asked.map_or(rung, |asked| asked.max(rung));
         let at = self.engine.clock.now().plus(wait);
         self.report_wait(wait);
-        if !self.retries_allowed || not_before.is_some_and(|asked| self.is_over_the_cap(asked)) {
+        // Behind an open circuit, who probes next is chosen among all that wait.
+        let is_down = self.last.outage == Some(Outage::Down);
+        if !self.retries_allowed || is_down || not_before.is_some_and(|asked| self.is_over_the_cap(asked)) {
             return Err(self.postpone(at, self.dependency()).await);
         }
         if at >= self.deadline {
