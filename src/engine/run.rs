@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::attempt::{Judged, Lease};
 use super::look_up::Looked;
+use super::outage::Outage;
 use super::phase::{Last, Phase, Run};
 use super::waits::spread_over;
 use crate::answer::Answer;

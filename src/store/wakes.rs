@@ -66,7 +66,10 @@ impl Wakes {
 
 impl fmt::Debug for Wakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wakes").field("dispatchers", &self.sleepers.lock().len()).finish()
+        f.debug_struct("Wakes")
+            .field("dispatchers", &self.sleepers.lock().len())
+            .field("waiting", &self.waiting)
+            .finish()
     }
 }
 
