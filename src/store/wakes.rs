@@ -141,7 +141,11 @@ mod tests {
         assert_eq!(sleeper.due(at(5)), (BTreeSet::from(both), Some(at(7))));
         drop(sleeper);
         wakes.wake(None, at(9));
-        assert_eq!(format!("{wakes:?}"), "Wakes { dispatchers: 0 }", "who has gone is forgotten");
+        assert_eq!(
+            format!("{wakes:?}"),
+            "Wakes { dispatchers: 0, waiting: Waiters { calls: 0, operations: 0, .. } }",
+            "who has gone is forgotten"
+        );
     }
 
     #[test]
