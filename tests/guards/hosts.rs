@@ -37,7 +37,7 @@ pub fn a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead() -> bool {
 }
 
 pub fn a_servers_clock_that_is_set_ahead_ends_no_settle_time() -> bool {
-    let apart = Apart { server_set_by: 1_500, ..Apart::default() };
+    let apart = Apart { server_set_by: 1_500, server_is_believed: true, ..Apart::default() };
     let came = wait(order_recovered_on_a_server(apart, 0));
     (came.orders, came.found) == (1, true)
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Instant, Timestamp};
-use steadfast::store::{Memory, Store};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::BigCommerce;
@@ -30,6 +31,8 @@ pub struct Apart {
     pub third: Option<i64>,
     /// What the server's is set by once the caller was told, where the store has one.
     pub server_set_by: i64,
+    /// Its store believes that clock, whatever it said before.
+    pub server_is_believed: bool,
 }
 
 /// A host's clocks: its wall clock is off by this many seconds.
@@ -81,8 +84,25 @@ pub async fn order_recovered_on_a_server(apart: Apart, server: i64) -> Came {
     let clock = TestClock::auto();
     let time = Off::by(&clock, server);
     let is_set = || time.1.store(server + apart.server_set_by, Ordering::Relaxed);
-    let store = Arc::new(ServerTimed::new(time.clone()));
+    let timed = ServerTimed::new(time.clone());
+    let store: Arc<dyn Store> =
+        if apart.server_is_believed { Arc::new(Believed(timed)) } else { Arc::new(timed) };
     recovered_by_another(apart, store, clock, is_set).await
+}
+
+/// A store that doubts no time of its server's.
+#[derive(Debug)]
+struct Believed(ServerTimed<Off>);
+
+#[async_trait]
+impl Wrapper for Believed {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        Ok(Wrapper::time(&self.0, now))
+    }
 }
 
 /// `meanwhile` comes once the caller was told.
