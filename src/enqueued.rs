@@ -183,6 +183,16 @@ fn in_the_outbox(source: StoreError) -> DeadLetterError {
 }
 
 /// The ends of a client's operations: what [`Client::ends`] gives.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// let mut ends = stripe.ends();
+/// let charge = stripe.post("/v1/charges").key("order-42/charge");
+/// charge.form(&[("amount", "1000"), ("currency", "usd")]).send().await?;
+/// let end = ends.next().await.expect("none was missed");
+/// assert_eq!((end.id.key.as_str(), end.effect), ("order-42/charge", steadfast::Effect::Applied));
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Debug)]
 pub struct Ends {
     account: String,
@@ -197,15 +207,7 @@ impl Client {
     /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view `ended` of the
     /// store's database, see [`outbox`](crate::outbox).
     ///
-    /// ```
-    #[doc = include_str!("docs/setup/stripe.md")]
-    /// let mut ends = stripe.ends();
-    /// let charge = stripe.post("/v1/charges").key("order-42/charge");
-    /// charge.form(&[("amount", "1000"), ("currency", "usd")]).send().await?;
-    /// let end = ends.next().await.expect("none was missed");
-    /// assert_eq!((end.id.key.as_str(), end.effect), ("order-42/charge", steadfast::Effect::Applied));
-    #[doc = include_str!("docs/setup/end.md")]
-    /// ```
+    /// See [`Ends`] for an example.
     pub fn ends(&self) -> Ends {
         Ends { account: self.engine.account_path(), ends: self.engine.wakes.waiting.ends() }
     }

@@ -43,6 +43,8 @@ pub mod anti_patterns {}
 /// [`attempt.rs`]: ../../../src/steadfast/engine/attempt.rs.html
 /// [`exchange.rs`]: ../../../src/steadfast/engine/exchange.rs.html
 /// [`transport.rs`]: ../../../src/steadfast/transport.rs.html
+/// [`pools.rs`]: ../../../src/steadfast/transport/pools.rs.html
+/// [`watched_body.rs`]: ../../../src/steadfast/transport/watched_body.rs.html
 /// [`vendor.rs`]: ../../../src/steadfast/vendor.rs.html
 /// [`ending.rs`]: ../../../src/steadfast/engine/ending.rs.html
 /// [`hold.rs`]: ../../../src/steadfast/engine/hold.rs.html
@@ -74,6 +76,8 @@ pub mod glossary {}
 /// [Another service]: crate::guide::operations#two-services-one-account
 /// [streamed]: crate::Call::stream
 /// [elsewhere]: crate::guide::operations#a-store-that-was-copied-or-moved
+/// [one route's]: crate::guide::operations#one-route-fails
+/// [wait for it]: crate::guide::operations#the-vendor-refuses-our-secret
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}
@@ -89,6 +93,8 @@ pub mod observability {}
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [client]: crate::Client
 /// [breaker]: crate::policy::BreakerConfig
+/// [`Summary::is_late`]: crate::operation::record::Summary::is_late
+/// [recovery's rate]: crate::policy::RecoveryConfig
 /// [dead letter]: crate::dead_letter
 /// [`redact`]: crate::Call::redact
 /// [start over]: crate::guide::recipes#start-over
@@ -141,6 +147,8 @@ pub mod postgres {}
 /// [`stream`]: crate::Call::stream
 /// [`is_broken_reply`]: crate::Error::is_broken_reply
 /// [`recorded`]: crate::Call::recorded
+/// [`Call::handle`]: crate::Call::handle
+/// [`Client::ends`]: crate::Client::ends
 /// [`execute`]: crate::Client::execute
 /// [`Reply`]: crate::Reply
 /// [`into_answer()`]: crate::Error::into_answer

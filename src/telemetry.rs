@@ -327,7 +327,7 @@ pub(crate) const NAMELESS: &str = "a service or a developer with another store t
 pub(crate) fn unsafe_footing(vendor: &str, warning: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if tracing::enabled!(Level::WARN) && SAID.lock().insert(warning.to_owned()) {
-        warn!(steadfast.vendor = vendor, "{warning}");
+        warn!(steadfast.vendor = vendor, reason = warning, "the store's file is unsafe");
     }
 }
 

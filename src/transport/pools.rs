@@ -3,8 +3,8 @@
 //! A client of reqwest is a pool of connections, and no caller can take one connection out of it. Two things follow:
 //!
 //! - A connection that swallows would be used for ever: HTTP/2 puts every request on the one that it has. So repeats
-//!   and probes go through a client that keeps no connection, and the pool is replaced once it is suspect: an exchange
-//!   was given up, and the pool answered nothing since it began. It is replaced before a probe too, or a circuit that
+//!   and probes go through a client that keeps no connection. The pool is replaced once it is suspect: an exchange was
+//!   given up, and the pool answered nothing since it began. It is replaced before a probe too, or a circuit that
 //!   closes would lead back to the dead connection. Neither happens more often than every [`REPLACED_EVERY`]: a slow
 //!   vendor must not be stormed with handshakes. No shared connection is closed for one attempt. Exchanges under way on
 //!   the old pool end as they would.

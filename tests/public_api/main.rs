@@ -20,7 +20,7 @@ use names::{Found, Names};
 use tree::{cfg_of, is_public, one_line};
 
 /// The number of public types outside `testkit`. It may fall. Where it must rise, the commit says for whom.
-const TYPES_MAX: usize = 134;
+const TYPES_MAX: usize = 137;
 
 const SNAPSHOT: &str = "tests/public_api/snapshot.txt";
 

@@ -47,8 +47,8 @@ impl Phase {
     }
 }
 
-/// Whether what a server has of an operation stays as it is, so that a server may be believed that takes no claims: a
-/// standby lags behind, and neither nothing nor what is open is the last word there.
+/// True if what a server has of an operation stays as it is. A server that takes no claims is believed of such a record
+/// alone: a standby lags behind, so that neither nothing nor what is open is the last word there.
 pub fn is_final(found: Option<&Record>) -> bool {
     let is_settled = found.is_some_and(|record| match &record.state {
         State::Succeeded { .. } => true,

@@ -103,7 +103,11 @@ impl Connect {
     /// Says once that the store takes nothing, and why.
     pub(super) fn say_displaced(&self, standing: &Standing) {
         if !self.said_displaced.swap(true, Ordering::Relaxed) {
-            tracing::error!(store = %self.address, "{standing}");
+            tracing::error!(
+                store = %self.address,
+                reason = %standing,
+                "the store is not where its records are from"
+            );
         }
     }
 

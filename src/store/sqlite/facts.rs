@@ -39,7 +39,11 @@ pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreErro
     }
     let standing = notes::read_from_file(connection)?.1;
     if standing.stage == Stage::Displaced {
-        tracing::error!(path = %path.display(), "{standing}");
+        tracing::error!(
+            path = %path.display(),
+            reason = %standing,
+            "the store is not where its records are from"
+        );
     }
     Ok(())
 }
