@@ -53,7 +53,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// In how long it may be free though nobody moves it: no look at its phase and fence shows that. Where it should be by
+    /// In how long it may be free though no process moves it: no look at its phase and fence shows that. Where it should be by
     /// now and is not, a little later.
     pub(super) fn free_in(&self, now: Timestamp) -> Option<Duration> {
         let left = self.due.or(self.lapses_at)?.since(now);
