@@ -87,10 +87,12 @@ pub async fn check_unreadable_rows(open: &Open) {
 
 /// Everything is sealed with the current key and nothing else changes; cut short, the same again does the rest.
 pub async fn check_reseal(open: &Open) {
-    let (plain, old) = (open(None), open(Some(key(1))));
-    let new = open(Some(key(2).with_older([1; 32])));
-    let mut names = Vec::new();
-    for (store, word) in [(&plain, "plain"), (&old, "old"), (&new, "new")] {
+    // What is in the clear comes first: a store that is empty when a key first opens it is sealed from then on.
+    let all = [(None, "plain"), (Some(key(1)), "old"), (Some(key(2).with_older([1; 32])), "new")];
+    let (mut names, mut stores) = (Vec::new(), Vec::new());
+    for (keys, word) in all {
+        stores.push(open(keys));
+        let store = &stores[stores.len() - 1];
         for end in ["held", "done", "dead"] {
             let id = name(&format!("{word} {end}"));
             let held = take(&**store, claim_at(&id, NOW)).await;
@@ -107,11 +109,12 @@ pub async fn check_reseal(open: &Open) {
             names.push(id);
         }
     }
+    let (old, new) = (&stores[1], &stores[2]);
     let mut before = Vec::new();
     for id in &names {
-        before.push(whole(&*new, id).await);
+        before.push(whole(&**new, id).await);
     }
-    let counted = store::reseal(&*new, true).await.expect("the store works");
+    let counted = store::reseal(&**new, true).await.expect("the store works");
     assert_eq!((counted.matched, counted.resealed, counted.remaining, counted.unreadable), (6, 0, 6, 0));
     // Two batches of one, and no more.
     let upkeep = new.upkeep().expect("it can seal");
@@ -123,9 +126,9 @@ pub async fn check_reseal(open: &Open) {
         after = batch.next;
         assert!(after.is_some(), "there is more");
     }
-    let resealed = store::reseal(&*new, false).await.expect("the store works");
+    let resealed = store::reseal(&**new, false).await.expect("the store works");
     assert_eq!((resealed.matched, resealed.resealed, resealed.remaining), (4, 4, 0));
-    let again = store::reseal(&*new, false).await.expect("the store works");
+    let again = store::reseal(&**new, false).await.expect("the store works");
     assert_eq!((again.matched, again.resealed, again.remaining), (0, 0, 0));
     // The older key is needed no more.
     let rotated = open(Some(key(2)));
@@ -145,10 +148,11 @@ pub async fn check_reseal(open: &Open) {
 
 /// Without a key nothing can be sealed; what another key sealed is told of and left.
 pub async fn check_reseal_needs_keys(open: &Open) {
-    let (plain, one, two) = (open(None), open(Some(key(1))), open(Some(key(2))));
+    let plain = open(None);
+    take(&*plain, claim_at(&name("plain"), NOW)).await;
+    let (one, two) = (open(Some(key(1))), open(Some(key(2))));
     take(&*one, claim_at(&name("one"), NOW)).await;
     take(&*two, claim_at(&name("two"), NOW)).await;
-    take(&*plain, claim_at(&name("plain"), NOW)).await;
     let error = store::reseal(&*plain, false).await.expect_err("no key");
     assert_eq!(
         (error.kind(), error.to_string()),
