@@ -146,8 +146,6 @@ guards! {
     SendNoEarlier,
     /// Who takes an operation again goes on with its own measure.
     OwnMeasure,
-    /// Hosts whose clocks are far apart do not take one operation from each other as fast as they can look.
-    NothingIsNoHaste,
     /// A lookup that failed is not a lookup.
     FailedLookUp,
     /// Lookups are counted over all runs.

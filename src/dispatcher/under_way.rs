@@ -10,7 +10,6 @@ use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::Leaving;
 use crate::error::{Effect, Error};
-use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::Record;
 use crate::reply::Reply;
@@ -82,7 +81,7 @@ impl UnderWay {
     /// Whether what was taken last was postponed as it was, or is under way here already. Hosts whose clocks are far
     /// apart, on a store without one, each find due at once what the other one has postponed, or holds.
     pub(super) fn came_to_nothing(&self) -> bool {
-        Guard::NothingIsNoHaste.keeps(self.came_to_nothing)
+        self.came_to_nothing
     }
 
     /// Carries a taken operation on, or gives it up. It keeps its place until it ends, however it does.

@@ -1,25 +1,21 @@
 //! What is left to dispatchers, on a store in memory: times, cancellations, turns, and processes that stop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
-use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::operation::record::{
-    Action, Claim, Claimed, Declined, Forbidden, Record, State, Takeover, Transition,
-};
+use steadfast::operation::record::{Action, Claim, Claimed, Declined, Forbidden, Record, State, Transition};
 use steadfast::policy::Timeouts;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
-use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Vendor};
+use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
 use steadfast::{Client, Policy};
 
-use crate::apart::Off;
 use crate::life::{HOUR, act, at, wanted};
 use crate::wait;
 
@@ -181,43 +177,5 @@ pub fn whoever_stops_has_written_down_what_the_vendor_said() -> bool {
         let record = store.get(enqueued.id()).await.expect("works").expect("on record");
         mends.await.expect("no panic");
         cut_off == 0 && matches!(record.state, State::Succeeded { .. })
-    })
-}
-
-/// A store that counts what is taken.
-#[derive(Debug, Default)]
-struct Counted {
-    store: Memory,
-    taken: AtomicUsize,
-}
-
-#[async_trait]
-impl Wrapper for Counted {
-    fn inner(&self) -> &dyn Store {
-        &self.store
-    }
-
-    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        let taken = self.store.take(take).await?;
-        self.taken.fetch_add(taken.len(), Ordering::Relaxed);
-        Ok(taken)
-    }
-}
-
-/// By each one's clock the other one's times are over, or of a clock that was wrong. They look once a second.
-pub fn hosts_far_apart_do_not_take_one_order_again_and_again() -> bool {
-    on_virtual_time(|clock| async move {
-        let store = Arc::new(Counted::default());
-        let network = ScriptedTransport::new().always_with(|_| Err(SendErrorKind::Reset));
-        let of = |off| {
-            let builder = Client::builder(BigCommerce::new("abc123", "token")).clock(Off::by(&clock, off));
-            let builder = builder.policy(Policy::background()).transport(network.clone());
-            builder.random(FixedRandom::at(0.5)).store(Arc::clone(&store)).build().expect("a client")
-        };
-        let (one, other) = (of(0), of(600));
-        one.post("/v2/orders").key("order-42").json(&json!({})).enqueue().await.expect("recorded");
-        let _dispatchers = (one.keep_recovering(PERIOD), other.keep_recovering(PERIOD));
-        clock.latency(Duration::from_secs(25)).await;
-        store.taken.load(Ordering::Relaxed) <= 4 * 25
     })
 }

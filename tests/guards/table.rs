@@ -80,7 +80,6 @@ pub const PROOFS: &[Proof] = proofs! {
     SetAhead: hosts::a_servers_clock_that_is_set_ahead_ends_no_settle_time,
     SendNoEarlier: hosts::a_clock_that_is_set_back_in_a_call_ends_no_settle_time,
     OwnMeasure: hosts::whoever_takes_it_again_finds_it_within_minutes,
-    NothingIsNoHaste: queued::hosts_far_apart_do_not_take_one_order_again_and_again,
     FailedLookUp: calls::look_ups_that_fail_use_up_none,
     LookUpsOverRuns: calls::three_look_ups_that_cannot_tell_are_all_whoever_makes_them,
     CutLookUp: calls::an_answer_that_was_cut_uses_up_no_look_up,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use steadfast::Vendors;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::{Key, OperationId};
@@ -155,13 +155,7 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
         Some(how) => letters.open(&id, &how).await?,
         None => letters.show(&id).await?,
     };
-    let mut answer = json!(shown);
-    if let Value::Object(members) = &mut answer
-        && !rows.is_empty()
-    {
-        members.insert("queued".to_owned(), json!(rows));
-    }
-    output.put(DONE, &answer, |_, out| {
+    output.put(DONE, &shown, |_, out| {
         print::shown(&shown, &letters, out)?;
         outbox::queued(&rows, out)
     })

@@ -1,6 +1,6 @@
 //! What is done to many operations at once, and still to one: dead letters are resolved, what waits is cancelled.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::Resolution;
@@ -93,14 +93,9 @@ pub(crate) async fn cancel(
         letters.cancel_each(&ids, &how).await?
     };
     let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
-    let (to_do_it, mut answer) = (asked.to_do_it(signature, &outcome), json!(outcome));
-    if let Value::Object(members) = &mut answer
-        && !removed.is_empty()
-    {
-        members.insert("removed".to_owned(), json!(removed));
-    }
+    let to_do_it = asked.to_do_it(signature, &outcome);
     let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
-    output.put(code, &answer, |_, out| {
+    output.put(code, &json!(outcome), |_, out| {
         outbox::removed(&removed, how.dry_run, out)?;
         print::changed(&outcome, "cancelled", &to_do_it, out)
     })
