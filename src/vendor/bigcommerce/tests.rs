@@ -620,7 +620,7 @@ fn a_refund_is_found_among_others_by_the_key_in_the_reason_of_an_item() {
     let (ours, other) = (row(2, &format!("torn [{}]", wire_key())), row(1, "torn"));
     assert_eq!(found(read(&json!([other, ours]))).1["data"]["id"], 2);
     assert_eq!(read(&json!([ours, ours])), Finding::CannotTell);
-    let mut of_more = ours.clone();
+    let mut of_more = ours;
     of_more["items"][1]["item_id"] = 2.into();
     assert_eq!(read(&json!([of_more])), Finding::CannotTell, "of another item too");
     assert_eq!(read(&json!([other])), Finding::Absent, "the store keeps reasons, and none is ours");
