@@ -144,13 +144,12 @@ pub async fn history(seed: u64, lives: u64, ground: Ground) -> Report {
     let mut worlds: Vec<World> = (0..WORLDS).map(|name| World::new(name, random.next_u64())).collect();
     let mut images = Images::new();
     let mut report = Report::default();
+    let place = directory.path();
     for life in 0..lives {
         let plan = Plan::draw(&random, &images);
-        let place = directory.path().join(format!("life-{life}"));
-        worlds = live(&place, &mut images, worlds, (&plan, ground, &random), &mut report).await;
+        worlds = live(place, &mut images, worlds, (&plan, ground, &random), &mut report).await;
         if report.broken.is_empty() {
-            let place = directory.path().join(format!("audit-{life}"));
-            put(&place, &images);
+            put(place, &images);
             report.broken = audit(&place.join(NAME), &mut worlds).await;
         }
         for broken in &mut report.broken {
@@ -233,23 +232,23 @@ async fn open(path: &Path, count: usize, disk: &Disk, report: &mut Report) -> Ve
 /// disk, and on one that is cut off once more. Gives the number of steps and whatever is broken.
 pub async fn every_step_of_the_making() -> (u64, Vec<Broken>) {
     let directory = in_memory::directory();
+    let place = directory.path();
     let random = SeededRandom::new(1);
     let mut broken = Vec::new();
     for step in 1.. {
         for after in [false, true] {
             let name = format!("step {step}, after {after}");
-            let first = make(&directory.path().join(&name), Images::new(), Cut { step, after }).await;
+            let first = make(place, Images::new(), Cut { step, after }).await;
             let Some(disk) = first else { return (step - 1, broken) };
             for left in 0..IMAGES_A_STEP {
                 let name = format!("{name}, image {left}");
                 let mut images = disk.survivors(&random);
                 if left % 3 == 0 {
                     let again = Cut { step: 1 + below(&random, OPENING_STEPS) as u64, after: left % 2 == 0 };
-                    let second = make(&directory.path().join(&name), images.clone(), again).await;
+                    let second = make(place, images.clone(), again).await;
                     images = second.map_or(images, |disk| disk.survivors(&random));
                 }
-                let place = directory.path().join(format!("{name}, audit"));
-                put(&place, &images);
+                put(place, &images);
                 for Broken { what, text } in audit(&place.join(NAME), &mut []).await {
                     broken.push(Broken { what, text: format!("{name}: {text}") });
                 }
@@ -327,8 +326,15 @@ fn move_log_now_and_then(path: &PathBuf, done: &AtomicBool, disk: &Disk) {
     }
 }
 
+/// Leaves these files at `place` and no others. A file that is there keeps its inode, as one that lived through a power cut
+/// does: by a new one a store would know itself as a copy.
 fn put(place: &Path, images: &Images) {
-    std::fs::create_dir(place).expect("a new directory");
+    for file in std::fs::read_dir(place).expect("a directory") {
+        let file = file.expect("a file");
+        if !file.file_name().to_str().is_some_and(|name| images.contains_key(name)) {
+            std::fs::remove_file(file.path()).expect("a file");
+        }
+    }
     for (name, bytes) in images {
         std::fs::write(place.join(name), bytes).expect("a file");
     }

@@ -42,7 +42,6 @@ use tokio::task::JoinSet;
 use vfs::Synchronous;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it copies the file, which a store that knows its place takes for a copy"]
 async fn what_was_acknowledged_survives_a_power_cut_and_nothing_is_half_done() {
     let cuts = number("STEADFAST_POWER_CUTS").unwrap_or(CUTS);
     let seed = number("STEADFAST_POWER_SEED").unwrap_or_else(|| {
