@@ -124,7 +124,6 @@ async fn a_repeat_leaves_a_connection_that_swallows_and_so_does_what_comes_after
 }
 
 #[tokio::test]
-#[ignore = "not adapted to the circuits of routes: the call after the closing runs out of time"]
 async fn probes_leave_a_connection_that_swallows_and_close_the_circuit() {
     let vendor = OneStream::start().await;
     let breaker = BreakerConfig::default().consecutive_failures(2).open(ms(100), ms(100)).probes(1);
