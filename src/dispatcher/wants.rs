@@ -78,9 +78,11 @@ impl Member {
         into: &mut Into<'_>,
     ) -> Result<usize, Error> {
         let only = vec![Part::Account(account.path.clone())];
-        let since = self.client.engine.wall().minus(self.client.engine.policy.retention);
-        let overdue = Wanted { only: only.clone(), waiting_since: Some(since), ..Wanted::default() };
-        let given_up = self.take_wanted(limit, overdue, (into, true)).await?;
+        let mut given_up = 0;
+        if let Some(since) = self.client.engine.too_long_since().await {
+            let overdue = Wanted { only: only.clone(), waiting_since: Some(since), ..Wanted::default() };
+            given_up = self.take_wanted(limit, overdue, (into, true)).await?;
+        }
         let limit = (limit - given_up).min(1);
         let without = account.refused.iter().cloned().map(Part::Route).collect();
         let others = Wanted { only: only.clone(), without, ..Wanted::default() };

@@ -121,14 +121,11 @@ impl<'a> Run<'a> {
         Some(self.engine.instant_of(last.started_at.plus(last.latency)))
     }
 
-    /// After a refusal of the credentials: leaves the operation due, as it was. It is a dead letter if the refusal is its own,
-    /// or it has waited for as long as records are kept.
+    /// After a refusal of the credentials: leaves the operation due, as it was, for as long as records are
+    /// [kept](Engine::give_up). It is a dead letter if the refusal is its own.
     pub(super) async fn after_refused_credentials(&mut self, whose: RefusedAs) -> Result<Reply, Error> {
         if whose == RefusedAs::Alone {
             return self.exhausted_by(Reason::Credentials).await;
-        }
-        if self.age() >= self.engine.policy.retention {
-            return Err(self.dead_letter(Reason::Credentials).await);
         }
         // Nobody is woken for it: it is left out of each take while the account is held.
         let now = self.engine.clock.now();

@@ -132,8 +132,8 @@ impl Engine {
                 false => self.standing(offered).await,
             };
             let told = match (standing, in_outbox) {
-                (Standing::Final { outcome, is_over: true, fence }, Some(_))
-                    if Box::pin(self.answered_row(accepted, fence)).await =>
+                (Standing::Final { outcome, is_over: true, fence }, Some(since))
+                    if Box::pin(self.answered_row(accepted, since, fence)).await =>
                 {
                     let passed = self.clock.now().since(started);
                     return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
@@ -160,16 +160,20 @@ impl Engine {
                     let gone = Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
                     return Err(waited(gone.going_on(Disposition::Ended)));
                 }
-                (Standing::CannotSay, _) => Error::new(Kind::Store { doing: FIND }, Effect::Unknown),
+                (Standing::CannotSay, _) => {
+                    // What woke it may not wake it again.
+                    pauses = Pauses::new();
+                    Error::new(Kind::Store { doing: FIND }, Effect::Unknown)
+                }
             };
             let now = self.clock.now();
             if now >= deadline {
                 return Err(waited(told));
             }
-            let pause = pauses.next(self.random.unit());
-            let until = pause.map_or(deadline, |pause| now.plus(pause).min(deadline));
+            let (pause, looks) = pauses.next(self.random.unit());
+            let until = now.plus(pause).min(deadline);
             let asks = in_outbox.map_or(until, |_| asks_at.min(until));
-            if self.until_moved(woken, pause.is_none(), asks).await {
+            if self.until_moved(woken, looks, asks).await {
                 // Perhaps its row was rejected.
                 asks_at = self.clock.now();
             }
@@ -183,13 +187,15 @@ impl Engine {
         Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
     }
 
-    /// Whether the row of a call was recorded as a repeat of the record with this fence: it waits no more, was not rejected,
-    /// and has begun nothing.
-    async fn answered_row(&self, accepted: &Accepted, fence: u64) -> bool {
-        let (id, until) = (&accepted.named.id, self.clock.now().plus(STORE_GRACE));
+    /// Whether the row of a call, written `since` then, was recorded as a repeat of the record with this fence: that one's
+    /// time was not over by then, and the row waits no more, was not rejected, and has begun nothing.
+    async fn answered_row(&self, accepted: &Accepted, since: Instant, fence: u64) -> bool {
+        let (id, now) = (&accepted.named.id, self.clock.now());
+        let (until, written) = (now.plus(STORE_GRACE), self.wall().minus(now.since(since)));
+        let answers = |record: &Record| record.fence == fence && !record.has_expired(written);
         self.is_in_outbox(id, until).await == Some(false)
             && self.why_rejected(accepted).await.is_none()
-            && matches!(self.record_of(id, until).await, Ok(Some(record)) if record.fence == fence)
+            && matches!(self.record_of(id, until).await, Ok(Some(record)) if answers(&record))
     }
 
     /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.

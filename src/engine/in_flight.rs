@@ -45,7 +45,11 @@ impl Engine {
                         return self.after_waiting(Err(told), call);
                     }
                 }
-                Standing::CannotSay => told = told.of_effect(Effect::Unknown),
+                Standing::CannotSay => {
+                    told = told.of_effect(Effect::Unknown);
+                    // What woke it may not wake it again.
+                    pauses = Pauses::new();
+                }
                 Standing::Absent | Standing::Open(_) if self.clock.now() < offered.deadline => {
                     match Box::pin(self.begin(&call, self.clock.now())).await {
                         Err(Stop::Held(held)) => told = in_place_of(told, held),
@@ -58,11 +62,10 @@ impl Engine {
             if now >= offered.deadline {
                 return self.after_waiting(Err(told), call);
             }
-            let pause = pauses.next(self.random.unit());
-            let sooner = due_in.into_iter().chain(pause).min();
-            let until = sooner.map_or(offered.deadline, |wait| now.plus(wait).min(offered.deadline));
+            let (pause, looks) = pauses.next(self.random.unit());
+            let until = now.plus(due_in.map_or(pause, |due| due.min(pause))).min(offered.deadline);
             telemetry::waiting_for_holder(call.whose(&self.vendor), until.since(now));
-            self.until_moved(woken, pause.is_none(), until).await;
+            self.until_moved(woken, looks, until).await;
         }
     }
 
@@ -115,15 +118,16 @@ impl Pauses {
         Pauses(LOOK_STEP_MIN)
     }
 
-    /// Equal jitter: those who began to wait together do not look together. `None` after the longest: from then on one call
-    /// looks for all.
-    pub(super) fn next(&mut self, unit: f64) -> Option<Duration> {
-        if self.0 > LOOK_STEP_MAX {
-            return None;
+    /// Equal jitter: those who began to wait together do not look together. And whether one call looks for all meanwhile:
+    /// after the longest step. Each reads for itself then too, but rarely: the one that looks may be polled no more.
+    pub(super) fn next(&mut self, unit: f64) -> (Duration, bool) {
+        let looks = self.0 > LOOK_STEP_MAX;
+        let step = if looks { LOOK_ALONE } else { self.0 };
+        if !looks {
+            self.0 = self.0.saturating_mul(2);
         }
-        let half = self.0 / 2;
-        self.0 = self.0.saturating_mul(2);
-        Some(half.saturating_add(half.mul_f64(unit)))
+        let half = step / 2;
+        (half.saturating_add(half.mul_f64(unit)), looks)
     }
 }
 
@@ -133,3 +137,7 @@ const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between two looks: the period of a dispatcher, and one read a second of a record that is indexed
 /// by its key.
 const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
+
+/// The longest time for which a call trusts the one that looks for all. Five thousand that wait then cost about two hundred
+/// reads a second.
+const LOOK_ALONE: Duration = Duration::from_secs(30);

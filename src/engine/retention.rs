@@ -12,7 +12,7 @@ use url::Url;
 use super::on_record::STORE_GRACE;
 use super::prefixes::{self, Prefixes};
 use super::{Engine, limit};
-use crate::clock::Instant;
+use crate::clock::{Instant, Timestamp};
 use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
 use crate::operation::OperationId;
@@ -30,8 +30,18 @@ impl Engine {
         if !record.has_expired(now) {
             return false;
         }
-        let read = limit::within(&*self.clock, until, self.store.believed(now)).await;
-        read.and_then(Result::ok).is_none_or(|believed| record.has_expired(believed))
+        self.believed(until).await.is_none_or(|believed| record.has_expired(believed))
+    }
+
+    /// The time that the store believes: a clock that is wrong for a moment does not move it. `None` if the store cannot say.
+    async fn believed(&self, until: Instant) -> Option<Timestamp> {
+        limit::within(&*self.clock, until, self.store.believed(self.wall())).await?.ok()
+    }
+
+    /// What waits since then has waited for as long as records are kept. `None` if the store cannot say what time it is.
+    pub(crate) async fn too_long_since(&self) -> Option<Timestamp> {
+        let now = self.believed(self.clock.now().plus(STORE_GRACE)).await?;
+        Some(now.minus(self.policy.retention))
     }
 
     /// Whether what is on record under this name is of a life of the key that is over.

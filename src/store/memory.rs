@@ -279,17 +279,13 @@ impl Store for Memory {
             }
             (Phase::Scheduled, Some(account)) => {
                 let due = inner.ending.due(account, take.now, take.wanted.newest);
-                Box::new(due.into_iter().filter_map(|(at, number)| {
-                    let record = &inner.rows.get(inner.order.get(&number)?)?.record;
-                    take.wanted.has(&record.waits(at)).then_some(number)
-                }))
+                Box::new(due.into_iter().map(|(_, number)| number))
             }
             _ => Box::new(ending.iter().take_while(|(at, _)| *at <= take.now).map(|(_, number)| *number)),
         };
         // Of a clock that was wrong. Only those that end last are looked at: see `Takeover::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
-        let far_max = if take.wanted.is_all() { take.limit.max(FAR_MAX) } else { 0 };
-        let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(far_max);
+        let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit.max(FAR_MAX));
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far.map(|(_, number)| *number))

@@ -59,7 +59,7 @@ impl Record {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
-        if self.phase() != take.phase {
+        if self.phase() != take.phase || !take.wanted.has(&self.waits(self.until().unwrap_or_default())) {
             return None;
         }
         let Takeover { now, lease, attempt_max, vendor_clock_ms, .. } = *take;

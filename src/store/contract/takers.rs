@@ -356,7 +356,15 @@ pub async fn check_wanted_takes(store: &dyn Store) {
     let tried = Wanted { only: one.only, tried: Some(true), ..Wanted::default() };
     assert_eq!(give(tried, 9).await, of(&[0]), "held once, and nothing sent");
     let all = Wanted { without: vec![route("GET /nothing")], ..Wanted::default() };
-    assert_eq!(give(all, 20).await.len(), 10, "none of another account's, and all of its own");
+    assert_eq!(give(all.clone(), 20).await.len(), 10, "none of another account's, and all of its own");
+    // What a clock that was wrong has put far off is found beside what is left out, and left out as well.
+    let (far, ahead) = (id("test/wanted/a/POST /far", "k"), later.plus(Duration::from_secs(25 * 3_600)));
+    take(store, claim_at(&far, ahead)).await;
+    let at = State::Scheduled { at: ahead.plus(LEASE) };
+    write(store, &far, transition_at(1, ahead, at)).await.expect("the holder may write");
+    let without = Wanted { without: vec![route("POST /far")], ..Wanted::default() };
+    assert_eq!(give(without, 20).await.len(), 10, "it is not wanted");
+    assert!(give(all, 20).await.contains(&far), "it is");
 }
 
 /// Leaves an operation to be taken at `end`.

@@ -160,37 +160,13 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     if take.phase == Phase::InProgress {
         move_on(within, &asked).await?;
     }
-    if !take.wanted.is_all() && take.phase == Phase::Scheduled {
+    let (mut records, last) = if !take.wanted.is_all() && take.phase == Phase::Scheduled {
         let rows = wanted::look(within, take, &asked).await?;
-        let records =
-            rows.iter().map(|row| row::operation(&mut Reader::of(row))).collect::<Result<Vec<_>, _>>()?;
-        return taken(within, take, records)
-            .await
-            .map(|(now, rows)| Turn::Done(Looked { now, rows, ..Looked::default() }));
-    }
-    let line = turns::line(within, take, from).await?;
-    let over = format!(
-        "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
-         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
-         ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
-    );
-    let (mut records, mut last) = (Vec::new(), None);
-    let rows = match (&line[..], &take.account) {
-        ([_, _, ..], Some(account)) => turns::in_turn(within, (account, &line), &asked).await?,
-        _ => within.ask(LOOK, &over, &asked.values(&asked.limit)).await?,
+        let records = rows.iter().map(|row| row::operation(&mut Reader::of(row)));
+        (records.collect::<Result<Vec<Record>, _>>()?, None)
+    } else {
+        in_order(within, take, &asked).await?
     };
-    for row in rows {
-        let mut columns = Reader::of(&row);
-        let record = row::operation(&mut columns)?;
-        last = columns.next::<Option<i64>>()?;
-        if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
-            records.push(record);
-        }
-    }
-    if line.len() > 1 {
-        // In turn is not in the order of time: what was passed over may be as old as anything.
-        last = Some(from);
-    }
     let is_full = records.len() >= take.limit;
     if !is_full {
         asked.limit -= i64::try_from(records.len()).unwrap_or(asked.limit);
@@ -212,6 +188,39 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     }
     let (now, rows) = taken(within, take, records).await?;
     Ok(Turn::Done(Looked { now, rows, last, is_full }))
+}
+
+/// What is due, in the order of time or in turn, and when the last of those that were over was.
+async fn in_order(
+    within: &Within,
+    take: &Takeover,
+    asked: &Asked,
+) -> Result<(Vec<Record>, Option<i64>), StoreError> {
+    let schema = within.shared.connections.schema();
+    let line = turns::line(within, take, asked.from).await?;
+    let over = format!(
+        "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
+         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
+         ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
+    );
+    let (mut records, mut last) = (Vec::new(), None);
+    let rows = match (&line[..], &take.account) {
+        ([_, _, ..], Some(account)) => turns::in_turn(within, (account, &line), asked).await?,
+        _ => within.ask(LOOK, &over, &asked.values(&asked.limit)).await?,
+    };
+    for row in rows {
+        let mut columns = Reader::of(&row);
+        let record = row::operation(&mut columns)?;
+        last = columns.next::<Option<i64>>()?;
+        if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
+            records.push(record);
+        }
+    }
+    if line.len() > 1 {
+        // In turn is not in the order of time: what was passed over may be as old as anything.
+        last = Some(asked.from);
+    }
+    Ok((records, last))
 }
 
 /// Those of these that the taker may have are now its own. With the server's time.

@@ -168,7 +168,7 @@ pub(super) fn take(
         (Phase::Scheduled, Some(account)) => due::wanted(connection, (take, account), seals)?,
         _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
     };
-    if found.len() < take.limit && take.wanted.is_all() {
+    if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let limit = (take.limit - found.len()).max(FAR_MAX);
         found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, limit), seals)?);
