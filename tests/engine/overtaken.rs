@@ -41,7 +41,7 @@ async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
-    first.clock.jump_wall(secs(3_600));
+    first.clock.jump_wall(secs(1_800));
     let absent = serde_json::json!([]);
     let other = first
         .beside(searchable())
@@ -64,7 +64,7 @@ async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
-    first.clock.jump_wall(secs(3_600));
+    first.clock.jump_wall(secs(1_800));
     let other = first.beside(searchable()).network(ScriptedTransport::new().hang()).policy(policy()).build();
     let client = other.client.clone();
     let at_it = tokio::spawn(async move { client.recover(1).await });
@@ -83,7 +83,7 @@ async fn an_operation_that_another_ended_without_an_effect_gets_none_later_under
     let charge = first.charge();
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
-    first.clock.jump_wall(secs(3_600));
+    first.clock.jump_wall(secs(1_800));
     let other = first.another_process(replaying(), ScriptedTransport::new().status(422));
     let recovered = other.client.recover(1).await.expect("a store");
     assert_eq!((recovered.taken, recovered.refused), (1, 1));
