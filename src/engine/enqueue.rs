@@ -162,7 +162,7 @@ impl Engine {
                 }
                 (Standing::CannotSay, _) => {
                     // What woke it may not wake it again.
-                    pauses = Pauses::new();
+                    pauses.once_more();
                     Error::new(Kind::Store { doing: FIND }, Effect::Unknown)
                 }
             };
@@ -187,8 +187,8 @@ impl Engine {
         Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
     }
 
-    /// Whether the row of a call, written `since` then, was recorded as a repeat of the record with this fence: that one's
-    /// time was not over by then, and the row waits no more, was not rejected, and has begun nothing.
+    /// Whether the row of a call, written at `since`, was recorded as a repeat of the record with this fence. That one's
+    /// time was not over by then; the row waits no more, was not rejected, and has begun nothing.
     async fn answered_row(&self, accepted: &Accepted, since: Instant, fence: u64) -> bool {
         let (id, now) = (&accepted.named.id, self.clock.now());
         let (until, written) = (now.plus(STORE_GRACE), self.wall().minus(now.since(since)));

@@ -48,7 +48,7 @@ impl Engine {
                 Standing::CannotSay => {
                     told = told.of_effect(Effect::Unknown);
                     // What woke it may not wake it again.
-                    pauses = Pauses::new();
+                    pauses.once_more();
                 }
                 Standing::Absent | Standing::Open(_) if self.clock.now() < offered.deadline => {
                     match Box::pin(self.begin(&call, self.clock.now())).await {
@@ -128,6 +128,13 @@ impl Pauses {
         }
         let half = step / 2;
         (half.saturating_add(half.mul_f64(unit)), looks)
+    }
+
+    /// The longest step again, if that was the last: the record could not be read.
+    pub(super) fn once_more(&mut self) {
+        if self.0 > LOOK_STEP_MAX {
+            self.0 /= 2;
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::store::{self, Here, Said, Sqlite, StoreUrl};
@@ -17,14 +18,14 @@ use crate::rig::Rig;
 
 /// A service on a file, with a network of its own.
 struct Shop {
-    store: std::sync::Arc<Sqlite>,
+    store: Arc<Sqlite>,
     client: Client,
     network: ScriptedTransport,
 }
 
 impl Shop {
     fn open(path: &Path) -> Shop {
-        let store = std::sync::Arc::new(Sqlite::open(path).expect("opens"));
+        let store = Arc::new(Sqlite::open(path).expect("opens"));
         let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"ch_1\"}");
         let network = ScriptedTransport::new().always(answer);
         let setup = Rig::of(Stripe::new("sk_test_123")).store(store.clone()).network(network.clone());
@@ -79,7 +80,7 @@ impl Shop {
     async fn close(self) {
         let Shop { store, client, .. } = self;
         drop(client);
-        std::sync::Arc::into_inner(store).expect("no client is left").close().await;
+        Arc::into_inner(store).expect("no client is left").close().await;
     }
 }
 
@@ -208,30 +209,34 @@ async fn no_client_of_a_real_vendor_is_built_on_a_file_that_is_mounted_alone() {
     for empty in [&source, &file] {
         fs::write(empty, "").expect("an empty file");
     }
-    let client = |store: Sqlite, vendor: Stripe| Client::builder(vendor).store(store).build().map(drop);
+    // Each is closed before the file is opened by another name: its log goes into the file at the end.
+    let client = async |path: &Path, vendor: Stripe| {
+        let store = Arc::new(Sqlite::open(path).expect("opens"));
+        let built = Client::builder(vendor).store(Arc::clone(&store)).build().map(drop);
+        Arc::into_inner(store).expect("no client is left").close().await;
+        built
+    };
     let stripe = || Stripe::new("sk_test_123");
     let fake = || stripe().base_url("http://127.0.0.1:9");
-    let open = |path: &Path| Sqlite::open(path).expect("opens");
     if let Some(_mounted) = Mounted::over(&source, &file) {
-        let error = client(open(&file), stripe()).expect_err("its log would be lost");
+        let error = client(&file, stripe()).await.expect_err("its log would be lost");
         assert!(format!("{error:#}").contains("the file alone is mounted"), "{error:#}");
-        client(open(&file), fake()).expect("a test may");
+        client(&file, fake()).await.expect("a test may");
     }
     if let Some(_mounted) = Mounted::over(&volume, &inside) {
-        client(open(&inside.join("calls.db")), stripe()).expect("a volume at its directory");
+        client(&inside.join("calls.db"), stripe()).await.expect("a volume at its directory");
     }
     let other = directory.path().join("other.db");
     let path = directory.path().join("linked.db");
-    drop(open(&path));
-    client(open(&path), stripe()).expect("one name");
+    client(&path, stripe()).await.expect("one name");
     fs::hard_link(&path, &other).expect("a second name");
     for path in [&path, &other] {
-        let error = client(open(path), stripe()).expect_err("a log for each name");
+        let error = client(path, stripe()).await.expect_err("a log for each name");
         assert!(format!("{error:#}").contains("2 names"), "{error:#}");
-        client(open(path), fake()).expect("a test may");
+        client(path, fake()).await.expect("a test may");
     }
     fs::remove_file(&other).expect("is removed");
-    client(open(&path), stripe()).expect("one name again");
+    client(&path, stripe()).await.expect("one name again");
 }
 
 #[test]
