@@ -45,7 +45,6 @@ async fn pooled(server: &Server, keys: Option<SealKeys>) {
 
 /// Each form in a thread of its name: they wait for the server more than they work.
 #[test]
-#[ignore = "not seen to pass since the contract has late proof as it is"]
 fn each_form_of_postgres_keeps_the_contract() {
     let Some(server) = server::shared() else { return };
     std::thread::scope(|scope| {
@@ -68,7 +67,6 @@ fn each_form_of_postgres_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "its store is sealed from the start now, and a process without a key is refused"]
 async fn what_a_process_cannot_read_on_postgres_it_leaves_alone() {
     let Some(server) = server::shared() else { return };
     contract::check_sealing(|| {

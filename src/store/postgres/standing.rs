@@ -21,10 +21,8 @@ pub(super) type Allowed = fn(&Standing) -> Result<(), StoreError>;
 ///
 /// Of the kind [`Closed`](crate::store::StoreErrorKind::Closed) if the store is, and for this.
 pub(super) fn check(from: &mut Reader<'_>, allowed: Allowed) -> Result<(), StoreError> {
-    match from.next::<Option<&str>>()? {
-        None => Ok(()),
-        Some(text) => allowed(&Standing::from_text(text)?),
-    }
+    let text = from.next::<Option<&str>>()?;
+    allowed(&text.map(Standing::from_text).transpose()?.unwrap_or_default())
 }
 
 /// As the column has it. Statements compare: below 1 anything may be written, below 2 what a holder writes.
