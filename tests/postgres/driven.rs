@@ -35,9 +35,9 @@ impl std::fmt::Debug for Hand {
 
 /// A PgBouncer older than 1.22.1, such as Debian 12's, may give a connection to the next client while answers on it are
 /// unread, which the store before this one did not wait for (pgbouncer/pgbouncer#1034). It breaks at the first statement
-/// and is gone from the pool, which has no more than four.
+/// and is gone from the pool, which has no more than four at a time.
 async fn opened(builder: PostgresBuilder) -> Postgres {
-    for _ in 0..4 {
+    for _ in 0..12 {
         let builder = builder.clone();
         match tokio::task::spawn_blocking(move || builder.open()).await.expect("no panic") {
             Err(error) if error.kind() == StoreErrorKind::Lost => {}
