@@ -300,6 +300,10 @@ impl Store for Postgres {
 
 #[async_trait]
 impl Upkeep for Postgres {
+    fn warning(&self) -> Option<&'static str> {
+        self.0.durability.warning()
+    }
+
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         reseal::reseal(&self.0, reseal).await
     }

@@ -17,6 +17,12 @@ use crate::operation::record::{AuditEntry, Notes, Record};
 /// Work on all records of a store, which changes nothing that a call or an operator sees. See [`Store::upkeep`].
 #[async_trait]
 pub trait Upkeep: Send + Sync {
+    /// What the store's server last said against itself, for `steadfast check`: that it may forget what it has
+    /// acknowledged. Default: nothing.
+    fn warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or
     /// with an older key. Seals them anew, in one commit. A row that another process changes meanwhile is left as
     /// that one wrote it.

@@ -173,6 +173,22 @@ fn check_names_file_line_and_column() {
     assert!(error["problem"].as_str().expect("text").contains("absent.toml"), "{error}");
 }
 
+/// A store that is not there yet, as in a build, is no matter. One that is there is looked at.
+#[tokio::test]
+async fn check_looks_at_the_store_if_it_is_there() {
+    let place = Place::fresh();
+    place.succeeds("well", NOW).await;
+    let check = |store: &str| place.run_as(&[("STEADFAST_STORE", store)], &["check", "vendors.toml"]);
+    assert_eq!(check("sqlite:absent.db").ended(0), "vendors.toml is good: stripe\n");
+    std::fs::hard_link(place.path("calls.db"), place.path("other.db")).expect("links");
+    let said = check("sqlite:calls.db").ended(0);
+    assert!(said.contains("warning: ") && said.contains("2 names"), "{said}");
+    std::fs::write(place.path("torn.db"), "not a database, and long enough to be taken for one")
+        .expect("writes");
+    let said = check("sqlite:torn.db").ended(0);
+    assert!(said.contains("warning: the store was not looked at: "), "{said}");
+}
+
 #[test]
 fn check_takes_the_file_that_the_other_commands_take() {
     let place = Place::fresh();

@@ -311,6 +311,12 @@ async fn who_asks_by_key_is_told_of_a_row_of_the_outbox_and_can_cancel_it() {
     place.sql("INSERT INTO steadfast_outbox (vendor, account, path, key) VALUES ('stripe', 'test', '/v1/quotes', 'well')");
     let shown = place.run(&["show", "well"]).ended(0);
     assert!(shown.contains("phase:    succeeded") && shown.contains("in the outbox: row 3, "), "{shown}");
+    assert_eq!(
+        (&row("well")["number"], place.json(0, &["show", "well"])["phase"].as_str()),
+        (&3.into(), Some("succeeded"))
+    );
+    let planned = place.json(0, &["cancel", "well", "--dry-run"]);
+    assert_eq!(planned["removed"][0]["number"], 3);
 
     for (key, row) in [("k", 2), ("prod/acme/shop/POST / key k", 0), ("bad-0", 1), ("well", 3)] {
         let cancel = ["cancel", key, "--why", "the customer left"];

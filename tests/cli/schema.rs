@@ -27,7 +27,7 @@ pub fn answer(text: &str) -> Value {
 /// A line of an export: an operation as `show` gives it.
 pub fn line(text: &str) -> Value {
     let operation: Value = serde_json::from_str(text).expect("JSON");
-    let schema = json!({ "$ref": "#/$defs/shown", "$defs": closed()["$defs"] });
+    let schema = json!({ "$ref": "#/$defs/line", "$defs": closed()["$defs"] });
     let problems = problems(&schema, &operation);
     assert!(problems.is_empty(), "{operation:#}\n{problems:#?}");
     operation

@@ -146,6 +146,7 @@ fn a_server_that_may_forget_is_warned_of_once() {
         }
         WARNED.take()
     };
+    let warning = |store: &Arc<Postgres>| store.upkeep().and_then(|upkeep| upkeep.warning());
     let (store, silent) = (open(""), open("&durability=elsewhere"));
     assert_eq!(ask(&store), 0, "nothing is wrong");
     for setting in ["fsync", "full_page_writes"] {
@@ -158,10 +159,17 @@ fn a_server_that_may_forget_is_warned_of_once() {
         set("off");
         assert_eq!(ask(&store), 1, "{setting}");
         assert_eq!(ask(&store), 0, "once");
+        assert!(
+            warning(&store).is_some_and(|warning| warning.contains(setting)),
+            "as `steadfast check` says"
+        );
+        assert_eq!(warning(&silent), None);
         assert_eq!(ask(&silent), 0, "who says that the disk is no matter is not told");
         runtime.block_on(async {
             held(&*store, claim_of(&*store, &id(setting))).await;
         });
         set("on");
+        ask(&store);
+        assert_eq!(warning(&store), None);
     }
 }

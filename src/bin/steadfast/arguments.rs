@@ -153,7 +153,7 @@ pub(crate) enum Command {
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
-    /// Checks a vendors file, without any secret
+    /// Checks a vendors file, without any secret, and warns of the store if it is there
     Check {
         /// The file; without it, what --vendors or STEADFAST_VENDORS names
         file: Option<PathBuf>,

@@ -27,7 +27,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
     let output = &mut output;
     let place = Place::named_by(arguments.store, arguments.vendors);
     match arguments.command {
-        Command::Check { file } => check(file.or(place.vendors), output),
+        Command::Check { file } => check(&place, file.as_ref().or(place.vendors.as_ref()), output),
         Command::Completions { shell } => {
             let script = String::from_utf8_lossy(&manual::completions(shell)).into_owned();
             output.put(DONE, &json!({ "shell": shell.to_string(), "script": script }), |_, out| {
@@ -116,14 +116,15 @@ pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<Oper
     }
 }
 
-fn check(file: Option<PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
+fn check(place: &Place, file: Option<&PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
     let Some(file) = file else {
         let problem = "which vendors file? Name it: steadfast check FILE, or set STEADFAST_VENDORS";
         return Err(Failure::Arguments(problem.to_owned()));
     };
-    let vendors = Vendors::from_file(&file).map_err(Failure::Vendors)?;
+    let vendors = Vendors::from_file(file).map_err(Failure::Vendors)?;
     let (file, names) = (file.display().to_string(), vendors.names().collect::<Vec<_>>());
-    let warnings = vendors.warnings();
+    let mut warnings = vendors.warnings();
+    warnings.extend(place.warnings(&vendors));
     let result = json!({ "file": file, "vendors": names, "warnings": warnings });
     output.put(DONE, &result, |_, out| print::checked(&file, &names, &warnings, out))
 }
@@ -155,7 +156,9 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
         Some(how) => letters.open(&id, &how).await?,
         None => letters.show(&id).await?,
     };
-    output.put(DONE, &shown, |_, out| {
+    let mut result = json!(shown);
+    result["queued"] = json!(rows);
+    output.put(DONE, &result, |_, out| {
         print::shown(&shown, &letters, out)?;
         outbox::queued(&rows, out)
     })

@@ -94,6 +94,16 @@ impl Failure {
         }
     }
 
+    /// Whether a store is meant that is not there.
+    pub(crate) fn is_absent_store(&self) -> bool {
+        let kind = match self {
+            Failure::Store(error) => Some(error.kind()),
+            Failure::NamedStore(error) => store_kind(error),
+            _ => None,
+        };
+        kind == Some(StoreErrorKind::Absent)
+    }
+
     /// All layers, from what was tried to what stood in the way, and what to do.
     pub(crate) fn text(&self) -> String {
         match self {

@@ -95,7 +95,9 @@ pub(crate) async fn cancel(
     let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
     let to_do_it = asked.to_do_it(signature, &outcome);
     let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
-    output.put(code, &json!(outcome), |_, out| {
+    let mut result = json!(outcome);
+    result["removed"] = json!(removed);
+    output.put(code, &result, |_, out| {
         outbox::removed(&removed, how.dry_run, out)?;
         print::changed(&outcome, "cancelled", &to_do_it, out)
     })

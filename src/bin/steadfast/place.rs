@@ -72,6 +72,24 @@ impl Place {
 }
 
 impl Place {
+    /// What there is to say against the store, or why it could not be looked at. One that is named nowhere, or is not
+    /// there yet, has nothing to be said of.
+    pub fn warnings(&self, vendors: &Vendors) -> Vec<String> {
+        let opened = match &self.store {
+            Some((source, store)) => open(source, store).map(Some),
+            None => vendors.existing_store().map_err(Failure::NamedStore),
+        };
+        let store = match opened {
+            Ok(Some(store)) => store,
+            Ok(None) => return Vec::new(),
+            Err(failure) if failure.is_absent_store() => return Vec::new(),
+            Err(failure) => return vec![format!("the store was not looked at: {}", failure.text())],
+        };
+        let mut warnings = store.footing().unwrap_or_else(|refused| vec![refused.to_string()]);
+        warnings.extend(store.upkeep().and_then(|upkeep| upkeep.warning()).map(str::to_owned));
+        warnings
+    }
+
     /// Where the store is, and nothing of it is opened.
     pub fn url(&self) -> Result<StoreUrl, Failure> {
         if let Some((source, store)) = &self.store {

@@ -13,19 +13,25 @@ pub(super) const FORGETS: &str = "coalesce(current_setting('fsync', true) = 'off
 /// Warns once. A test's database says so on purpose, and so do some that keep their data elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Durability {
+    forgets: AtomicBool,
     was_warned: AtomicBool,
 }
 
 impl Durability {
     /// Called with what [`FORGETS`] says.
     pub(super) fn saw(&self, forgets: bool, connections: &Connections) {
-        if !forgets || connections.is_durable_elsewhere() || self.was_warned.swap(true, Ordering::Relaxed) {
-            return;
+        let forgets = forgets && !connections.is_durable_elsewhere();
+        self.forgets.store(forgets, Ordering::Relaxed);
+        if forgets && !self.was_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(store = %connections.place(), "{WARNING}");
         }
-        tracing::warn!(
-            store = %connections.place(),
-            "the server may forget what it has acknowledged: after a crash of its host calls are sent again; set fsync and \
-             full_page_writes to on, or add durability=elsewhere to the URL"
-        );
+    }
+
+    /// The warning, as long as there is one.
+    pub(super) fn warning(&self) -> Option<&'static str> {
+        self.forgets.load(Ordering::Relaxed).then_some(WARNING)
     }
 }
+
+const WARNING: &str = "the server may forget what it has acknowledged: after a crash of its host calls are sent again; set \
+                       fsync and full_page_writes to on, or add durability=elsewhere to the URL";
