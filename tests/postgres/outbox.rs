@@ -378,6 +378,47 @@ async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of
     assert_eq!((shop.fake.ledger().count(), shop.rejected().await), (3, Vec::new()));
 }
 
+/// A row that is not committed yet was written while its record was there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_record_stays_while_a_row_of_its_key_may_be_uncommitted() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let purge = async || shop.store.purge(shop.clock.wall(), 100).await.expect("a store");
+    let expires = |ago_s: u64| {
+        shop.sql(&format!(
+            "UPDATE {{schema}}.operation SET until_ms = {{schema}}.store_now() - {ms}, wake_ms = {{schema}}.store_now() - {ms}",
+            ms = ago_s * 1_000
+        ))
+    };
+    shop.charge(42).send().await.expect("charged");
+    let mut connection = shop.connection().await;
+    let mut transaction = connection.transaction().await.expect("begins");
+    shop.charge(42).enqueue_in(&mut transaction).await.expect("it is written");
+    expires(60);
+    assert_eq!(purge().await, 0, "the record may have a row");
+    transaction.commit().await.expect("commits");
+    assert_eq!(purge().await, 0, "it has one");
+    shop.deliver().await;
+    let lives = "SELECT max(fence) FROM {schema}.operation";
+    assert_eq!(shop.sql(lives), "1", "the row was a repeat");
+    let mut removed = 0;
+    while removed == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        removed = purge().await;
+    }
+
+    // A transaction that is forgotten for longer holds nothing up.
+    shop.charge(43).send().await.expect("charged");
+    let mut forgotten = connection.transaction().await.expect("begins");
+    shop.charge(44).enqueue_in(&mut forgotten).await.expect("it is written");
+    expires(3_700);
+    let mut removed = 0;
+    while removed == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        removed = purge().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_dispatchers_in_two_processes_each_row_is_admitted_by_one() {
     let Some(server) = server::shared() else { return };

@@ -39,7 +39,7 @@ struct Gone {
     rows: usize,
     /// When the last of them expired.
     last: Option<i64>,
-    /// The time that the store believes.
+    /// By when it had to have expired: the time that the store believes, or an hour before.
     believed: Timestamp,
 }
 

@@ -151,12 +151,21 @@ fn insert(schema: &Schema) -> String {
 
 /// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is
 /// closed. What has ended holds no sequence, so no operation gets the turn by it.
+///
+/// A row of the outbox spares the record of its key, and one that is not committed yet cannot be seen. So while any
+/// transaction has written to the outbox, what has expired within [`WRITERS_HAVE_MS`] stays.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
     };
+    let is_written_to = format!(
+        "EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.relation = '{schema}.outbox'::regclass \
+         AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()) \
+         AND l.mode = 'RowExclusiveLock')"
+    );
     format!(
-        "WITH seen AS MATERIALIZED (SELECT now_ms, least(now_ms, believed_ms) AS believed_ms FROM {schema}.see_time()), \
+        "WITH seen AS MATERIALIZED (SELECT now_ms, least(now_ms, believed_ms) \
+         - CASE WHEN {is_written_to} THEN {WRITERS_HAVE_MS} ELSE 0 END AS believed_ms FROM {schema}.see_time()), \
          expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation o WHERE phase > 2 \
          AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) AND {} ORDER BY wake_ms LIMIT $2 \
          FOR UPDATE SKIP LOCKED), \
@@ -172,6 +181,10 @@ fn purge(schema: &Schema) -> String {
         names_gone("sequenced")
     )
 }
+
+/// How long a transaction may stay open after it has put a call into the outbox: an hour. If it commits later still, and
+/// the record of its key has expired meanwhile, its call is a new one.
+const WRITERS_HAVE_MS: u64 = 3_600_000;
 
 /// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is
 /// asked nothing that this could change: the limits that it knows are minutes.
