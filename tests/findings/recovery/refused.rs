@@ -56,7 +56,6 @@ fn a_minute_of_401_ends_nothing_that_waits() {
 }
 
 #[test]
-#[ignore = "the health of a file is asked in virtual time"]
 fn nor_do_two_hours_of_it_in_a_file() {
     let place = in_memory::directory();
     on_virtual_time(|clock, at_work| {

@@ -129,6 +129,7 @@ impl<S: Store> Store for Watched<S> {
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        let _working = self.working();
         self.inner.believed(now).await
     }
 
