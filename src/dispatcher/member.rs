@@ -26,7 +26,8 @@ pub(super) struct Member {
     pub gone: u32,
     /// Which kind is taken first this time: neither is to wait until there is none left of the other.
     due_first: bool,
-    /// Which end of what is due the last probe was from.
+    /// Which end of what is due the next probe is from. The first is the newest: the oldest were sent before the circuit
+    /// opened.
     pub newest_first: bool,
     /// How often it took while some failed, wrapping.
     pub takes: u32,
@@ -75,7 +76,7 @@ impl Member {
             peers: Peers::new(),
             gone: 0,
             due_first: false,
-            newest_first: false,
+            newest_first: true,
             takes: 0,
             again_at: None,
         }

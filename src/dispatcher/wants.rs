@@ -114,7 +114,6 @@ impl Member {
 
     /// Takes as many probes as `limit`, from both ends.
     async fn probe(&mut self, wanted: Wanted, limit: usize, into: &mut Into<'_>) -> Result<usize, Error> {
-        self.newest_first = !self.newest_first;
         let mut taken = 0;
         for (newest, most) in [(self.newest_first, limit.div_ceil(2)), (!self.newest_first, limit)] {
             let wanted = Wanted { tried: Some(false), newest, ..wanted.clone() };
@@ -124,6 +123,7 @@ impl Member {
             let wanted = Wanted { tried: Some(true), ..wanted };
             taken = self.take_wanted(limit.min(TRIED_MAX), wanted, (into, false)).await?;
         }
+        self.newest_first ^= taken > 0;
         Ok(taken)
     }
 
