@@ -61,6 +61,13 @@ pub struct Breaker {
     is_of_route: bool,
 }
 
+/// Whether a probe is of a route that has not failed while the circuit is open: it has a place of its own, at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Untried {
+    No,
+    Yes,
+}
+
 /// Probing, round by round, and who failed before.
 #[derive(Debug, Default)]
 struct Rounds {
@@ -124,8 +131,8 @@ impl Breaker {
         let word = self.word.load(Ordering::Acquire);
         match word & STATE {
             CLOSED => Ok(Permit::new(self, word, Kind::Counted)),
-            OPEN if now.as_nanos() < self.open_until.load(Ordering::Relaxed) => Err(self.refusal()),
-            _ => self.admit_probe(now),
+            OPEN if self.is_early(now) => Err(self.refusal()),
+            _ => self.admit_probe(now, Untried::No),
         }
     }
 
@@ -173,13 +180,19 @@ impl Breaker {
             Mode::ObserveOnly | Mode::Normal if word & STATE == CLOSED => {
                 Ok(Permit::new(self, word, Kind::Counted))
             }
-            Mode::ObserveOnly => Ok(self.admit_probe(now).unwrap_or_else(|_| {
+            Mode::ObserveOnly => Ok(self.admit_probe(now, Untried::No).unwrap_or_else(|_| {
                 self.would_be_refusals.fetch_add(1, Ordering::Relaxed);
                 uncounted
             })),
             // An operator gave control back between two loads.
-            Mode::Normal => self.admit_probe(now),
+            Mode::Normal => self.admit_probe(now, Untried::No),
         }
+    }
+
+    /// Whether the open time is not over.
+    #[inline]
+    fn is_early(&self, now: Instant) -> bool {
+        now.as_nanos() < self.open_until.load(Ordering::Relaxed)
     }
 
     fn refusal(&self) -> Refusal {
@@ -189,13 +202,15 @@ impl Breaker {
 
     /// The circuit is open or half-open, or was a moment ago.
     #[cold]
-    fn admit_probe(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+    fn admit_probe(&self, now: Instant, untried: Untried) -> Result<Permit<'_>, Refusal> {
         let mut rounds = self.rounds.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         let mut change = None;
+        let most = Guard::ProbesLimited.or(self.probes(&rounds), u32::MAX).saturating_add(untried as u32);
+        let is_room = Guard::ProbesAtOnce.is_out() || rounds.at_once < most;
         match word & STATE {
             CLOSED => return Ok(Permit::new(self, word, Kind::Counted)),
-            OPEN if now.as_nanos() < self.open_until.load(Ordering::Relaxed) => return Err(self.refusal()),
+            OPEN if self.is_early(now) && (untried == Untried::No || !is_room) => return Err(self.refusal()),
             OPEN => {
                 rounds.under_way = 0;
                 rounds.succeeded = 0;
@@ -204,8 +219,6 @@ impl Breaker {
             }
             _ => {}
         }
-        let most = Guard::ProbesLimited.or(self.probes(&rounds), u32::MAX);
-        let is_room = Guard::ProbesAtOnce.is_out() || rounds.at_once < most;
         let answer = if rounds.under_way + rounds.succeeded < most && is_room {
             rounds.under_way += 1;
             rounds.at_once += 1;

@@ -5,17 +5,21 @@
 //! that fails has a circuit of its own, and what an open one meets says nothing of the account.
 //!
 //! **Which of the two opens.** Five failures on one route look alike whether the route is down or the vendor. If another
-//! route was answered well within a minute, the route's circuit opens. Else the account's does, as it does for failures of
-//! several routes, or once two routes are open and nothing was answered since the first of them was. While the account's
-//! is open the routes' are forgotten: there is nothing to tell apart.
+//! route was answered well within a minute, the route's circuit opens. Else the account's does, as it does for failures in a
+//! row of several routes that have worked, or once all that is tried fails on two open routes.
+//!
+//! A route that was never answered well is no witness. While another one was within a minute, what it meets is of it alone:
+//! operations of a kind that the vendor never takes may be of five such routes, and are sent before all others. While the
+//! account's circuit is open those of routes are forgotten: there is nothing to tell apart.
 //!
 //! **What closes the account's.** Its probes go to several routes if operations of several wait. Where one is answered
 //! well and another of the same round fails, the vendor is back: the account's circuit closes, and those of the routes that
-//! failed open.
+//! failed open. A call to a route that has not failed since it was answered last is a probe at once, in a place of its own.
+//! So what only some routes meet refuses no others, and a vendor that is down has one request more of each route.
 //!
-//! **Within a route**, the same is done by operation. One that failed before and fails again says nothing new while others
-//! are answered well in between: it is neutral. A round of probes with both ends opens the circuit for its first time
-//! again, and the next round is larger.
+//! **Within a route**, the same is done by operation. One that failed before and fails again says nothing new if another was
+//! answered well after its first failure, and others are: it is neutral. A round of probes with both ends opens the circuit
+//! for its first time again, and the next round is larger.
 //!
 //! **Bounds.** Only routes that fail are known, and no more than [`ROUTES_MAX`]. Ids are told by their form. Where
 //! [`SIBLINGS_MAX`] routes differ in one segment alone, that segment is an id, and they are one route from then on.
@@ -36,6 +40,10 @@ use crate::guard::Guard;
 use crate::operation::RouteName;
 use crate::random::Random;
 
+mod answered;
+
+use answered::Answered;
+
 /// The circuits of one client's routes.
 #[derive(Debug)]
 pub(crate) struct Circuits {
@@ -44,8 +52,8 @@ pub(crate) struct Circuits {
     vendor: Arc<str>,
     /// Whether any route has failed of late.
     any: AtomicBool,
-    /// When a good answer's route was noted last, in nanoseconds.
-    noted: AtomicU64,
+    /// From when on the next good answer's route is noted, in nanoseconds.
+    note_at: AtomicU64,
     table: Mutex<Table>,
 }
 
@@ -53,8 +61,7 @@ pub(crate) struct Circuits {
 struct Table {
     /// Those that failed last come last.
     circuits: Vec<Arc<Circuit>>,
-    /// The last good answers of two routes.
-    answered: [(u64, Instant); 2],
+    answered: Answered,
     /// The routes on which probes of the account failed, of the round with this word.
     spoilt: (u64, Vec<RouteName>),
     /// The word of the last round of the account's probes that one was answered well in.
@@ -71,11 +78,16 @@ pub(crate) struct Circuit {
     failed: Mutex<Failed>,
 }
 
-/// The operations of a route that failed, and when each did last.
+/// The operations of a route that failed, and when each did first.
 #[derive(Debug, Default)]
 struct Failed {
-    last: HashMap<u64, Instant>,
+    /// When any did last.
+    at: Instant,
+    first: HashMap<u64, Instant>,
     order: VecDeque<u64>,
+    /// Since this answer so many have failed that had failed before.
+    answered: Instant,
+    in_a_row: u32,
 }
 
 /// A place of a route's circuit, for an attempt that is under way.
@@ -120,7 +132,7 @@ impl Circuits {
             random,
             vendor: Arc::default(),
             any: AtomicBool::new(false),
-            noted: AtomicU64::new(0),
+            note_at: AtomicU64::new(0),
             table: Mutex::default(),
         }
     }
@@ -139,8 +151,7 @@ impl Circuits {
     /// Whether the next good answer's route is to be noted.
     #[inline]
     pub(super) fn is_to_note(&self, now: Instant) -> bool {
-        let noted = self.noted.load(Ordering::Relaxed);
-        self.any() || noted == 0 || now.as_nanos() > noted.saturating_add(NOTED_EVERY)
+        self.any() || now.as_nanos() >= self.note_at.load(Ordering::Relaxed)
     }
 
     /// Asks the circuit of a route for leave, if the route has one.
@@ -242,24 +253,27 @@ impl Circuits {
             permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
             return Says::Something;
         }
-        if of_route.as_ref().is_some_and(RoutePermit::is_probe) {
-            drop((table, permit));
-            of_route.into_iter().for_each(|of_route| of_route.settle(ended));
-            return Says::Nothing;
-        }
-        let others_are_well = table.others_are_answered(route, ended.now);
+        let hash = hash_of(route);
+        let others_are_well = table.answered.others_are_well(hash, ended.now);
+        let has_worked = table.answered.has_worked(hash, ended.now);
         // Nothing is logged under the lock: a subscriber may call back.
-        drop((table, of_route));
-        if let Ok(held) = circuit.breaker.admit(ended.now).map(Permit::detach) {
-            RoutePermit { circuit: Arc::clone(&circuit), held: Some(held) }.settle(ended);
+        drop(table);
+        let is_probe = of_route.as_ref().is_some_and(RoutePermit::is_probe);
+        match of_route {
+            Some(of_route) if is_probe => of_route.settle(ended),
+            _ => circuit.fail(ended),
         }
+        let is_alone = others_are_well && (is_probe || !has_worked);
         let is_open = !circuit.breaker.is_closed();
-        let all_fail = is_open && self.table.lock().all_fail(&circuit, breaker.answered_at());
-        if is_open && others_are_well && !all_fail {
+        let all_fail = is_open && !is_alone && self.table.lock().all_fail(&circuit, breaker.answered_at());
+        if is_open && others_are_well && !all_fail && !is_probe {
             // What it met says nothing of the account from here on, nor what led to it.
             drop(permit);
             breaker.forget();
             return Says::OnlyOfRoutes;
+        }
+        if is_alone || (is_probe && !all_fail) {
+            return Says::Nothing;
         }
         permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
         if all_fail {
@@ -291,6 +305,14 @@ impl Circuits {
         self.any() && self.table.lock().find(route).is_some_and(|circuit| !circuit.breaker.is_closed())
     }
 
+    /// Whether this route has not failed since it was answered last, while others have. Not where that many fail that not
+    /// all of them are known.
+    pub(super) fn is_untried(&self, route: &str) -> bool {
+        let table = self.table.lock();
+        let is_known = !table.circuits.is_empty() && table.circuits.len() < ROUTES_MAX;
+        is_known && table.find(route).is_none_or(|circuit| circuit.is_answered())
+    }
+
     /// The routes that spoilt the last round of the account's probes.
     pub(crate) fn spoilt(&self) -> Vec<RouteName> {
         self.table.lock().spoilt.1.clone()
@@ -307,9 +329,9 @@ impl Circuits {
     fn note_answered(&self, route: &str, now: Instant) {
         let mut table = self.table.lock();
         let hash = hash_of(route);
-        self.noted.store(now.as_nanos().max(1), Ordering::Relaxed);
-        let [last, before] = table.answered;
-        table.answered = if last.0 == hash { [(hash, now), before] } else { [(hash, now), last] };
+        let note_at = now.plus(NOTED_EVERY.mul_f64(0.5 + self.random.unit()));
+        self.note_at.store(note_at.as_nanos(), Ordering::Relaxed);
+        table.answered.note(hash, now);
         if let Some(circuit) = table.find(route) {
             circuit.answered.store(now.as_nanos(), Ordering::Relaxed);
         }
@@ -354,12 +376,6 @@ impl Table {
         fold.clone()
     }
 
-    fn others_are_answered(&self, route: &str, now: Instant) -> bool {
-        let own = hash_of(route);
-        let is_recent = |at: Instant| at != Instant::ORIGIN && now.since(at) < WELL_FOR;
-        self.answered.iter().any(|(hash, at)| *hash != own && is_recent(*at))
-    }
-
     /// Whether another circuit is open too, and nothing was answered since it opened.
     fn all_fail(&self, own: &Arc<Circuit>, answered_at: Instant) -> bool {
         self.circuits.iter().any(|circuit| {
@@ -369,35 +385,55 @@ impl Table {
 }
 
 impl Circuit {
-    /// Whether this call failed before and another one of the route was answered well in between. Notes that it failed.
+    /// An attempt has failed that was no probe.
+    fn fail(self: &Arc<Circuit>, ended: Ended) {
+        if let Ok(held) = self.breaker.admit(ended.now).map(Permit::detach) {
+            RoutePermit { circuit: Arc::clone(self), held: Some(held) }.settle(ended);
+        }
+    }
+
+    /// Whether this call failed before, another one of the route was answered well after that, and not too many of its kind
+    /// have failed since the last answer. Notes that it failed.
     fn has_failed_alone(&self, call: Option<u64>, now: Instant) -> bool {
-        let Some(call) = call else { return false };
         let answered = Instant::from_nanos(self.answered.load(Ordering::Relaxed));
-        let before = self.failed.lock().note(call, now);
-        let is_well = |before: Instant| answered > before && now.since(answered) < WELL_FOR;
-        Guard::FailedBeforeIsNeutral.keeps(before.is_some_and(is_well))
+        let mut failed = self.failed.lock();
+        let first = failed.note(call, now);
+        if failed.answered != answered {
+            (failed.answered, failed.in_a_row) = (answered, 0);
+        }
+        let is_well = |first: Instant| answered > first && now.since(answered) < WELL_FOR;
+        let is_alone = first.is_some_and(is_well) && failed.in_a_row < IN_A_ROW_MAX;
+        failed.in_a_row += u32::from(is_alone);
+        Guard::FailedBeforeIsNeutral.keeps(is_alone)
     }
 
     fn is_forgotten(&self, now: Instant) -> bool {
-        let failed = self.failed.lock();
-        let last = failed.order.back().and_then(|call| failed.last.get(call));
-        self.breaker.is_closed() && last.is_none_or(|last| now.since(*last) >= REMEMBERED)
+        let last = self.failed.lock().at;
+        self.breaker.is_closed() && now.since(last) >= REMEMBERED
+    }
+
+    /// Whether it was answered well since it failed last.
+    fn is_answered(&self) -> bool {
+        Instant::from_nanos(self.answered.load(Ordering::Relaxed)) > self.failed.lock().at
     }
 }
 
 impl Failed {
-    /// When it failed before, if it is remembered.
-    fn note(&mut self, call: u64, now: Instant) -> Option<Instant> {
-        let before = self.last.insert(call, now);
-        if before.is_none() {
-            self.order.push_back(call);
-            if self.order.len() > FAILED_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.last.remove(&oldest);
-            }
+    /// When it failed first, if it did before and is remembered.
+    fn note(&mut self, call: Option<u64>, now: Instant) -> Option<Instant> {
+        self.at = now;
+        let call = call?;
+        if let Some(first) = self.first.get(&call) {
+            return Some(*first);
         }
-        before
+        self.first.insert(call, now);
+        self.order.push_back(call);
+        if self.order.len() > FAILED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.first.remove(&oldest);
+        }
+        None
     }
 }
 
@@ -450,11 +486,19 @@ const SIBLINGS_MAX: usize = 8;
 /// How long a good answer of another route says that the vendor is well.
 const WELL_FOR: Duration = Duration::from_secs(60);
 
-/// How long a route that failed is known.
+/// How long a route that failed, or was answered, is known.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
-/// In nanoseconds: how often the route of a good answer is noted while no route fails.
-const NOTED_EVERY: u64 = 1_000_000_000;
+/// How often the route of a good answer is noted while no route fails, half of it earlier or later: calls that go to their
+/// routes in turn would else be noted of the same one for ever.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
+
+/// So many failures of operations that failed before say nothing, and no more until others of the route are answered. Three
+/// times a window's least calls: where good ones are as rare as that, a vendor that is down looks the same.
+const IN_A_ROW_MAX: u32 = 128;
 
 /// Of each route, how many operations that failed are remembered.
 const FAILED_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests;

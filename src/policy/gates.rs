@@ -195,7 +195,10 @@ impl Gates {
         }
         self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
         let permit = match &self.breaker {
-            Some(breaker) => Some(breaker.admit(now)?),
+            Some(breaker) => Some(breaker.admit(now).or_else(|refusal| {
+                let is_untried = route.is_some_and(|route| self.is_untried(route));
+                if is_untried { breaker.admit_untried(now) } else { Err(refusal) }
+            })?),
             None => None,
         };
         let of_route = match (&self.breaker, &self.circuits, route) {
@@ -216,6 +219,12 @@ impl Gates {
             None => None,
         };
         Ok(Admission { gates: self, permit, of_route, place, start, admitted_at: now })
+    }
+
+    /// Whether a route has not failed, while others have.
+    #[cold]
+    fn is_untried(&self, route: &str) -> bool {
+        self.circuits().is_some_and(|circuits| circuits.is_untried(route))
     }
 
     /// Takes a place of the streamed replies that are not read.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Breaker, CLOSED, Change, OPEN, Rounds, STATE};
+use super::{Breaker, CLOSED, Change, OPEN, Permit, Rounds, STATE, Untried};
 use crate::clock::Instant;
-use crate::policy::breaker::BreakerConfig;
+use crate::policy::breaker::{BreakerConfig, Mode};
+use crate::policy::gates::Refusal;
 use crate::random::Random;
 
 impl Breaker {
@@ -35,13 +36,20 @@ impl Breaker {
         }
     }
 
+    /// As [`admit`](Breaker::admit), of a route that has not failed since the circuit was opened: it is not refused for what
+    /// other routes meet, but one at a time tells of the vendor too.
+    #[cold]
+    pub(in crate::policy) fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+        if self.mode() == Mode::Normal { self.admit_probe(now, Untried::Yes) } else { self.admit(now) }
+    }
+
     /// How many probes may go at `now`: none while it is closed, or open.
     pub(in crate::policy) fn places(&self, now: Instant) -> u32 {
         let rounds = self.rounds.lock();
         let most = self.probes(&rounds);
         match self.word.load(Ordering::Relaxed) & STATE {
             CLOSED => 0,
-            OPEN if now.as_nanos() < self.open_until.load(Ordering::Relaxed) => 0,
+            OPEN if self.is_early(now) => 0,
             OPEN => most.saturating_sub(rounds.at_once),
             _ => most.saturating_sub((rounds.under_way + rounds.succeeded).max(rounds.at_once)),
         }

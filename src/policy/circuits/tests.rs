@@ -1,0 +1,121 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::policy::{BreakerState, Gates, Outcome, Policy};
+use crate::random::Random;
+use crate::testkit::TestClock;
+
+#[derive(Debug)]
+struct Half;
+
+impl Random for Half {
+    fn next_u64(&self) -> u64 {
+        u64::MAX / 2
+    }
+}
+
+fn gates() -> Gates {
+    Gates::new(&Policy::background(), Arc::new(TestClock::new()), Arc::new(Half))
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ORIGIN.plus(Duration::from_secs(100 + seconds))
+}
+
+/// One attempt of a call of its own. Whether it says something of the account; `None` if it was refused.
+fn call(gates: &Gates, route: &str, number: u64, outcome: Outcome, now: Instant) -> Option<bool> {
+    let admission = gates.admit_to(Some(route), now).ok()?;
+    Some(admission.settle_to(route, Some(number), outcome, now))
+}
+
+fn is_closed(gates: &Gates, now: Instant) -> bool {
+    gates.breaker_state(now) == Some(BreakerState::Closed)
+}
+
+fn open_routes(gates: &Gates, now: Instant) -> usize {
+    gates.circuits().map_or(0, |circuits| circuits.open(now).len())
+}
+
+const FAILING: [&str; 3] = ["POST /payouts", "POST /invoices", "POST /transfers"];
+
+/// Fails on all three in turn, until each circuit is open.
+fn three_open(gates: &Gates) {
+    assert_eq!(call(gates, "GET /charges", 1, Outcome::Success, at(0)), Some(true));
+    for number in 0..15 {
+        let route = FAILING[number as usize % 3];
+        assert_eq!(call(gates, route, number, Outcome::Failure, at(1)), Some(false), "{number}");
+    }
+}
+
+#[test]
+fn routes_that_never_worked_say_nothing_of_the_account_while_another_is_well() {
+    let gates = gates();
+    three_open(&gates);
+    assert_eq!(open_routes(&gates, at(1)), 3);
+    assert!(is_closed(&gates, at(1)));
+    assert_eq!(call(&gates, "GET /charges", 1, Outcome::Success, at(1)), Some(true));
+}
+
+#[test]
+fn routes_that_have_worked_open_the_accounts_together() {
+    let gates = gates();
+    for (nth, route) in FAILING.iter().enumerate() {
+        assert_eq!(call(&gates, route, 1, Outcome::Success, at(2 * nth as u64)), Some(true));
+    }
+    for number in 0..5 {
+        let route = FAILING[number as usize % 3];
+        assert!(is_closed(&gates, at(9)), "{number}");
+        assert_eq!(call(&gates, route, number, Outcome::Failure, at(9)), Some(true));
+    }
+    assert!(!is_closed(&gates, at(9)));
+}
+
+#[test]
+fn open_routes_open_the_accounts_once_nothing_was_answered_for_a_minute() {
+    let gates = gates();
+    three_open(&gates);
+    assert_eq!(call(&gates, FAILING[0], 20, Outcome::Failure, at(59)), Some(false), "a probe of its own");
+    assert!(is_closed(&gates, at(59)));
+    assert_eq!(call(&gates, FAILING[1], 21, Outcome::Failure, at(61)), Some(true));
+    assert!(!is_closed(&gates, at(61)));
+    assert_eq!(open_routes(&gates, at(61)), 0, "there is nothing to tell apart");
+}
+
+#[test]
+fn a_route_that_has_not_failed_is_tried_at_once_and_once_while_the_accounts_is_open() {
+    let gates = gates();
+    for number in 0..5 {
+        call(&gates, "POST /payouts", number, Outcome::Failure, at(0));
+    }
+    assert!(!is_closed(&gates, at(0)));
+    assert_eq!(call(&gates, "POST /payouts", 6, Outcome::Failure, at(0)), None);
+    let first = gates.admit_to(Some("POST /refunds"), at(0)).expect("it has not failed");
+    let others = [(); 3].map(|()| gates.admit_to(Some("POST /refunds"), at(0)));
+    assert_eq!(others.iter().filter(|other| other.is_ok()).count(), 3, "the round has its places");
+    assert!(gates.admit_to(Some("POST /refunds"), at(0)).is_err());
+    drop(others);
+    first.settle_to("POST /refunds", Some(7), Outcome::Failure, at(0));
+    assert_eq!(call(&gates, "POST /refunds", 8, Outcome::Success, at(0)), None, "it failed too");
+
+    // What is well ends the wait, and what fails beside it has a circuit of its own.
+    assert_eq!(call(&gates, "GET /charges", 9, Outcome::Success, at(0)), Some(true));
+    assert_eq!(call(&gates, "POST /payouts", 10, Outcome::Failure, at(0)), Some(false));
+    assert!(is_closed(&gates, at(0)));
+    assert_eq!(open_routes(&gates, at(0)), 1);
+    assert_eq!(call(&gates, "GET /charges", 11, Outcome::Success, at(0)), Some(true));
+}
+
+#[test]
+fn what_failed_before_is_neutral_but_not_for_ever_without_an_answer() {
+    let gates = gates();
+    let (put, now) = ("PUT /orders/17", at(5));
+    call(&gates, put, 1, Outcome::Failure, at(0));
+    call(&gates, "PUT /orders/18", 2, Outcome::Success, at(1));
+    for nth in 0..super::IN_A_ROW_MAX {
+        assert_eq!(call(&gates, put, 1, Outcome::Failure, now), Some(false), "{nth}");
+    }
+    assert_eq!(call(&gates, put, 1, Outcome::Failure, now), Some(true));
+    call(&gates, "PUT /orders/18", 2, Outcome::Success, at(6));
+    assert_eq!(call(&gates, put, 1, Outcome::Failure, at(7)), Some(false));
+}
