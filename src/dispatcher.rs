@@ -138,8 +138,10 @@ impl Client {
         let (_stop, stopped) = watch::channel(false);
         let mut under_way = UnderWay::new([self.vendor().to_owned()].into_iter(), Leaving::when(stopped));
         let places = Places::new(self.engine.gates.recovery().at_once(), &Arc::default());
-        let (mut member, mut admission, mut more_rows) =
-            (Member::new(self, places), Admission::default(), true);
+        let mut member = Member::new(self, places);
+        // It comes to its end while the circuit is open.
+        member.untried_at = None;
+        let (mut admission, mut more_rows) = (Admission::default(), true);
         let ended = loop {
             let left = limit - under_way.recovered.taken;
             if left == 0 {

@@ -33,6 +33,10 @@ pub(super) struct Member {
     pub takes: u32,
     /// When to take again what was left out: the next probe of it is due.
     pub again_at: Option<Instant>,
+    /// From when on an operation of a route that has not failed is taken while the circuit is open. `None`: never.
+    pub untried_at: Option<Instant>,
+    /// What is taken next is one of these.
+    is_untried: bool,
 }
 
 /// What there may be to take. It may say too much, and never too little for longer than until the next look.
@@ -79,6 +83,8 @@ impl Member {
             newest_first: true,
             takes: 0,
             again_at: None,
+            untried_at: Some(Instant::ORIGIN),
+            is_untried: false,
         }
     }
 
@@ -87,7 +93,25 @@ impl Member {
     }
 
     /// How many may be taken now, with `carried` under way: what there are places, starts and open gates for.
-    pub(super) fn room(&self, carried: usize) -> Result<usize, Next> {
+    pub(super) fn room(&mut self, carried: usize) -> Result<usize, Next> {
+        let next = match self.room_of_gates(carried) {
+            Err(next) if next != Next::Place => next,
+            room => return room,
+        };
+        let now = self.now();
+        let has_room = self.client.engine.gates.has_room_for_untried(now);
+        match (next, self.untried_at.filter(|_| has_room)) {
+            (_, Some(untried_at)) if untried_at <= now => {
+                self.is_untried = true;
+                Ok(1)
+            }
+            (Next::At(at), Some(untried_at)) => Err(Next::At(at.min(untried_at))),
+            (Next::Closed(_), Some(untried_at)) => Err(Next::At(untried_at)),
+            _ => Err(next),
+        }
+    }
+
+    fn room_of_gates(&self, carried: usize) -> Result<usize, Next> {
         let (engine, recovery) = (&self.client.engine, self.client.engine.gates.recovery());
         let places = recovery.at_once().saturating_sub(carried).min(self.places.free());
         if places == 0 {
@@ -141,6 +165,9 @@ impl Member {
         self.due_first = !self.due_first;
         let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
         let mut into = Into { places: &mut held, under_way, member };
+        if std::mem::take(&mut self.is_untried) {
+            return self.take_untried_route(limit, &mut into).await;
+        }
         let mut taken = self.take_of(first, half, &mut into).await?;
         taken += self.take_of(second, limit - taken, &mut into).await?;
         taken += self.take_of(first, limit - taken, &mut into).await?;

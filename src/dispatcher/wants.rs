@@ -4,6 +4,9 @@
 //! take, and what can be sent would wait behind them. Some of them probe whether that is over. Probes are taken from both
 //! ends, the newest and the oldest. Those that no process held before come first, because what failed before is the least
 //! likely to be answered well. The same goes for what is taken beside them, but for one part in [`TRIED_PART`].
+//!
+//! While the account's circuit is open, one of a route that has not failed is taken every [`UNTRIED_EVERY`]: it does not
+//! wait for what only others meet.
 
 use std::time::Duration;
 
@@ -95,16 +98,33 @@ impl Member {
         Ok(given_up + taken)
     }
 
-    /// Probes of the whole account: of routes that did not fail in the last round, if any wait.
+    /// While the account's circuit is open: one of a route that has not failed, if one waits.
+    pub(super) async fn take_untried_route(
+        &mut self,
+        limit: usize,
+        into: &mut Into<'_>,
+    ) -> Result<usize, Error> {
+        let now = self.now();
+        self.untried_at = Some(now.plus(UNTRIED_EVERY));
+        let gates = &self.client.engine.gates;
+        let held = gates.credentials().held().into_iter().map(|held| Part::Account(held.path));
+        let without = held.chain(self.failing()).collect();
+        self.take_wanted(limit.min(1), Wanted { without, ..Wanted::default() }, (into, false)).await
+    }
+
+    fn failing(&self) -> impl Iterator<Item = Part> + use<> {
+        let circuits = self.client.engine.gates.circuits();
+        circuits.map(Circuits::failing).unwrap_or_default().into_iter().map(Part::Route)
+    }
+
+    /// Probes of the whole account: of routes that have not failed, if any wait.
     async fn probe_whole(
         &mut self,
         without: Vec<Part>,
         limit: usize,
         into: &mut Into<'_>,
     ) -> Result<usize, Error> {
-        let circuits = self.client.engine.gates.circuits();
-        let spoilt = circuits.map(Circuits::spoilt).unwrap_or_default().into_iter().map(Part::Route);
-        let others = without.iter().cloned().chain(spoilt).collect();
+        let others = without.iter().cloned().chain(self.failing()).collect();
         // The other half is taken without regard to them: they may be all that is back.
         let most = limit.div_ceil(2);
         let taken = self.probe(Wanted { without: others, ..Wanted::default() }, most, into).await?;
@@ -203,6 +223,9 @@ impl Member {
 
 /// Between two takes of probes: about what one takes.
 const PROBE_GAP: Duration = Duration::from_millis(100);
+
+/// Between two takes for routes that have not failed: what is good is sent within seconds, and of an outage it is a read.
+const UNTRIED_EVERY: Duration = Duration::from_secs(2);
 
 /// So many of those that failed before probe together: a circuit's own number of probes, whatever its rounds have grown to.
 const TRIED_MAX: usize = 3;

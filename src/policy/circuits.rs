@@ -8,9 +8,9 @@
 //! route was answered well within a minute, the route's circuit opens. Else the account's does, as it does for failures in a
 //! row of several routes that have worked, or once all that is tried fails on two open routes.
 //!
-//! A route that was never answered well is no witness. While another one was within a minute, what it meets is of it alone:
-//! operations of a kind that the vendor never takes may be of five such routes, and are sent before all others. While the
-//! account's circuit is open those of routes are forgotten: there is nothing to tell apart.
+//! A route that was not answered well within the hour is no witness. While another one was within a minute, what it meets
+//! is of it alone. Operations of a kind that the vendor never takes may be of five such routes, and come before all others.
+//! While the account's circuit is open those of routes are forgotten: there is nothing to tell apart.
 //!
 //! **What closes the account's.** Its probes go to several routes if operations of several wait. Where one is answered
 //! well and another of the same round fails, the vendor is back: the account's circuit closes, and those of the routes that
@@ -313,9 +313,11 @@ impl Circuits {
         is_known && table.find(route).is_none_or(|circuit| circuit.is_answered())
     }
 
-    /// The routes that spoilt the last round of the account's probes.
-    pub(crate) fn spoilt(&self) -> Vec<RouteName> {
-        self.table.lock().spoilt.1.clone()
+    /// The routes that have failed since they were answered last.
+    pub(crate) fn failing(&self) -> Vec<RouteName> {
+        let table = self.table.lock();
+        let failing = table.circuits.iter().filter(|circuit| !circuit.is_answered());
+        failing.map(|circuit| circuit.name.clone()).collect()
     }
 
     /// The account's circuit is open, and covers those of all routes.
@@ -489,8 +491,8 @@ const WELL_FOR: Duration = Duration::from_secs(60);
 /// How long a route that failed, or was answered, is known.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
-/// How often the route of a good answer is noted while no route fails, half of it earlier or later: calls that go to their
-/// routes in turn would else be noted of the same one for ever.
+/// How often the route of a good answer is noted while no route fails, half of it earlier or later. Where calls go to their
+/// routes in turn, the same one would else be noted each time.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// So many failures of operations that failed before say nothing, and no more until others of the route are answered. Three

@@ -190,10 +190,7 @@ impl Gates {
         now: Instant,
         in_turn: impl FnOnce(&'a Rate, &'a Turns) -> Result<Start<'a>, Instant>,
     ) -> Result<Admission<'a>, Refusal> {
-        if self.kill_switch.is_engaged() {
-            return Err(Refusal::new(Gate::KillSwitch, None));
-        }
-        self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
+        self.check_held(now)?;
         let permit = match &self.breaker {
             Some(breaker) => Some(breaker.admit(now).or_else(|refusal| {
                 let is_untried = route.is_some_and(|route| self.is_untried(route));
@@ -249,10 +246,7 @@ impl Gates {
     ///
     /// The first gate that is closed.
     pub(crate) fn room_for_recovery(&self, now: Instant) -> Result<usize, Refusal> {
-        if self.kill_switch.is_engaged() {
-            return Err(Refusal::new(Gate::KillSwitch, None));
-        }
-        self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
+        self.check_held(now)?;
         let probes = match &self.breaker {
             Some(breaker) if is_probing(breaker, now)? => match breaker.places(now) as usize {
                 0 => return Err(Refusal::new(Gate::Breaker, Some(now.plus(PROBES_AGAIN)))),
@@ -260,6 +254,27 @@ impl Gates {
             },
             _ => usize::MAX,
         };
+        Ok(self.room_in_limits(now)?.min(probes))
+    }
+
+    /// Whether one of a route that has not failed may go at `now`, though the account's circuit is not closed.
+    pub(crate) fn has_room_for_untried(&self, now: Instant) -> bool {
+        let is_open = self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed());
+        is_open
+            && self.circuits().is_some_and(Circuits::any)
+            && self.check_held(now).is_ok()
+            && self.room_in_limits(now).is_ok()
+    }
+
+    #[inline]
+    fn check_held(&self, now: Instant) -> Result<(), Refusal> {
+        if self.kill_switch.is_engaged() {
+            return Err(Refusal::new(Gate::KillSwitch, None));
+        }
+        self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))
+    }
+
+    fn room_in_limits(&self, now: Instant) -> Result<usize, Refusal> {
         let places =
             self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.room(now) as usize);
         if places == 0 {
@@ -273,7 +288,7 @@ impl Gates {
             }
             None => usize::MAX,
         };
-        Ok(places.min(starts).min(probes))
+        Ok(places.min(starts))
     }
 
     /// Whether the account's circuit lets probes through alone.

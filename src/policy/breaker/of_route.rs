@@ -36,8 +36,8 @@ impl Breaker {
         }
     }
 
-    /// As [`admit`](Breaker::admit), of a route that has not failed since the circuit was opened: it is not refused for what
-    /// other routes meet, but one at a time tells of the vendor too.
+    /// As [`admit`](Breaker::admit), of a route that has not failed. It is not refused for what other routes meet: one at a
+    /// time is a probe beside those of the round, and begins the round if that is not due.
     #[cold]
     pub(in crate::policy) fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
         if self.mode() == Mode::Normal { self.admit_probe(now, Untried::Yes) } else { self.admit(now) }

@@ -241,3 +241,72 @@ fn twenty_minutes_of_a_vendor_that_is_down_are_gone_within_forty_seconds() {
         dispatcher.stop(secs(1)).await;
     });
 }
+
+#[test]
+fn orders_that_come_when_only_those_were_sent_for_minutes_wait_for_nothing() {
+    for (routes, before) in [(1, secs(60)), (3, secs(600))] {
+        on_virtual_time(|clock, _| async move {
+            let store: Arc<dyn Store> = Arc::new(Memory::new());
+            let vendor = Ruled::new(&clock, never_takes_poison);
+            let client = vendor.client(&store, Policy::background());
+            poison(&client, |nth| format!("/v1/{}/in_{nth}/void", PLACES[nth % routes]), 1_000).await;
+            let _dispatcher = client.keep_recovering(PERIOD);
+            clock.latency(before).await;
+            assert_ne!(client.breaker_state(), Some(BreakerState::Closed), "nothing else was sent");
+            let began = clock.now();
+            enqueue(&client, "/v1/charges", 50).await;
+            while vendor.executed() < 50 {
+                clock.latency(ms(100)).await;
+                assert!(clock.now().since(began) < secs(20), "{} of 50", vendor.executed());
+            }
+            let first = first_good(&vendor, began).expect("all are good");
+            print(&format!("first after {first:?}, all after {:?}", clock.now().since(began)));
+            assert!(first <= secs(5), "{first:?}");
+        });
+    }
+}
+
+/// Calls to so many routes in turn, one each `gap`, and a backlog of a thousand: two minutes at a vendor that is well, and
+/// ten at one that is down. Gives how many requests that saw.
+fn requests_while_it_is_down(routes: usize, gap: Duration) -> usize {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 200);
+        let client = vendor.client(&store, Policy::background());
+        let call = |nth: usize| {
+            let end = ["", "/void", "/close", "/verify"][nth % routes / PLACES.len()];
+            let path = format!("/v1/{}{end}", PLACES[nth % routes % PLACES.len()]);
+            client.post(&path).key(format!("call-{nth}")).form(&[("amount", "1")])
+        };
+        let _dispatcher = client.keep_recovering(PERIOD);
+        let mut nth = 0;
+        let mut sent_before = 0;
+        for (lasts, is_down) in [(secs(120), false), (secs(600), true)] {
+            if is_down {
+                for _ in 0..1_000 {
+                    nth += 1;
+                    call(nth).enqueue().await.expect("recorded");
+                }
+                sent_before = vendor.sent().len();
+                vendor.turn(|_, _| 503);
+            }
+            let began = clock.now();
+            while clock.now().since(began) < lasts {
+                nth += 1;
+                assert_eq!(call(nth).deadline(secs(1)).send().await.is_err(), is_down);
+                clock.latency(gap).await;
+            }
+        }
+        let requests = vendor.sent().len() - sent_before;
+        print(&format!("{requests} requests in ten minutes on {routes} routes, one call each {gap:?}"));
+        requests
+    })
+}
+
+#[test]
+fn a_vendor_that_is_down_is_left_alone_however_many_routes_are_called() {
+    for (routes, gap) in [(1, ms(200)), (5, ms(200)), (20, ms(200)), (20, secs(3))] {
+        let requests = requests_while_it_is_down(routes, gap);
+        assert!(requests <= 60 + routes, "{requests}: its probes, and one of each route");
+    }
+}
