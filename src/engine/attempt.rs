@@ -22,7 +22,7 @@ use crate::vendor::{Attempt, SpeaksFor, Verdict};
 pub(super) enum Judged {
     Done { answer: Answer, replayed: bool },
     Refused { answer: Answer, refusal: Refusal, speaks_for: SpeaksFor },
-    Retry { not_before: Option<Duration> },
+    Retry,
     Unknown,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
         }
         let is_spared = match judged {
             _ if self.refused_as == Some(RefusedAs::Account) => true,
-            Judged::Retry { .. } => outage.is_some(),
+            Judged::Retry => outage.is_some(),
             Judged::Done { .. } | Judged::Refused { .. } | Judged::Unknown => false,
         };
         if is_spared {
@@ -158,10 +158,10 @@ impl<'a> Run<'a> {
                 self.report(Ok(answer.status), verdict, Effect::None, begun, ended);
                 return Judged::Refused { answer, refusal, speaks_for };
             }
-            (Verdict::Retry { effect, not_before }, outcome) => {
+            (Verdict::Retry { effect, .. }, outcome) => {
                 self.note(effect, queued);
                 self.report(met(&outcome), verdict, effect, begun, ended);
-                (outcome, Judged::Retry { not_before })
+                (outcome, Judged::Retry)
             }
             // An adapter that calls a lost answer a yes or a no is not believed.
             (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, outcome) => {

@@ -127,7 +127,8 @@ impl<'a> Run<'a> {
         if whose == RefusedAs::Alone {
             return self.exhausted_by(Reason::Credentials).await;
         }
-        // Nobody is woken for it: it is left out of each take while the account is held.
+        // Nobody is woken for it: it is left out of each take while the account is held. It is due at once, unless the answer
+        // asks for a wait.
         let now = self.engine.clock.now();
         Err(self.schedule(now, Kind::Gate(Gate::Credentials)).await)
     }

@@ -57,7 +57,7 @@ impl Run<'_> {
     /// or when the pause is over that the vendor asked for.
     pub(super) async fn let_go(&mut self) -> Error {
         let (now, kind) = (self.engine.clock.now(), self.dependency());
-        // Whoever takes it next knows nothing of what the vendor asked of this process.
+        // Of this process, for whichever operation.
         let asked = self.engine.gates.pause().until(now);
         self.postpone(asked.unwrap_or(now), kind).await
     }

@@ -14,7 +14,6 @@ use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 use super::credentials::RefusedAs;
 use super::phase::{Phase, Run};
 use super::settling::Settling;
-use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::Instant;
@@ -56,10 +55,9 @@ impl<'a> Run<'a> {
         let mut failures = Failures::default();
         let mut at = self.settled_at();
         while look_ups < look_ups_max {
-            let asked = self.left_alone_until.since(self.engine.clock.now());
+            let asked = self.asked();
             if !asked.is_zero() {
-                let spread = spread_over(asked, self.engine.random.unit());
-                at = at.max(self.left_alone_until.plus(spread));
+                at = self.not_early(at, self.engine.random.unit());
             }
             if at >= self.deadline || self.is_over_the_cap(asked) || self.is_too_long_to_sleep(at) {
                 if self.is_past_keeping() {

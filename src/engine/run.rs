@@ -10,7 +10,6 @@ use super::attempt::{Judged, Lease};
 use super::look_up::Looked;
 use super::outage::Outage;
 use super::phase::{Last, Phase, Run};
-use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
@@ -155,13 +154,13 @@ impl<'a> Run<'a> {
                 Err(self.refused(refusal, answer).await)
             }
             Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
-            Judged::Retry { not_before } => match (self.ruling(), self.look_up_at()) {
+            Judged::Retry => match (self.ruling(), self.look_up_at()) {
                 (Ruling::Stop(reason), _) => Err(self.dead_letter(reason).await),
                 // No wait of this call's reaches the lookup: recovery makes it.
                 (Ruling::LookUpFirst, at) if at >= self.deadline => {
                     Err(self.out_of_time(at, Step::LookUp).await)
                 }
-                _ => self.wait_for_next_rung(not_before).await,
+                _ => self.wait_for_next_rung().await,
             },
             Judged::Unknown => self.look_up_or_dead_letter(Reason::Unknown).await.map(Some),
         }
@@ -169,7 +168,7 @@ impl<'a> Run<'a> {
 
     /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a lookup may still find the
     /// effect.
-    async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
+    async fn wait_for_next_rung(&mut self) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.steps_taken().saturating_sub(1);
         // A request that cannot be built is built no better a second time.
@@ -179,15 +178,13 @@ impl<'a> Run<'a> {
         let Some(rung) = rung.max(outage) else {
             return self.exhausted().await.map(Some);
         };
-        // A vendor's wait is a floor: it is never cut, and jitter only ever comes on top of it.
-        let asked =
-            Guard::NeverEarly.keeps(not_before).map(|wait| wait.saturating_add(spread_over(wait, unit)));
-        let wait = asked.map_or(rung, |asked| asked.max(rung));
-        let at = self.engine.clock.now().plus(wait);
+        let now = self.engine.clock.now();
+        let at = self.not_early(now.plus(rung), unit);
+        let wait = at.since(now);
         self.report_wait(wait);
         // Behind an open circuit, who probes next is chosen among all that wait.
         let is_down = self.last.outage == Some(Outage::Down);
-        if !self.retries_allowed || is_down || not_before.is_some_and(|asked| self.is_over_the_cap(asked)) {
+        if !self.retries_allowed || is_down || self.is_over_the_cap(self.asked()) {
             return Err(self.postpone(at, self.dependency()).await);
         }
         if at >= self.deadline {
@@ -240,7 +237,7 @@ impl<'a> Run<'a> {
         self.last = Last { answer: Some(answer), refusal: Some(refusal), ..Last::default() };
         let is_replayed = matches!(self.ruling(), Ruling::Send(Why::WindowOpen { .. }));
         if is_replayed && refusal != Refusal::KeyReused {
-            return self.wait_for_next_rung(None).await;
+            return self.wait_for_next_rung().await;
         }
         self.look_up_or_dead_letter(Reason::Unknown).await.map(Some)
     }
@@ -325,8 +322,12 @@ impl<'a> Run<'a> {
         postponed
     }
 
+    /// Puts the operation off until `at`, or until the vendor no longer asks this process to be left alone. Nothing else keeps
+    /// a wait beyond the policy's cap, and the process that takes the operation next does not know it.
     pub(super) async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
+        let is_early = at < self.left_alone_until;
+        let at = if is_early { self.not_early(at, self.engine.random.unit()) } else { at };
         let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || State::Scheduled { at }).await {
             return self.in_context(error);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::phase::Run;
 use crate::answer::Answer;
 use crate::clock::Instant;
+use crate::guard::Guard;
 use crate::transport::SendError;
 use crate::vendor::{Verdict, wait};
 
@@ -29,6 +30,18 @@ impl Run<'_> {
             engine.gates.pause().hold_until(ended, asked);
             self.left_alone_until = self.left_alone_until.max(ended.plus(asked));
         }
+    }
+
+    /// How much longer the vendor asks to be left alone.
+    pub(super) fn asked(&self) -> Duration {
+        Guard::NeverEarly.keeps(self.left_alone_until.since(self.engine.clock.now()))
+    }
+
+    /// `at`, or when the vendor no longer asks to be left alone. A vendor's wait is a floor: it is never cut, and jitter
+    /// only ever comes on top of it.
+    pub(super) fn not_early(&self, at: Instant, unit: f64) -> Instant {
+        let asked = self.asked();
+        if asked.is_zero() { at } else { at.max(self.left_alone_until.plus(spread_over(asked, unit))) }
     }
 
     pub(super) fn report_wait(&mut self, wait: Duration) {

@@ -94,6 +94,42 @@ async fn a_retry_after_over_the_cap_is_scheduled_and_holds_back_others_for_the_c
     assert_eq!(rig.charge().send().await.expect("due").attempts(), 2);
 }
 
+/// All that the pause holds back for is the cap, so that the operation's own time on record has to say it.
+#[tokio::test]
+async fn a_wait_over_the_cap_is_kept_beside_refused_credentials() {
+    let transport = ScriptedTransport::new().status(401).header("retry-after", "60").status(200);
+    let mut policy = plain();
+    policy.pause_max = secs(20);
+    let rig = Rig::of(Acme::new()).network(transport).policy(policy).random(FixedRandom::at(0.0)).build();
+    rig.charge().enqueue().await.expect("it is recorded");
+    let recover = async || rig.client.recover(8).await.expect("a store");
+    assert_eq!(recover().await.postponed, 1);
+    rig.clock.advance(ms(59_999));
+    assert_eq!(recover().await.taken, 0, "the account may be probed, and the vendor asked for more");
+    rig.clock.advance(ms(1));
+    assert_eq!(recover().await.succeeded, 1);
+}
+
+/// A no that does not speak for an earlier send is repeated under a key that is replayed: when the vendor asks for it.
+#[tokio::test]
+async fn a_wait_over_the_cap_is_kept_beside_a_refusal_that_leaves_an_earlier_send_open() {
+    let transport = ScriptedTransport::new()
+        .fail(SendErrorKind::Reset)
+        .status(401)
+        .header("retry-after", "60")
+        .status(200);
+    let mut policy = plain();
+    policy.pause_max = secs(20);
+    let vendor = Acme::replaying(secs(86_400));
+    let rig = Rig::of(vendor).network(transport).policy(policy).random(FixedRandom::at(0.0)).build();
+    let error = rig.charge().send().await.expect_err("a minute is over the cap");
+    let at: std::time::SystemTime = error.retry_at().expect("a time");
+    let now: std::time::SystemTime = rig.clock.wall().into();
+    assert_eq!((at.duration_since(now).expect("later"), error.effect()), (secs(60), Effect::Unknown));
+    rig.clock.advance(secs(60));
+    assert_eq!(rig.charge().send().await.expect("due").attempts(), 3);
+}
+
 #[tokio::test]
 async fn a_wait_longer_than_what_is_left_is_scheduled_and_names_the_time() {
     let transport = ScriptedTransport::new().status(429).header("retry-after", "3600").status(200);
