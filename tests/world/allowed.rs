@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::operation::record::CLOCKS_DIFFER_MAX;
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR};
 use steadfast::testkit::internals::slack;
 
+use crate::audit::RETENTION;
 use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wait};
 use crate::network::queue_max;
 use crate::plan::{Schedule, secs};
@@ -28,6 +29,18 @@ pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bo
         && on_record.claimed_at <= last.wall.plus(CLOCKS_DIFFER_MAX)
         && by_its_clock.max(measured) < usable
         && arrived(last).since(arrived(first)) >= window
+}
+
+/// Whether a key was free again because its store's own clock was days ahead for longer than the store doubts it: README,
+/// "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
+pub fn is_of_a_server_ahead(schedule: &Schedule, earlier: &Send, now: &Send) -> bool {
+    let ahead = schedule.server.and_then(|server| server.ahead);
+    ahead.is_some_and(|(from, to, by_ms)| {
+        let doubted_until = Instant::ORIGIN.plus(from + DOUBTED_FOR);
+        let seemed = now.left.since(earlier.left) + Duration::from_millis(by_ms.unsigned_abs());
+        let forgets = Instant::ORIGIN.plus(to) > doubted_until && now.left >= doubted_until;
+        forgets && earlier.left < Instant::ORIGIN.plus(to) && seemed >= RETENTION
+    })
 }
 
 /// When a request was carried out.

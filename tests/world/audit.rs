@@ -7,10 +7,10 @@ use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record, Resolution, State}
 use steadfast::{Disposition, Effect, Gate, Obtained, Refusal};
 
 use crate::allowed::{
-    ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
-    is_rate_used_up, is_sent_meanwhile, is_taken_late,
+    ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_server_ahead,
+    is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
-use crate::facts::{AdmittedAs, All, Said, Taken, Told, operation_of};
+use crate::facts::{AdmittedAs, All, RowCommitted, Said, Taken, Told, operation_of};
 use crate::plan::{WallClock, What, secs};
 use crate::promise::{self, Untrue};
 use crate::promised;
@@ -32,6 +32,7 @@ pub enum Kind {
     MoreRepeatsThanForced,
     SecondEffectOfAKeyUsedAgain,
     SecondEffectOfAKeyForgotten,
+    SecondEffectOfAServerAhead,
     SecondEffectAfterEdit,
     SecondEffectOfALateRow,
     SecondEffect,
@@ -161,9 +162,21 @@ fn is_ended_by_credentials(world: &World, record: &Record, number: usize) -> boo
     nobody_waits && world.schedule.extras.another.is_none() && answer.status.as_u16() == 401
 }
 
-/// What is on record although its time was over by then.
-pub fn judge_growth(records: &[Record], over: Timestamp) -> Breaches {
-    let kept = records.iter().find(|record| record.expires_at().is_some_and(|expires| expires < over));
+/// What is on record although its time was over by then, and no row of its key still stands in the outbox: such a row is
+/// compared with it, and a purge spares it, see design, rule 18.
+pub fn judge_growth(world: &World, records: &[Record], over: Timestamp) -> Breaches {
+    let keys_of = |all: &All, row: &RowCommitted| {
+        let lives = all.lives.get(&row.operation).into_iter().flatten();
+        lives.map(|life| life.key.clone()).collect::<Vec<_>>()
+    };
+    // Whatever the account.
+    let spared: Vec<String> = world.facts.with(|all| {
+        let waits = all.rows.iter().filter(|row| row.admitted.is_none());
+        waits.flat_map(|row| keys_of(all, row)).collect()
+    });
+    let has_row = |record: &Record| spared.iter().any(|key| key == record.id.key.as_str());
+    let is_over = |record: &&Record| record.expires_at().is_some_and(|expires| expires < over);
+    let kept = records.iter().filter(is_over).find(|record| !has_row(record));
     let what = kept.map(|record| format!("{}: expired at {:?}", record.id.key, record.expires_at()));
     what.map(|what| (Kind::KeptTooLong, what)).into_iter().collect()
 }
@@ -385,9 +398,13 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 found.push(Kind::SecondEffectAfterEdit);
                 continue;
             }
-            let at_once = now.left.since(earlier.left) < RETENTION_MIN;
-            let kinds = [Kind::SecondEffectOfAKeyUsedAgain, Kind::SecondEffectOfAKeyForgotten];
-            found.push(kinds[usize::from(at_once)]);
+            found.push(if is_of_a_server_ahead(&world.schedule, earlier, now) {
+                Kind::SecondEffectOfAServerAhead
+            } else if now.left.since(earlier.left) < RETENTION_MIN {
+                Kind::SecondEffectOfAKeyForgotten
+            } else {
+                Kind::SecondEffectOfAKeyUsedAgain
+            });
         }
     }
     found
@@ -467,7 +484,8 @@ pub fn judge_words(world: &World) -> Breaches {
             breaches.extend(judge_rate(world, all, rate as usize));
         }
         let queued = world.schedule.queue.as_ref().map(|queue| queue.what);
-        let is_steady = world.schedule.server.is_none_or(|server| server.step.is_none());
+        let is_steady =
+            world.schedule.server.is_none_or(|server| server.step.is_none() && server.ahead.is_none());
         if is_steady && (world.schedule.dispatcher || queued == Some(Queued::Punctual)) {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
             // What nobody has taken by then is taken once it is calm.

@@ -8,14 +8,15 @@ use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::{Disposition, Gate};
 
 use crate::allowed::{
-    is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
-    is_sent_meanwhile, is_taken_late,
+    is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_server_ahead, is_of_a_wrong_clock,
+    is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
 use crate::facts::{
     Accepted, All, CallMade, Does, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken,
     Told, Wait,
 };
-use crate::plan::{Operation, Schedule, secs};
+use crate::plan::{Operation, Schedule, WallClock, secs};
+use crate::queue::ServerPlan;
 use crate::vendors::{Kind, Name};
 
 const HOUR: u64 = 3600;
@@ -297,4 +298,22 @@ fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() 
     assert!(apart(300, HOUR + 11), "it is on record");
     assert!(!apart(301, HOUR + 11), "a host that is far behind has no faith in what is on record");
     assert!(apart(301, HOUR), "the process itself knew");
+}
+
+#[test]
+fn a_key_is_forgotten_by_a_server_that_is_days_ahead_for_longer_than_an_hour() {
+    let ahead = |lasts: u64, days: i64| {
+        let ahead = Some((secs(100), secs(100 + lasts), days * 24 * 3_600_000));
+        let server = ServerPlan { clock: WallClock { off_ms: 0, drift_ppm: 0 }, step: None, ahead };
+        Schedule { server: Some(server), ..schedule() }
+    };
+    let sent = |seconds| send(seconds, 0, claimed(0, 0));
+    let is_of_it =
+        |schedule: &Schedule, first, last| is_of_a_server_ahead(schedule, &sent(first), &sent(last));
+    assert!(is_of_it(&ahead(2 * HOUR, 7), 10, 100 + HOUR));
+    assert!(!is_of_it(&ahead(HOUR, 7), 10, 100 + HOUR), "it was doubted all the time");
+    assert!(!is_of_it(&ahead(2 * HOUR, 7), 10, 99 + HOUR), "it was doubted then");
+    assert!(!is_of_it(&ahead(2 * HOUR, 6), 10, 100 + HOUR), "it was not far enough ahead");
+    assert!(!is_of_it(&ahead(2 * HOUR, 7), 100 + 2 * HOUR, 9 * HOUR), "it was right again before the first");
+    assert!(!is_of_it(&Schedule { server: None, ..schedule() }, 10, 100 + HOUR));
 }

@@ -29,6 +29,8 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
         life.stands.iter().any(|stand| stand.how == How::Ended)
             || records.iter().any(|record| record.id == life.id)
     };
+    let is_of_another =
+        |operation| world.schedule.extras.another.is_some_and(|(number, ..)| number == operation);
     world.facts.with(|all| {
         let mut breaches = Breaches::new();
         let mut accepted = all.accepted.iter();
@@ -39,7 +41,9 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
             let kind = match row.admitted {
                 Some(admitted) if is_kept(all, (row.operation, admitted.life)) => None,
                 Some(_) => Some(Kind::RowLost),
-                // Each asks for a call that is right, and is kept aside by an operator alone.
+                // Each asks for a call that is right, and is kept aside by an operator alone. But its key may be
+                // another request's.
+                None if row.is_aside() && is_of_another(row.operation) => None,
                 None if row.is_aside() => row.rejected.is_some().then_some(Kind::RowRejected),
                 None => Some(Kind::RowLeftInOutbox),
             };
@@ -172,10 +176,15 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
     let (operation, life) = has_begun(all, accepted)?;
     let first = all.sends_of(operation).find(|send| send.life == life)?;
     let after = accepted.due_in_truth.since(Instant::ORIGIN).max(world.schedule.horizon);
+    let first_hold = all.life_at((operation, life)).and_then(|life| life.holds.first());
     let mut differ = clocks_differ(world, after);
-    if let Some(server) = world.schedule.server.filter(|_| accepted.is_time) {
-        // What was asked for is a time by the server's clock.
-        differ += Duration::from_millis(server.clock.off_ms.unsigned_abs());
+    if let Some(server) = world.schedule.server {
+        // Who took it was told the server's time.
+        differ += first_hold.map_or(Duration::ZERO, |hold| server.ahead_at(hold.at));
+        if accepted.is_time {
+            // What was asked for is a time by the server's clock.
+            differ += Duration::from_millis(server.clock.off_ms.unsigned_abs());
+        }
     }
     let is_early = first.left.plus(differ + A_MOMENT) < accepted.due_in_truth;
     is_early.then(|| format!("{accepted:?}: {first:?}"))

@@ -101,6 +101,13 @@ impl ServerPlan {
         let ahead = Some((from, from + lasts, i64::try_from(by.as_millis()).expect("a month")));
         ServerPlan { ahead: ahead.filter(|_| draw.one_in(3)), ..self }
     }
+
+    /// By how much it is ahead at this time.
+    pub fn ahead_at(&self, at: Instant) -> Duration {
+        let passed = at.since(Instant::ORIGIN);
+        let is_ahead = |(from, to, _): &(Duration, Duration, i64)| (*from..*to).contains(&passed);
+        self.ahead.filter(is_ahead).map_or(Duration::ZERO, |(.., by_ms)| ms(by_ms.unsigned_abs()))
+    }
 }
 
 /// The server's clock, as it runs.
@@ -115,8 +122,7 @@ impl Clock for ServerClock {
     fn wall(&self) -> Timestamp {
         let passed = self.0.now().since(Instant::ORIGIN);
         let stepped_ms = self.1.step.filter(|(at, _)| passed >= *at).map_or(0, |(_, by_ms)| by_ms);
-        let is_ahead = |(from, to, _): &(Duration, Duration, i64)| (*from..*to).contains(&passed);
-        let ahead_ms = self.1.ahead.filter(is_ahead).map_or(0, |(_, _, by_ms)| by_ms);
+        let ahead_ms = self.1.ahead_at(self.0.now()).as_millis() as i64;
         wall_of(&self.0, self.1.clock, stepped_ms + ahead_ms)
     }
 
