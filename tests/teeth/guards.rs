@@ -27,9 +27,6 @@ use url::Url;
 /// A rule, by what it keeps from happening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// A write names the fence that its holder was given. Without it: nobody asks, and a holder who was taken
-    /// over from goes on.
-    Fence,
     /// An error never deletes a record. Without it: an operation that is postponed or dies is forgotten, and
     /// its next claim is fresh.
     KeepOnError,
@@ -86,13 +83,6 @@ fn as_if_never_sent(mut record: Record) -> Record {
     record
 }
 
-/// The record as it would be if nobody had asked whose it is. What is on file cannot be overwritten from outside; a
-/// late writer goes by what it is told.
-fn as_the_late_writer_says(mut record: Record, to: State) -> Record {
-    record.state = to;
-    record
-}
-
 #[async_trait]
 impl Wrapper for StoreWithout {
     fn inner(&self) -> &dyn Store {
@@ -121,14 +111,6 @@ impl Wrapper for StoreWithout {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         match self.guard {
-            Some(Guard::Fence) => {
-                let to = transition.to.clone();
-                let moved = self.inner.transition(record, transition).await?;
-                return Ok(match (moved, self.inner.get(&record.id).await?) {
-                    (Err(_), Some(record)) => Ok(as_the_late_writer_says(record, to)),
-                    (moved, _) => moved,
-                });
-            }
             Some(Guard::KeepOnError) => {
                 if matches!(transition.to, State::Scheduled { .. } | State::Dead { .. }) {
                     transition.to = State::Dead { reason: Reason::Exhausted, answer: None };
