@@ -11,7 +11,7 @@ use crate::run::{Stopwatch, number, print};
 use crate::world::run;
 
 /// The breach that shows without the guard, and the first seed known to show it. The search begins there.
-const SEEN: [(Guard, Kind, u64); 24] = [
+const SEEN: [(Guard, Kind, u64); 27] = [
     (Guard::Fence, Kind::SettledByEarlierLife, 3898),
     (Guard::LivesApart, Kind::SettledByEarlierLife, 3898),
     (Guard::LapsedIsUnknown, Kind::SecondEffect, 3),
@@ -28,11 +28,14 @@ const SEEN: [(Guard, Kind, u64); 24] = [
     (Guard::MarkInWindow, Kind::RefusedThoughApplied, 1440),
     (Guard::OnlyInWindow, Kind::RefusedThoughApplied, 1849),
     (Guard::OwnAnswer, Kind::RefusedThoughApplied, 311),
+    (Guard::StoredNo, Kind::RefusalToldThoughApplied, 1499),
     (Guard::SequenceOrder, Kind::SequenceOutOfOrder, 3),
     (Guard::DeadLetterHoldsSequence, Kind::SequenceOutOfOrder, 7),
     (Guard::RetryHoldsSequence, Kind::SequenceOutOfOrder, 15),
     (Guard::NotBeforeDue, Kind::TakenBeforeItsTime, 3),
     (Guard::TakenInTurn, Kind::StarvedByAnother, 4),
+    (Guard::RouteHasCircuit, Kind::CircuitOpenedByOneOperation, 137),
+    (Guard::BelievedTime, Kind::SecondEffectOfALateRow, 128),
     (Guard::RowComparedAsWritten, Kind::SecondEffectOfALateRow, 555),
     (Guard::RowSparesRecord, Kind::SecondEffectOfALateRow, 555),
     (Guard::RowIsToldOf, Kind::NoneToldOfARow, 125),
