@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
 
     /// The earliest that a lookup counts, and that the vendor wants to be asked.
     pub(super) fn look_up_at(&self) -> Instant {
-        self.settled_at().max(self.left_alone_until)
+        self.settled_at().max(self.left_alone_until.unwrap_or_default())
     }
 
     /// Waits out the settle time and looks the effect up, as often as the policy allows if the vendor cannot tell.

@@ -56,7 +56,7 @@ pub(super) struct Run<'a> {
     pub(super) starts: u32,
     pub(super) wait_before: Duration,
     /// The latest that the vendor asked this call to wait for.
-    pub(super) left_alone_until: Instant,
+    pub(super) left_alone_until: Option<Instant>,
     /// Tells a call without a key from all others once it has failed.
     pub(super) number: Option<u64>,
     pub(super) last: Last,
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
             leaving: None,
             starts: 0,
             wait_before: Duration::ZERO,
-            left_alone_until: Instant::ORIGIN,
+            left_alone_until: None,
             number: None,
             last: Last::default(),
             unanswered: record_effect == Effect::Unknown,

@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
     /// a wait beyond the policy's cap, and the process that takes the operation next does not know it.
     pub(super) async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
-        let is_early = at < self.left_alone_until;
+        let is_early = self.left_alone_until.is_some_and(|until| at < until);
         let at = if is_early { self.not_early(at, self.engine.random.unit()) } else { at };
         let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || State::Scheduled { at }).await {

@@ -28,20 +28,24 @@ impl Run<'_> {
         };
         if let Some(asked) = asked {
             engine.gates.pause().hold_until(ended, asked);
-            self.left_alone_until = self.left_alone_until.max(ended.plus(asked));
+            self.left_alone_until = self.left_alone_until.max(Some(ended.plus(asked)));
         }
     }
 
     /// How much longer the vendor asks to be left alone.
     pub(super) fn asked(&self) -> Duration {
-        Guard::NeverEarly.keeps(self.left_alone_until.since(self.engine.clock.now()))
+        let now = self.engine.clock.now();
+        Guard::NeverEarly.keeps(self.left_alone_until.map_or(Duration::ZERO, |until| until.since(now)))
     }
 
     /// `at`, or when the vendor no longer asks to be left alone. A vendor's wait is a floor: it is never cut, and jitter
     /// only ever comes on top of it.
     pub(super) fn not_early(&self, at: Instant, unit: f64) -> Instant {
-        let asked = self.asked();
-        if asked.is_zero() { at } else { at.max(self.left_alone_until.plus(spread_over(asked, unit))) }
+        let now = self.engine.clock.now();
+        match self.left_alone_until.filter(|until| Guard::NeverEarly.keeps(*until >= now)) {
+            Some(until) => at.max(until.plus(spread_over(until.since(now), unit))),
+            None => at,
+        }
     }
 
     pub(super) fn report_wait(&mut self, wait: Duration) {
