@@ -32,20 +32,23 @@ impl Run<'_> {
         }
     }
 
+    /// Until when the vendor asks to be left alone, if that is not over.
+    fn left_alone(&self, now: Instant) -> Option<Instant> {
+        Guard::NeverEarly.keeps(self.left_alone_until.filter(|until| *until >= now))
+    }
+
     /// How much longer the vendor asks to be left alone.
     pub(super) fn asked(&self) -> Duration {
         let now = self.engine.clock.now();
-        Guard::NeverEarly.keeps(self.left_alone_until.map_or(Duration::ZERO, |until| until.since(now)))
+        self.left_alone(now).map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// `at`, or when the vendor no longer asks to be left alone. A vendor's wait is a floor: it is never cut, and jitter
     /// only ever comes on top of it.
     pub(super) fn not_early(&self, at: Instant, unit: f64) -> Instant {
         let now = self.engine.clock.now();
-        match self.left_alone_until.filter(|until| Guard::NeverEarly.keeps(*until >= now)) {
-            Some(until) => at.max(until.plus(spread_over(until.since(now), unit))),
-            None => at,
-        }
+        let left_alone = self.left_alone(now);
+        left_alone.map_or(at, |until| at.max(until.plus(spread_over(until.since(now), unit))))
     }
 
     pub(super) fn report_wait(&mut self, wait: Duration) {

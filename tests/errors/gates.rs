@@ -24,7 +24,7 @@ pub async fn all(said: &mut Said) {
 
     let first = BreakerConfig::default().consecutive_failures(1);
     let client = on(&TestClock::auto(), network().fail(SendErrorKind::Connect), policy().breaker(first));
-    client.get("/v1/balance").send().await.expect_err("it opens the circuit");
+    client.post("/v1/charges").key("order-41/charge").send().await.expect_err("it opens the circuit");
     said.refused("the circuit is open", charged(&client).await);
     let client = on(&TestClock::auto(), network(), policy().breaker(first));
     client.set_breaker_mode(Mode::ForcedOpen);

@@ -110,19 +110,16 @@ impl Wrapper for StoreWithout {
         record: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        match self.guard {
-            Some(Guard::KeepOnError) => {
-                if matches!(transition.to, State::Scheduled { .. } | State::Dead { .. }) {
-                    transition.to = State::Dead { reason: Reason::Exhausted, answer: None };
-                    transition.effect = Effect::None;
-                    let buried = self.inner.transition(record, transition).await?;
-                    if buried.is_ok() {
-                        self.forgotten.lock().insert(record.id.clone());
-                    }
-                    return Ok(buried);
-                }
+        if self.guard == Some(Guard::KeepOnError)
+            && matches!(transition.to, State::Scheduled { .. } | State::Dead { .. })
+        {
+            transition.to = State::Dead { reason: Reason::Exhausted, answer: None };
+            transition.effect = Effect::None;
+            let buried = self.inner.transition(record, transition).await?;
+            if buried.is_ok() {
+                self.forgotten.lock().insert(record.id.clone());
             }
-            _ => {}
+            return Ok(buried);
         }
         self.inner.transition(record, transition).await
     }

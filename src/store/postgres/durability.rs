@@ -23,7 +23,11 @@ impl Durability {
         let forgets = forgets && !connections.is_durable_elsewhere();
         self.forgets.store(forgets, Ordering::Relaxed);
         if forgets && !self.was_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(store = %connections.place(), "{WARNING}");
+            tracing::warn!(
+                store = %connections.place(),
+                "the server may forget what it has acknowledged: after a crash of its host calls are sent again; set fsync \
+                 and full_page_writes to on, or add durability=elsewhere to the URL"
+            );
         }
     }
 
@@ -33,5 +37,4 @@ impl Durability {
     }
 }
 
-const WARNING: &str = "the server may forget what it has acknowledged: after a crash of its host calls are sent again; set \
-                       fsync and full_page_writes to on, or add durability=elsewhere to the URL";
+const WARNING: &str = "the server has fsync or full_page_writes off, and may forget what it has acknowledged";
