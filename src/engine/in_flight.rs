@@ -145,6 +145,6 @@ const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
 /// by its key.
 const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
 
-/// The longest time for which a call trusts the one that looks for all. Five thousand that wait then cost about a hundred
+/// The longest time for which a call trusts the one that looks for all. Five thousand that wait then cost about forty
 /// reads a second.
-const LOOK_ALONE: Duration = Duration::from_secs(60);
+const LOOK_ALONE: Duration = Duration::from_secs(180);

@@ -280,3 +280,34 @@ async fn status_with_five_thousand_waiting() {
         began.elapsed()
     );
 }
+
+/// A measurement: what it costs a process that five thousand of its calls wait for a vendor that is down.
+#[tokio::test]
+#[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
+async fn five_thousand_that_wait() {
+    let place = Place::fresh();
+    let store = Sqlite::open(place.path("calls.db")).expect("opens");
+    let stripe = steadfast::vendor::Stripe::new("sk_test_secret").base_url("http://127.0.0.1:9");
+    let stripe = steadfast::Client::builder(stripe).store(store).build().expect("a client");
+    let mut waiting = tokio::task::JoinSet::new();
+    for nth in 0..5_000 {
+        let call = stripe.post("/v1/quotes").key(format!("order-{nth}")).after(Duration::from_secs(3_600));
+        let call = call.form(&[("amount", "1000")]).enqueue().await.expect("recorded");
+        waiting.spawn(async move { call.wait(Duration::from_secs(3_600)).await.map(drop) });
+    }
+    // In hundredths of a second (proc(5)).
+    let used = || -> u64 {
+        let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+        let times = stat.rsplit(')').next().expect("a line").split(' ');
+        times.skip(12).take(2).map(|time| time.parse::<u64>().expect("a number")).sum()
+    };
+    // The first looks are each call's own.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for _ in 0..3 {
+        let (before, began) = (used(), Instant::now());
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let share = (used() - before) as f64 / began.elapsed().as_secs_f64();
+        println!("{share:.2} % of a core");
+    }
+}
