@@ -55,8 +55,9 @@ impl Call {
 
     /// More query parameters. What is nested is written as in a [form](Call::form): `created[gte]=1790000000`.
     ///
-    /// On a call that may have an effect a value that cannot be written is a mistake: `None`, an empty list, an empty map.
-    /// Left out, a filter of what is deleted would be gone. On a GET it is left out, as in a form.
+    /// On a call that may have an effect a value that cannot be written is a mistake: `None`, an empty list, an empty map,
+    /// what JSON cannot hold. So is a query that has no pair at all. Left out, a filter of what is deleted would be gone. On
+    /// a GET it is left out, as in a form.
     pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
         if !self.request.method.is_safe() && Guard::FilterIsWritten.keeps(loses_a_value(query)) {
             self.note(Error::invalid(Input::Other("query"), LOST));
@@ -113,13 +114,16 @@ fn bracketed<T: Serialize + ?Sized>(body: &T) -> Option<String> {
     Some(written.join("&"))
 }
 
-/// Whether a field has a value that a query cannot write, and would be left out of it. What JSON cannot hold either is
-/// the mistake of the writing below.
+/// Whether a query would go out without all that it was given: it has no pair, or a value that cannot be written. What JSON
+/// cannot hold cannot be told. What has no fields is the mistake of the writing below.
 fn loses_a_value<T: Serialize + ?Sized>(query: &T) -> bool {
     match serde_json::to_value(query) {
-        Ok(Value::Object(fields)) => fields.values().any(is_lost),
-        Ok(Value::Array(pairs)) => pairs.iter().any(|pair| pair.get(1).is_some_and(is_lost)),
-        _ => false,
+        Ok(Value::Object(fields)) => fields.is_empty() || fields.values().any(is_lost),
+        Ok(Value::Array(pairs)) => {
+            pairs.is_empty() || pairs.iter().any(|pair| pair.get(1).is_some_and(is_lost))
+        }
+        Ok(Value::Null) | Err(_) => true,
+        Ok(_) => false,
     }
 }
 
@@ -132,8 +136,8 @@ fn is_lost(value: &Value) -> bool {
     }
 }
 
-const LOST: &str = "a value in it is None or empty and cannot be written, and the call would go out without that filter; leave \
-     the field out where that is meant";
+const LOST: &str = "it, or a value in it, is None, empty or beyond JSON and cannot be written, and the call would go out without \
+     that filter; leave it out where that is meant";
 
 fn pair(value: Value) -> Option<(String, Value)> {
     let Value::Array(pair) = value else { return None };
@@ -168,6 +172,7 @@ fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
     use serde_json::json;
     use url::form_urlencoded;
 
@@ -269,5 +274,37 @@ mod tests {
         assert_eq!(call.request.url.query(), Some("created%5Bgte%5D=5&limit=3"));
         let call = client.get("/v1/charges").query(&json!({"created": {}}));
         assert_eq!(call.request.url.query(), None);
+    }
+
+    /// Any of them on a DELETE would remove everything.
+    #[test]
+    fn a_query_that_writes_no_pair_is_a_mistake_where_it_may_have_an_effect() {
+        #[derive(Serialize)]
+        struct Filter {
+            size: u128,
+            ids: Option<u64>,
+        }
+        let client = crate::Client::builder(crate::vendor::Stripe::new("sk_test_123"));
+        let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
+        let is_mistake = |method: &Method, add: &dyn Fn(Call) -> Call| {
+            let call = add(client.request(method.clone(), "/v1/products"));
+            call.mistake.as_ref().is_some_and(|error| error.effect() == crate::Effect::None)
+        };
+        let empty: [&dyn Fn(Call) -> Call; 6] = [
+            &|call| call.query(&Vec::<(&str, u64)>::new()),
+            &|call| call.query(&None::<Filter>),
+            &|call| call.query(&BTreeMap::<String, u64>::new()),
+            &|call| call.query(&json!({})),
+            &|call| call.query(&()),
+            &|call| call.query(&Filter { size: u128::MAX, ids: None }),
+        ];
+        for (which, add) in empty.into_iter().enumerate() {
+            for method in [Method::DELETE, Method::POST, Method::PUT, Method::PATCH] {
+                assert!(is_mistake(&method, add), "{method} {which}");
+            }
+            assert!(!is_mistake(&Method::GET, add), "GET {which}");
+        }
+        let filter = json!({"ids": [1, 2], "name": ""});
+        assert!(!is_mistake(&Method::DELETE, &|call| call.query(&filter).query(&[("limit", 3)])));
     }
 }
