@@ -31,8 +31,8 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
         writeln!(out, "no row of the outbox was rejected")?;
     }
     for Rejected { number, namespace, vendor, account, method, key, at, why, holds } in &page.rows {
-        let whose = [namespace, vendor, account].map(|part| plain(part)).join("/");
-        writeln!(out, "{number}  {whose}/{method} key {}", plain(key))?;
+        let name = [namespace, vendor, account, method].map(|part| plain(part)).join("/");
+        writeln!(out, "{number}  {name} key {}", plain(key))?;
         writeln!(out, "    rejected at {at}")?;
         if let Some(sequence) = holds {
             writeln!(out, "    holds sequence {}", plain(sequence))?;
