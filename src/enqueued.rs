@@ -106,7 +106,9 @@ impl Enqueued {
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
-        let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
+        // The client names rows: a header may have chosen another account.
+        let letters = DeadLetters::new(Arc::clone(&engine.store)).with_client(&self.client);
+        let letters = letters.with_clock(Arc::clone(&engine.clock));
         let how = Change::by(Enqueued::CANCELLED_BY).because(why);
         let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox.is_some());
         let until = engine.clock.now().plus(ADMITTED_WITHIN);

@@ -2,12 +2,17 @@
 
 use super::{Change, DeadLetterError, DeadLetters};
 use crate::guard::Guard;
+use crate::operation::Scope;
 use crate::operation::record::{Act, Action};
-use crate::store::Queued;
+use crate::store::{Outbox, Queued};
 
 impl DeadLetters {
     /// The rows of the [outbox](crate::outbox) of this name: a key, or a whole name as lists print it. No dispatcher has
     /// recorded them: [`find`](DeadLetters::find) does not know them. Those that were rejected are among them.
+    ///
+    /// A row has the name that a [client](DeadLetters::with_client) of its account gives it. Without one it has a name by
+    /// what is written in it, which leaves out what a header or the base URL adds. Then a whole name that no row has finds
+    /// those of its key, account and method.
     ///
     /// # Errors
     ///
@@ -16,11 +21,34 @@ impl DeadLetters {
         let Some(outbox) = self.store.outbox().filter(|_| Guard::RowFoundByKey.holds()) else {
             return Ok(Vec::new());
         };
-        let parts = name.match_indices(" key ").map(|(at, found)| &name[at + found.len()..]);
-        let mut rows = Vec::new();
-        for key in std::iter::once(name).chain(parts) {
-            let found = outbox.of_key(key).await.map_err(DeadLetterError::store("look into the outbox"))?;
-            rows.extend(found.into_iter().filter(|row| key == name || row.id.to_string() == name));
+        let mut rows = self.rows_of(outbox, name).await?;
+        for (at, found) in name.match_indices(" key ") {
+            let (scope, key) = (Scope::from_stored(&name[..at]), &name[at + found.len()..]);
+            let of_key = self.rows_of(outbox, key).await?;
+            let is_exact = of_key.iter().any(|(row, _)| row.id.scope == scope);
+            rows.extend(of_key.into_iter().filter(|(row, is_named)| match is_exact || *is_named {
+                true => row.id.scope == scope,
+                false => may_be_of(&scope, &row.id.scope),
+            }));
+        }
+        Ok(rows.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// The rows of a key. `true`: a client has named it.
+    async fn rows_of(&self, outbox: &dyn Outbox, key: &str) -> Result<Vec<(Queued, bool)>, DeadLetterError> {
+        let found = outbox.of_key(key).await.map_err(DeadLetterError::store("look into the outbox"))?;
+        let mut rows: Vec<_> = found.into_iter().map(|row| (row, false)).collect();
+        if rows.is_empty() {
+            return Ok(rows);
+        }
+        for engine in self.clients.iter().map(|client| &client.engine) {
+            // What cannot be read here, for want of a key or a right, keeps the name that is written.
+            for whole in outbox.under_key(&engine.account(), key).await.unwrap_or_default() {
+                let row = rows.iter_mut().find(|(row, _)| row.number == whole.number);
+                if let Some(((row, is_named), scope)) = row.zip(engine.scope_of_row(&whole)) {
+                    (row.id.scope, *is_named) = (scope, true);
+                }
+            }
         }
         Ok(rows)
     }
@@ -44,4 +72,10 @@ impl DeadLetters {
         let entry = act.on_row(&row.id).map_err(|forbidden| DeadLetterError::refused(&row.id, forbidden))?;
         outbox.remove(row.number, &entry).await.map_err(DeadLetterError::store("remove a row of the outbox"))
     }
+}
+
+/// Whether an operation of the name `scope` may be what a row of the name `written` asks for.
+fn may_be_of(scope: &Scope, written: &Scope) -> bool {
+    let method = |scope: &Scope| scope.route().split(' ').next().map(str::to_owned);
+    scope.is_reached_by(written.account_path()) && method(scope) == method(written)
 }

@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// The scope of the operation that a row asks for; `None` of one that will be rejected.
-    fn scope_of_row(&self, row: &OutboxRow) -> Option<Scope> {
+    pub(crate) fn scope_of_row(&self, row: &OutboxRow) -> Option<Scope> {
         let mut url = self.vendor.base_url().clone();
         let path = row.path.split('?').next().unwrap_or_default();
         url.set_path(&[url.path().trim_end_matches('/'), path].concat());

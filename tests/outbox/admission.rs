@@ -222,3 +222,37 @@ async fn a_row_that_a_dispatcher_was_faster_with_is_cancelled_as_an_operation() 
     assert_eq!((&*audit[0].by, &*audit[0].why, &audit[0].action), ("ann", "not paid", &Action::Cancel));
     assert!(letters.audit(&second.id).await.expect("a store").is_empty());
 }
+
+/// A handle's name says the account that a header chose. Asked by it, a row is found, and no other account's.
+#[tokio::test]
+async fn a_row_is_found_by_its_whole_name_also_where_a_header_chose_the_account() {
+    let shop = Shop::open();
+    let enqueue = |account: Option<&str>| {
+        let call =
+            account.iter().fold(shop.charge(42), |call, account| call.header("Stripe-Account", *account));
+        call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed()
+    };
+    let ours = enqueue(Some("acct_1"));
+    let name = ours.id().to_string();
+    assert!(name.starts_with("default/stripe/test>acct_1/POST /v1/charges"), "{name}");
+    // Without the vendor's rules a row is known by its account and method; with them by its name.
+    let (plain, knowing) = (shop.letters(), shop.letters().with_client(&shop.stripe));
+    assert_eq!(plain.queued(&name).await.expect("a store").len(), 1);
+    let found = knowing.queued(&name).await.expect("a store");
+    assert_eq!((found.len(), &found[0].id), (1, ours.id()));
+    for other in ["default/stripe/test/DELETE /v1/charges", "default/stripe/live>acct_1/POST /v1/charges"] {
+        let other = format!("{other} key order-42/charge");
+        assert!(plain.queued(&other).await.expect("a store").is_empty(), "{other}");
+    }
+    // Of three with one key each is found by its own name.
+    let (theirs, platform) = (enqueue(Some("acct_2")), enqueue(None));
+    for handle in [&ours, &theirs, &platform] {
+        let found = knowing.queued(&handle.id().to_string()).await.expect("a store");
+        assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [handle.id()]);
+    }
+    let how = Change::by("ann").because("not wanted");
+    let row = knowing.queued(&name).await.expect("a store").remove(0);
+    assert!(knowing.cancel_queued(&row, &how).await.expect("it waits"));
+    assert_eq!(knowing.queued("order-42/charge").await.expect("a store").len(), 2);
+    assert_eq!(knowing.audit(ours.id()).await.expect("a store").len(), 1, "under its name");
+}

@@ -193,3 +193,27 @@ async fn what_is_enqueued_comes_behind_the_rows_that_were_committed_before() {
     deliver(&stripe).await;
     assert_eq!(done(&network), amounts(1..=4));
 }
+
+/// Behind a rejected row nothing can be admitted. What a handle cancels there is its own row, and no other account's.
+#[tokio::test]
+async fn a_handle_removes_the_row_of_the_account_that_its_header_chose() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    shop.sql(
+        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
+         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
+         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
+    );
+    let enqueue = |account: Option<&str>| {
+        let call = charge(&stripe, "order-2", 2, "a");
+        let call = account.iter().fold(call, |call, account| call.header("Stripe-Account", *account));
+        call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed()
+    };
+    let (ours, platform) = (enqueue(Some("acct_1")), enqueue(None));
+    deliver(&stripe).await;
+    platform.cancel("withdrawn").await.expect("it is removed");
+    assert_eq!(shop.waiting(), 1, "the other one's stays");
+    ours.cancel("withdrawn").await.expect("it is removed");
+    assert_eq!((shop.waiting(), network.requests().len()), (0, 0));
+}
