@@ -460,12 +460,7 @@ impl Record {
         if !holds {
             return match to {
                 State::Succeeded { .. } if self.believes(fence) => {
-                    // Another key, or another name, may have had the effect too: that stays known.
-                    let elsewhere = self.resolved.take().filter(|said| said.resolution.is_final());
-                    self.move_to(to, now);
-                    self.resolved = elsewhere;
-                    self.effect = Effect::Applied;
-                    (self.unknown_since, self.look_ups) = (None, 0);
+                    self.settle_by_proof(to, now);
                     Ok(())
                 }
                 _ if fence != self.fence => Err(Declined::Fenced),
@@ -491,13 +486,26 @@ impl Record {
     /// the effect has the last word.
     fn believes(&self, fence: u64) -> bool {
         let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
+        of_this_life && self.is_open_to_proof()
+    }
+
+    fn is_open_to_proof(&self) -> bool {
         let is_unsettled = match self.state {
             State::InProgress { .. } | State::Scheduled { .. } => true,
             State::Dead { .. } if self.effect == Effect::Unknown => true,
             State::Dead { .. } | State::Refused { .. } => Guard::LateSuccessIsProof.holds(),
             State::Succeeded { .. } => false,
         };
-        of_this_life && is_unsettled && !Guard::UndoneStays.keeps(self.is_compensated())
+        is_unsettled && !Guard::UndoneStays.keeps(self.is_compensated())
+    }
+
+    fn settle_by_proof(&mut self, success: State, now: Timestamp) {
+        // Another key, or another name, may have had the effect too: that stays known.
+        let elsewhere = self.resolved.take().filter(|said| said.resolution.is_final());
+        self.move_to(success, now);
+        self.resolved = elsewhere;
+        self.effect = Effect::Applied;
+        (self.unknown_since, self.look_ups) = (None, 0);
     }
 
     /// Whether it succeeded, and was started over or carried on under another name before that was known: the effect may

@@ -64,8 +64,8 @@ pub use heartbeats::check_heartbeats;
 pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
-    check_starting_over, check_starting_over_again, check_supersession_after_a_pause,
-    check_supersession_by_one_clock,
+    check_late_success_of_an_adopted_name, check_starting_over, check_starting_over_again,
+    check_supersession_after_a_pause, check_supersession_by_one_clock,
 };
 pub use operators::{
     check_actions_are_guarded, check_every_action_from_every_phase, check_redrive, check_redrives_at_once,
@@ -138,6 +138,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_starting_over(&*fresh().await).await;
     check_starting_over_again(&*fresh().await).await;
     check_adoption(&*fresh().await).await;
+    check_late_success_of_an_adopted_name(&*fresh().await).await;
     check_adoption_of_a_name_that_is_taken(&*fresh().await).await;
     check_cancellation(&*fresh().await).await;
     check_scrub(&*fresh().await).await;

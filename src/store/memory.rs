@@ -261,6 +261,9 @@ impl Store for Memory {
         if matches!(&moved, Ok(record) if record.sequence.is_some()) {
             inner.moved_in_sequence(&held.id);
         }
+        if let Ok(record) = &moved {
+            inner.settle_heirs(record, &self.seals)?;
+        }
         Ok(moved)
     }
 

@@ -141,6 +141,17 @@ impl Seals {
 }
 
 impl Seals {
+    /// A blob of the operation `from`, as it is to be written for the operation `to`.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn seal_anew(
+        &self,
+        part: Part,
+        (from, to): (&OperationId, &OperationId),
+        blob: &[u8],
+    ) -> Result<Vec<u8>, StoreError> {
+        self.seal(part, to, self.unseal(part, from, blob.to_vec())?)
+    }
+
     /// Fails without a key to seal with.
     pub(super) fn needed(&self) -> Result<KeyId, StoreError> {
         self.current().ok_or_else(|| {

@@ -150,6 +150,38 @@ pub async fn check_adoption(store: &dyn Store) {
     }
 }
 
+/// A late success of a name that was adopted is proof under each name that carries it on, unless that one is settled. It
+/// is the same operation at the vendor: sent again, it would be a second effect.
+pub async fn check_late_success_of_an_adopted_name(store: &dyn Store) {
+    for start in ["clean", "waiting", "unsure", "carried on twice", "compensated"] {
+        let old = id("test/old/a/POST /late", start);
+        let kind = if matches!(start, "carried on twice" | "compensated") { "clean" } else { start };
+        let before = predecessor(store, &old, kind).await.expect("was there");
+        let names: &[&str] = if start == "carried on twice" { &["b", "c"] } else { &["b"] };
+        let mut last = old.clone();
+        for account in names {
+            let to = Scope::from_stored(format!("test/new/{account}/POST /late"));
+            do_it(store, &last, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
+            last = OperationId::new(to, old.key.clone());
+        }
+        if start == "compensated" {
+            do_it(store, &last, act(Action::Resolve(Resolution::Compensated))).await.expect("allowed");
+        }
+        let held = get(store, &last).await.expect("is there");
+        let late = write(store, &old, transition_at(before.fence, LATER, succeed())).await.expect("proof");
+        let found = get(store, &last).await.expect("is there");
+        if start == "compensated" {
+            assert_eq!(found, held, "a person undid it");
+            continue;
+        }
+        assert_eq!((&found.state, found.effect), (&late.state, Effect::Applied), "{start}");
+        let told = claim(store, claim_at(&last, LATER)).await;
+        assert!(matches!(&told, Claimed::Settled(record) if record.state == late.state), "{start}: {told:?}");
+        let redriven = do_it(store, &last, act(Action::Redrive { forced: false })).await;
+        assert_eq!(redriven, Err(Forbidden::NotDead), "{start}");
+    }
+}
+
 /// A new name that is on record is left alone, and so is the old one; one whose time is over gives way, and its fence
 /// stays known.
 pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {

@@ -1,5 +1,7 @@
 //! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
 
+use std::borrow::Cow;
+
 use super::{Inner, full};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
@@ -72,5 +74,22 @@ impl Inner {
             row.evidence = evidence;
         }
         Ok(Ok(()))
+    }
+
+    /// Settles what carries on under other names an operation that has succeeded late.
+    pub(super) fn settle_heirs(&mut self, record: &Record, seals: &Seals) -> Result<(), StoreError> {
+        let Some(mut id) = record.heir() else { return Ok(()) };
+        let mut former = Cow::Borrowed(record);
+        while let Some(row) = self.rows.get_mut(&id)
+            && let Some(heir) = row.record.settled_by(&former)
+        {
+            row.settle(heir.clone(), seals, &mut self.ending)?;
+            if heir.sequence.is_some() {
+                self.moved_in_sequence(&id);
+            }
+            let Some(next) = heir.heir() else { break };
+            (id, former) = (next, Cow::Owned(heir));
+        }
+        Ok(())
     }
 }

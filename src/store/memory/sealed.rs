@@ -7,7 +7,7 @@
 
 use async_trait::async_trait;
 
-use super::ending::Ending;
+use super::ending::{Ending, move_time};
 use super::{Inner, Memory, Row};
 use crate::answer::Answer;
 use crate::operation::OperationId;
@@ -180,6 +180,23 @@ impl Row {
             None => record = self.fill_request(record, seals)?,
         }
         Ok(Ok(record))
+    }
+
+    /// Replaces the record by what settles it, whose answer is whole. The request stays.
+    pub(super) fn settle(
+        &mut self,
+        mut record: Record,
+        seals: &Seals,
+        ending: &mut Ending,
+    ) -> Result<(), StoreError> {
+        if let Some(answer) = answer_of(&mut record.state) {
+            self.blobs.answer = Some(answer_blob(answer, &record.id, seals)?);
+            *answer = empty_answer(answer.status);
+        }
+        let before = self.ends();
+        self.record = record;
+        move_time(ending, (self.number, self.record.id.scope.account_path()), before, self.ends());
+        Ok(())
     }
 
     /// Whether the row can be read.

@@ -1,18 +1,20 @@
 //! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
 
+use std::borrow::Cow;
+
 use tokio_postgres::types::Type;
 
 use super::row::Value;
 use super::sequence;
 use super::transaction::Within;
-use super::write;
+use super::write::{self, OnFile};
 use crate::clock::Timestamp;
 use crate::operation::record::{self, Claimed, Forbidden, Notes, Record};
 use crate::operation::{OperationId, Scope};
-use crate::store::StoreError;
 use crate::store::numbers::to_fence;
-use crate::store::seals::{Part, Seals};
+use crate::store::seals::Part;
 use crate::store::stored::Stored;
+use crate::store::{Standing, StoreError};
 
 /// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
 /// `held` is what is on record of that key; `notes` say whether the two have expired.
@@ -72,9 +74,9 @@ pub(super) async fn adopt(
     };
     let seals = &within.shared.seals;
     let request =
-        stored.request.as_ref().map(|blob| seal_anew(seals, Part::Request, old, &id, blob)).transpose()?;
+        stored.request.as_ref().map(|blob| seals.seal_anew(Part::Request, (old, &id), blob)).transpose()?;
     let answer =
-        stored.answer.as_ref().map(|blob| seal_anew(seals, Part::Answer, old, &id, blob)).transpose()?;
+        stored.answer.as_ref().map(|blob| seals.seal_anew(Part::Answer, (old, &id), blob)).transpose()?;
     remove(within, &id).await?;
     if !write::insert(within, &record).await? {
         return Ok(Adopted::Again);
@@ -84,14 +86,25 @@ pub(super) async fn adopt(
     Ok(Adopted::Done)
 }
 
-fn seal_anew(
-    seals: &Seals,
-    part: Part,
-    old: &OperationId,
-    id: &OperationId,
-    blob: &[u8],
-) -> Result<Vec<u8>, StoreError> {
-    seals.seal(part, id, seals.unseal(part, old, blob.to_vec())?)
+/// Settles what carries on under other names an operation that has succeeded late, with this `answer`.
+pub(super) async fn settle_heirs(
+    within: &Within,
+    record: &Record,
+    answer: Option<&[u8]>,
+) -> Result<(), StoreError> {
+    let (mut next, mut former) = (record.heir(), Cow::Borrowed(record));
+    while let Some(id) = next
+        && let Some(held) = within.lock([&id], Standing::check_held).await?.remove(&id)
+        && let Some(heir) = held.record.settled_by(&former)
+    {
+        let seals = &within.shared.seals;
+        let answer = answer.map(|blob| seals.seal_anew(Part::Answer, (&record.id, &id), blob)).transpose()?;
+        write::update(within, [&heir]).await?;
+        write::outcome(within, &id, "", OnFile::Now(answer.as_deref())).await?;
+        sequence::moved(within, &heir).await?;
+        (next, former) = (heir.heir(), Cow::Owned(heir));
+    }
+    Ok(())
 }
 
 /// Removes what is on record under a name, whose time is over.

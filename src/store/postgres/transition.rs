@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 
 use super::batch::{self, Asked, Job, Queue};
+use super::names::settle_heirs;
 use super::row::{Reader, Value};
 use super::sequence;
 use super::statements::SKEW_MAX_MS;
@@ -77,6 +78,7 @@ async fn decide(
             let answer = OnFile::Now(written.answer.as_deref());
             write::outcome(within, id, &written.reports, answer).await?;
             sequence::moved(within, &record).await?;
+            settle_heirs(within, &record, written.answer.as_deref()).await?;
             Ok(Turn::Done(Ok(Box::new(Stored { record, answer: None, ..stored }))))
         }
         Err(declined) => {

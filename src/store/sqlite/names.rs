@@ -1,5 +1,7 @@
 //! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, params};
 
 use super::failure::While;
@@ -74,12 +76,31 @@ pub(super) fn adopt(
         Ok(record) => record,
         Err(forbidden) => return Ok(Err(forbidden)),
     };
-    let seal_anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, old, blob.clone())?);
+    let seal_anew = |part, blob: &Vec<u8>| seals.seal_anew(part, (old, &id), blob);
     let request = stored.request.as_ref().map(|blob| seal_anew(Part::Request, blob)).transpose()?;
     let answer = stored.answer.as_ref().map(|blob| seal_anew(Part::Answer, blob)).transpose()?;
     sealed::note_use(connection, seals)?;
     copy(connection, stored.number, &record, (request.as_deref(), answer.as_deref()))?;
     Ok(Ok(()))
+}
+
+/// Settles what carries on under other names an operation that has succeeded late, with this `answer`.
+pub(super) fn settle_heirs(
+    connection: &Connection,
+    record: &Record,
+    answer: Option<&[u8]>,
+    seals: &Seals,
+) -> Result<(), StoreError> {
+    let (mut next, mut former) = (record.heir(), Cow::Borrowed(record));
+    while let Some(id) = next
+        && let Some(held) = row::load(connection, &id)?
+        && let Some(heir) = held.record.settled_by(&former)
+    {
+        let answer = answer.map(|blob| seals.seal_anew(Part::Answer, (&record.id, &id), blob)).transpose()?;
+        row::update(connection, held.number, &heir, OnFile::Now(answer.as_deref()))?;
+        (next, former) = (heir.heir(), Cow::Owned(heir));
+    }
+    Ok(())
 }
 
 /// Adds a row beside the row `number`: the same operation under the name of `record`, with these blobs.

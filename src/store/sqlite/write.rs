@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::due;
 use super::failure::While;
-use super::names::{Superseded, adopt, supersede};
+use super::names::{Superseded, adopt, settle_heirs, supersede};
 use super::notes;
 use super::prepared::Prepared;
 use super::purge;
@@ -148,6 +148,7 @@ pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Writt
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
+            settle_heirs(connection, &record, answer, seals)?;
             Written::Moved(Box::new(Stored { record, answer: None, ..stored }))
         }
         Err(declined) => Written::Declined(declined),
