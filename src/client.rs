@@ -25,6 +25,7 @@ use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
 mod gates;
+mod secrets;
 #[cfg(feature = "tower")]
 mod tower;
 
@@ -457,6 +458,9 @@ impl ClientBuilder {
         };
         let client = Client { engine: Arc::new(engine) };
         client.note_account();
+        if is_a_services {
+            secrets::compare(&client.engine);
+        }
         Ok(client)
     }
 }
