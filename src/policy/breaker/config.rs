@@ -19,7 +19,7 @@ use crate::policy::{check_ratio, check_window, invalid, switch};
 /// was 11 % of the calls after the outage. Each time is drawn from the last fifth of its step, so that a fleet does
 /// not probe in step, and never beyond it.
 ///
-/// **Half-open.** A fixed number of probes, held by RAII permits. Other breakers count probes when they complete.
+/// **Half-open.** A fixed number of probes at once, held by RAII permits: one that hangs keeps its place. Other breakers count probes when they complete.
 /// Their clones admit too many at once, and a probe that is cancelled is never given back and wedges the circuit for
 /// ever (tower-resilience#407, resilience4j#544, Polly#223). Here a place is taken at admission and given back by
 /// `Drop`.
