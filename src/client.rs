@@ -25,7 +25,6 @@ use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
 mod gates;
-mod secrets;
 #[cfg(feature = "tower")]
 mod tower;
 
@@ -458,9 +457,6 @@ impl ClientBuilder {
         };
         let client = Client { engine: Arc::new(engine) };
         client.note_account();
-        if is_a_services {
-            secrets::compare(&client.engine);
-        }
         Ok(client)
     }
 }

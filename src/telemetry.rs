@@ -317,20 +317,6 @@ pub(crate) fn nameless(vendor: &str) {
     }
 }
 
-/// Two clients of one store name one account, and have different secrets. Said once in a process, as [`forgetful`] is.
-pub(crate) fn two_secrets(vendor: &str, account: &str) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
-        warn!(
-            steadfast.vendor = vendor,
-            steadfast.account = account,
-            "two clients of one store have one account's name and different secrets: where these are of two accounts, the \
-             caller of one is told the outcome of the other's call under the same key. Name each account, with \
-             `.account(\"…\")` on its adapter; two secrets of one account do no harm"
-        );
-    }
-}
-
 /// What a missing namespace may do, and what to do about it.
 pub(crate) const NAMELESS: &str = "a service or a developer with another store that calls the same account \
      under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \

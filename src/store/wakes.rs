@@ -1,6 +1,6 @@
 //! [`Wakes`]: wakes the dispatchers of a process at once when something is enqueued.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -31,8 +31,6 @@ pub struct Wakes {
     sleepers: Arc<Mutex<Vec<Weak<Sleeper>>>>,
     /// The calls of this process that wait for an operation of the store.
     pub(crate) waiting: Arc<Waiters>,
-    /// A digest of the secret that the last client of each account has.
-    secrets: Arc<Mutex<BTreeMap<String, [u8; 32]>>>,
 }
 
 impl Wakes {
@@ -58,11 +56,6 @@ impl Wakes {
         let sleeper = Arc::new(Sleeper::default());
         self.sleepers.lock().push(Arc::downgrade(&sleeper));
         sleeper
-    }
-
-    /// Whether the account's last client of this store has another secret than this one's, whose digest this is.
-    pub(crate) fn has_another_secret(&self, account: &str, digest: [u8; 32]) -> bool {
-        self.secrets.lock().insert(account.to_owned(), digest).is_some_and(|last| last != digest)
     }
 
     /// Whether both wake the same dispatchers: their stores are one.

@@ -1,7 +1,6 @@
 //! The warnings of a client without a store and of one without a namespace: once in a process, and not from tests.
 
 use std::process::Command;
-use std::sync::Arc;
 
 use steadfast::clock::SystemClock;
 use steadfast::store::Memory;
@@ -21,12 +20,6 @@ fn a_client_without_a_store_says_so_once() {
 #[test]
 fn a_client_without_a_namespace_says_so_once() {
     alone("forgetful::nameless_in_a_process_of_its_own");
-}
-
-/// Their callers are told of each other's calls, where the secrets are of two accounts.
-#[test]
-fn two_secrets_under_one_name_are_warned_of_once() {
-    alone("forgetful::two_secrets_in_a_process_of_its_own");
 }
 
 fn alone(test: &str) {
@@ -91,36 +84,6 @@ fn nameless_in_a_process_of_its_own() {
     assert!(warned[0].starts_with("no namespace: ") && warned[0].contains("steadfast adopt"), "{warned:?}");
     assert_eq!(said().event(&warned[0])["steadfast.vendor"], "stripe");
     nameless().build().expect("another client");
-    assert_eq!(warnings().len(), 1, "it is said once");
-}
-
-#[test]
-#[ignore = "two_secrets_under_one_name_are_warned_of_once runs it"]
-fn two_secrets_in_a_process_of_its_own() {
-    listen();
-    let store = Arc::new(Memory::new());
-    let client = |stripe: Stripe| Client::builder(stripe).namespace("prod").store(Arc::clone(&store));
-    let other = || Stripe::new("sk_test_of_the_other");
-    for quiet in [
-        client(Stripe::new("sk_test_1")),
-        client(Stripe::new("sk_test_1")),
-        client(other().account("acct_2")),
-        client(other()).namespace("other"),
-        client(other()).store(Memory::new()),
-        client(other()).transport(ScriptedTransport::new()),
-        client(Stripe::new("sk_live_1")),
-    ] {
-        let shown = format!("{quiet:?}");
-        quiet.build().expect("a client");
-        assert_eq!(warnings(), Vec::<String>::new(), "{shown}");
-    }
-    client(other()).build().expect("a client");
-    let warned = warnings();
-    assert_eq!(warned.len(), 1);
-    assert!(warned[0].starts_with("two clients of one store") && !warned[0].contains("sk_"), "{warned:?}");
-    let event = said().event(&warned[0]).clone();
-    assert_eq!((&*event["steadfast.vendor"], &*event["steadfast.account"]), ("stripe", "prod/stripe/test"));
-    client(Stripe::new("sk_test_third")).build().expect("a client");
     assert_eq!(warnings().len(), 1, "it is said once");
 }
 
