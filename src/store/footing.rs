@@ -37,7 +37,11 @@ impl Mount {
     /// Whether the file system makes inodes and birth times up: they differ from mount to mount.
     pub(super) fn makes_identities_up(&self) -> bool {
         let name = self.file_system.as_str();
-        is_user_space(name) || matches!(name, "9p" | "virtiofs" | "vfat" | "msdos" | "exfat" | "umsdos")
+        is_user_space(name)
+            || matches!(
+                name,
+                "9p" | "virtiofs" | "fakeowner" | "vboxsf" | "vfat" | "msdos" | "exfat" | "umsdos"
+            )
     }
 }
 
@@ -125,6 +129,7 @@ mod tests {
 26 21 0:31 / /share rw - cifs //server/share rw
 27 21 0:32 / /tmp rw - tmpfs tmpfs rw
 28 21 0:33 / /mac rw - virtiofs share rw
+35 21 0:40 / /desktop rw - fakeowner share rw
 29 21 0:34 / /ssh rw - fuse.sshfs host:/ rw
 30 21 0:35 / /ceph rw - fuse.ceph-fuse ceph rw
 31 21 0:36 / /a\\040b rw - 9p share rw
@@ -153,6 +158,7 @@ mod tests {
             ("/ceph/calls.db", "refused: it is on a network file system (fuse.ceph-fuse)"),
             ("/tmp/calls.db", "warned: the store's file is in memory (tmpfs)"),
             ("/mac/calls.db", "warned: the store's file is on virtiofs"),
+            ("/desktop/calls.db", "warned: the store's file is on fakeowner"),
             ("/ssh/calls.db", "warned: the store's file is on fuse.sshfs"),
             ("/a b/calls.db", "warned: the store's file is on 9p"),
             ("/usb/calls.db", "good"),

@@ -16,12 +16,22 @@ async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
     let text = place.run(&["here"]).ended(0);
     assert!(text.starts_with("the store is at home: inode "), "{text}");
     place.run(&["dead-letters", "redrive", "due"]).ended(0);
+    place.sql("INSERT INTO steadfast_outbox (vendor, account, path, key) VALUES ('stripe', 'test', '/v1/quotes', 'queued')");
+    assert_eq!(place.json(0, &["status"])["displaced"], json!(null));
     place.moves_to_a_copy();
     let said = place.run(&["here"]);
     assert!(said.code == 1 && said.out.contains("the store takes nothing: "), "{}", said.out);
     let refused = place.run(&["cancel", "due", "--why", "ticket 7"]);
     let words: String = refused.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(refused.code == 3 && words.contains("steadfast here --copy"), "{words}");
+    // The original sends the row.
+    assert_eq!(place.run(&["cancel", "queued", "--why", "ticket 7"]).code, 3);
+    assert_eq!(place.json(0, &["show", "queued"])["queued"].as_array().map(Vec::len), Some(1));
+    // And may have what is not here.
+    assert_eq!(place.run(&["show", "never"]).code, 3);
+    let status = place.run(&["status"]).ended(0);
+    assert!(status.starts_with("the store takes nothing: "), "{status}");
+    assert!(place.json(0, &["status"])["displaced"].is_string());
     // It shows what it has.
     assert_eq!(place.json(0, &["show", "done"])["phase"], "succeeded");
     for (arguments, problem) in [
@@ -35,7 +45,7 @@ async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
     let said = place.json(0, &["here", "--copy", "--why", "staging"]);
     assert_eq!(
         (&said["operations"], &said["rows"], &said["displaced"]),
-        (&json!(1), &json!(0), &json!(null))
+        (&json!(1), &json!(1), &json!(null))
     );
     let shown = place.json(0, &["show", "due"]);
     assert_eq!((&shown["phase"], &shown["effect"]), (&json!("resolved"), &json!("unknown")));

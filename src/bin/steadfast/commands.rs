@@ -147,7 +147,8 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
     let name = &arguments.operation.name;
     let rows = letters.queued(name).await?;
     let id = match letters.find(name).await {
-        Err(DeadLetterError::Absent(_)) if !rows.is_empty() => {
+        // Of a store that was opened elsewhere it cannot be said that there is no operation beside them.
+        Err(DeadLetterError::Absent(_) | DeadLetterError::Store { .. }) if !rows.is_empty() => {
             return output.put(DONE, &json!({ "queued": rows }), |_, out| outbox::queued(&rows, out));
         }
         found => found?,

@@ -8,6 +8,7 @@ use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{AccountStatus, Closed, DeadLetters, RouteStatus, Status};
 use steadfast::operation::record::{Filter, Phase, Summary};
+use steadfast::store;
 
 use super::failure::{DONE, Failure};
 use super::output::Output;
@@ -116,9 +117,18 @@ fn when(row: &Summary, now: Timestamp) -> String {
 }
 
 pub(crate) async fn status(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let letters = place.open()?;
+    let (letters, opened) = place.open_both()?;
     let status = letters.status().await?;
-    output.put(DONE, &status, |status, out| print(status, &letters, out))
+    let here = store::here(&*opened, None, ("", ""), letters.now()).await.map_err(Failure::Upkeep)?;
+    let mut result = json!(status);
+    result["displaced"] = json!(here.displaced);
+    output.put(DONE, &result, |_, out| {
+        if let Some(why) = &here.displaced {
+            let text = format!("the store takes nothing: {why}; `steadfast here` says what to do");
+            writeln!(out, "{}", wrapped(&plain(&text), ""))?;
+        }
+        print(&status, &letters, out)
+    })
 }
 
 /// In one screen, whatever waits: accounts that are kept from delivering come first, and the rest is summed up.

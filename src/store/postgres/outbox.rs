@@ -147,8 +147,8 @@ impl Outbox for Postgres {
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
         let schema = self.0.connections.schema();
         let sql = format!(
-            "UPDATE {schema}.outbox SET rejected_at_ms = $2, rejected = $3 \
-             WHERE number = $1 AND rejected_at_ms IS NULL RETURNING number"
+            "UPDATE {schema}.outbox SET rejected_at_ms = $2, rejected = $3 WHERE number = $1 \
+             AND rejected_at_ms IS NULL AND (SELECT stage FROM {schema}.purged) = 0 RETURNING number"
         );
         let values: Vec<(Given, Type)> = vec![
             (Box::new(to_number(number)), Type::INT8),
@@ -156,7 +156,11 @@ impl Outbox for Postgres {
             // A text has no such letter in Postgres.
             (Box::new(why.replace('\0', "")), Type::TEXT),
         ];
-        Ok(!self.0.ask("reject a row of the outbox", sql, values).await?.is_empty())
+        let is_done = !self.0.ask("reject a row of the outbox", sql, values).await?.is_empty();
+        if !is_done {
+            self.0.check_new().await?;
+        }
+        Ok(is_done)
     }
 
     async fn rejection(&self, account: &Account, key: &str) -> Result<Option<String>, StoreError> {

@@ -122,6 +122,14 @@ impl Shared {
         self.noted(self.statements.see.clone()).await.map(drop)
     }
 
+    /// Why a statement that writes only where the store is open has found nothing to write.
+    pub(super) async fn check_new(self: &Arc<Self>) -> Result<(), StoreError> {
+        let rows = self.ask("read the server's time", self.statements.notes.clone(), Vec::new()).await?;
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        row::notes(&mut from)?;
+        standing::check(&mut from, Standing::check_new)
+    }
+
     async fn noted(self: &Arc<Self>, sql: String) -> Result<(Timestamp, Timestamp), StoreError> {
         let rows = self.ask("read the server's time", sql, Vec::new()).await?;
         let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);

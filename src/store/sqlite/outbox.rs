@@ -11,7 +11,7 @@ use super::lane::OnDrop;
 use super::prepared::Prepared;
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
-use super::{Sqlite, sealed};
+use super::{Sqlite, notes, sealed};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
@@ -22,7 +22,7 @@ use crate::store::outbox::{
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, StoreError};
+use crate::store::{Reseal, ResealedBatch, Standing, StoreError};
 
 mod aside;
 mod behind;
@@ -102,6 +102,7 @@ impl Outbox for Sqlite {
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
         let why = why.to_owned();
         let work = move |connection: &Connection| {
+            notes::check(connection, Standing::check_new)?;
             let doing = "reject a row of the outbox";
             let mut statement = connection.prepare_cached(REJECT).while_doing(doing)?;
             statement.execute(params![to_number(number), to_ms(now), why]).while_doing(doing)

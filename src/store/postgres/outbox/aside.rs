@@ -79,7 +79,8 @@ pub(super) async fn remove(
 ) -> Result<bool, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!(
-        "WITH gone AS (DELETE FROM {schema}.outbox WHERE number = $1 RETURNING number) \
+        "WITH gone AS (DELETE FROM {schema}.outbox WHERE number = $1 AND (SELECT stage FROM {schema}.purged) = 0 \
+         RETURNING number) \
          INSERT INTO {schema}.audit (scope, key, action, by, why, at_ms, before, after) \
          SELECT $2, $3, $4, $5, $6, {schema}.store_now(), $7::smallint, $8::smallint FROM gone RETURNING at_ms"
     );
@@ -97,7 +98,11 @@ pub(super) async fn remove(
         phase(entry.before),
         phase(entry.after),
     ];
-    Ok(!shared.ask("remove a row of the outbox", sql, values).await?.is_empty())
+    let is_gone = !shared.ask("remove a row of the outbox", sql, values).await?.is_empty();
+    if !is_gone {
+        shared.check_new().await?;
+    }
+    Ok(is_gone)
 }
 
 /// The next rows that are not sealed with this key.

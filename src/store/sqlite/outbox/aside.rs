@@ -6,12 +6,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::row::{Texts, read};
 use super::{Found, REMOVE, to_number};
 use crate::operation::record::AuditEntry;
-use crate::store::StoreError;
 use crate::store::numbers::from_ms;
 use crate::store::outbox::{Account, Anew, Queued, SealedRow, name_of_row};
 use crate::store::seals::{HEAD_BYTES, KeyId, SEALED, Seals};
 use crate::store::sqlite::failure::While;
-use crate::store::sqlite::{sealed, write};
+use crate::store::sqlite::{notes, sealed, write};
+use crate::store::{Standing, StoreError};
 
 pub(super) fn rejection(
     connection: &Connection,
@@ -63,6 +63,7 @@ pub(super) fn of_key(connection: &Connection, key: &str) -> Result<Vec<Queued>, 
 
 /// Removes a row; whether it was there.
 pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+    notes::check(connection, Standing::check_new)?;
     let doing = "remove a row of the outbox";
     let mut statement = connection.prepare_cached(REMOVE).while_doing(doing)?;
     let is_gone = statement.execute(params![to_number(number)]).while_doing(doing)? > 0;
