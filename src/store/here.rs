@@ -105,8 +105,9 @@ pub async fn here(
         }
         Said::WillMove => {
             let until = now.plus(ANNOUNCED);
-            let announced =
-                Noted { moves_until_ms: Some(until.as_millis()), said: Some(text), ..place.as_noted() };
+            // Whoever announces it may be unable to read the place: the note stays as good as it was.
+            let noted = place.noted.clone().unwrap_or_else(|| place.as_noted());
+            let announced = Noted { moves_until_ms: Some(until.as_millis()), said: Some(text), ..noted };
             upkeep.set_place(&announced).await?;
         }
         Said::Moved if !is_displaced => {}

@@ -94,6 +94,10 @@ impl Place {
     fn judge_same(&self) -> Judged {
         match &self.noted {
             None if self.found != Facts::Unknown => Judged::Note(self.as_noted()),
+            // What noted it last could not read as much.
+            Some(noted) if noted.facts.lack(&self.found) => {
+                Judged::Note(Noted { facts: self.found.clone(), ..noted.clone() })
+            }
             _ => Judged::Same,
         }
     }
@@ -139,6 +143,17 @@ impl Place {
     pub fn as_noted(&self) -> Noted {
         let said = self.noted.as_ref().and_then(|noted| noted.said.clone());
         Noted { facts: self.found.clone(), moves_until_ms: None, said }
+    }
+}
+
+impl Facts {
+    /// Whether they lack something that was found, of what may be the same place.
+    fn lack(&self, found: &Facts) -> bool {
+        match (self, found) {
+            (Facts::Unknown, found) => *found != Facts::Unknown,
+            (Facts::Database { system: None, .. }, Facts::Database { system, .. }) => system.is_some(),
+            _ => false,
+        }
     }
 }
 
@@ -232,7 +247,7 @@ mod tests {
             ),
             ("a file made at the same moment", file(7, 5), file(8, 5), "another file"),
             ("to where the file system makes inodes up", file(7, 5), unknown(), "same"),
-            ("from there, and noted now", unknown(), file(7, 5), "same"),
+            ("from there, and noted now", unknown(), file(7, 5), "noted"),
             ("no side can tell", unknown(), unknown(), "same"),
             // A failover, a migration, a restart.
             ("the same schema", database(Some("1"), 2, 3), database(Some("1"), 2, 3), "same"),
@@ -255,7 +270,7 @@ mod tests {
                 "another schema",
             ),
             ("portable=on from now on", database(Some("1"), 2, 3), database(None, 2, 3), "same"),
-            ("portable=on until now", database(None, 2, 3), database(Some("1"), 2, 3), "same"),
+            ("portable=on until now", database(None, 2, 3), database(Some("1"), 2, 3), "noted"),
             ("oids alone", database(None, 2, 3), database(None, 9, 3), "another database"),
         ] {
             let noted = Noted { facts: noted, ..Noted::default() };
