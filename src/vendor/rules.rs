@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
@@ -164,9 +164,7 @@ pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
     let has_no_body =
         matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) && answer.body.is_empty();
     match answer.json() {
-        Some(Value::Object(body)) => {
-            !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
-        }
+        Some(Value::Object(body)) => !body.is_empty() && !has_one(&body, members),
         Some(Value::Array(_)) => false,
         _ => Guard::TextIsNoSuccess.keeps(!answer.cut && !has_no_body),
     }
@@ -177,12 +175,15 @@ pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
 /// and a body that was cut off at its limit or is packed.
 pub fn lacks_form(answer: &Answer, members: &[&str]) -> bool {
     let lacks = || match answer.json() {
-        Some(Value::Object(body)) => {
-            !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
-        }
+        Some(Value::Object(body)) => !body.is_empty() && !has_one(&body, members),
         _ => true,
     };
     Guard::FormOfSuccess.keeps(!is_unread(answer) && lacks())
+}
+
+/// A null says nothing: `{"data": null, "errors": […]}` is no object of the vendor's.
+fn has_one(body: &Map<String, Value>, members: &[&str]) -> bool {
+    members.iter().any(|member| body.get(*member).is_some_and(|value| !value.is_null()))
 }
 
 /// Whether a success is neither an object nor a list in JSON, at a route that always answers with one.

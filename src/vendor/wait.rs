@@ -148,7 +148,7 @@ fn http_date(text: &str) -> Option<Timestamp> {
 /// in **seconds** (BigCommerce, "API rate limits").
 pub fn bigcommerce(headers: &HeaderMap) -> Option<Duration> {
     let reset = longest(headers, "x-rate-limit-time-reset-ms", |value| {
-        whole_number(value).map(Duration::from_millis)
+        time_to_reset(whole_number(value)?, Duration::from_millis, headers)
     });
     reset.max(longest(headers, "x-retry-after", seconds))
 }
@@ -168,19 +168,24 @@ pub fn bigcommerce_unless_quota_is_left(headers: &HeaderMap) -> Option<Duration>
 /// (draft-ietf-httpapi-ratelimit-headers-10) and the split `RateLimit-Remaining`/`RateLimit-Reset` of the
 /// older ones. Seconds, and only where nothing remains: a reset time alone asks for nothing.
 pub fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
-    let current = longest(headers, "ratelimit", rate_limit_list);
+    let current = longest(headers, "ratelimit", |value| rate_limit_list(value, headers));
     let spent = longest(headers, "ratelimit-remaining", |value| {
         (whole_number(value)? == 0).then_some(Duration::ZERO)
     });
-    let split =
-        spent.and_then(|_| longest(headers, "ratelimit-reset", |value| reset(whole_number(value)?, headers)));
+    let split = spent.and_then(|_| {
+        longest(headers, "ratelimit-reset", |value| seconds_to_reset(whole_number(value)?, headers))
+    });
     current.max(split)
 }
 
 /// Seconds, or the time that some write instead, in seconds since 1970: GitLab does (docs.gitlab.com, "Response
 /// headers"). It is read against the answer's own `Date`, and asks for nothing without one.
-fn reset(number: u64, headers: &HeaderMap) -> Option<Duration> {
-    let Some(at) = since_1970(number) else { return Some(Duration::from_secs(number)) };
+fn seconds_to_reset(number: u64, headers: &HeaderMap) -> Option<Duration> {
+    time_to_reset(number, Duration::from_secs, headers)
+}
+
+fn time_to_reset(number: u64, in_unit: fn(u64) -> Duration, headers: &HeaderMap) -> Option<Duration> {
+    let Some(at) = since_1970(number) else { return Some(in_unit(number)) };
     Some(at.since(sent_at(headers)?))
 }
 
@@ -217,7 +222,7 @@ fn longest(headers: &HeaderMap, name: &str, read: impl Fn(&[u8]) -> Option<Durat
 }
 
 /// The longest `t` of the list's items whose `r` is zero.
-fn rate_limit_list(value: &[u8]) -> Option<Duration> {
+fn rate_limit_list(value: &[u8], headers: &HeaderMap) -> Option<Duration> {
     let item_wait = |item: &[u8]| {
         let mut parts = split_unquoted(item, b';').into_iter().skip(1);
         let mut parameters = Vec::new();
@@ -229,7 +234,7 @@ fn rate_limit_list(value: &[u8]) -> Option<Duration> {
             let found = parameters.iter().find(|(parameter, _)| *parameter == name);
             found.and_then(|(_, value)| whole_number(value))
         };
-        (of(b"r")? == 0).then(|| of(b"t").map(Duration::from_secs)).flatten()
+        (of(b"r")? == 0).then(|| seconds_to_reset(of(b"t")?, headers)).flatten()
     };
     split_unquoted(value, b',').into_iter().filter_map(item_wait).max()
 }

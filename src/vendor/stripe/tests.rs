@@ -271,7 +271,13 @@ fn a_text_with_status_200_is_no_success_whatever_number_it_has() {
             assert_eq!(judge(&numbered, Effect::None), retry(Effect::Unknown), "{status} {body}");
         }
     }
-    for (status, body) in [(200, r#"{"status":"ok"}"#), (200, "[]"), (200, "null"), (204, "")] {
+    for (status, body) in [
+        (200, r#"{"status":"ok"}"#),
+        (200, r#"{"id":null,"object":null,"message":"maintenance"}"#),
+        (200, "[]"),
+        (200, "null"),
+        (204, ""),
+    ] {
         for headers in [&[][..], &[("request-id", "req_1")]] {
             let judged = judge(&answer(status, headers, body), Effect::None);
             assert_eq!(judged, retry(Effect::Unknown), "all of v1 has an id: {body}");

@@ -141,6 +141,10 @@ fn bigcommerces_milliseconds_are_not_read_as_seconds() {
     assert_eq!(bigcommerce(&headers(&[reset, ("x-retry-after", "14")])), Some(15 * SECOND));
     assert_eq!(bigcommerce(&headers(&[reset, ("x-retry-after", "16")])), Some(16 * SECOND));
     assert_eq!(bigcommerce(&headers(&[("x-retry-after", "16")])), Some(16 * SECOND));
+    // A time in place of a wait.
+    let reset = ("x-rate-limit-time-reset-ms", "1609844400000");
+    let date = ("date", "Tue, 05 Jan 2021 10:59:30 GMT");
+    assert_eq!(bigcommerce(&headers(&[reset, date])), Some(30 * SECOND));
     assert_eq!(bigcommerce(&headers(&[("retry-after", "16")])), None, "BigCommerce never sends it");
 }
 
@@ -171,6 +175,11 @@ fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
             Some(30),
         ),
         (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "1609844400")], None),
+        (
+            vec![("ratelimit", r#""default";r=0;t=1609844400"#), ("date", "Tue, 05 Jan 2021 10:59:30 GMT")],
+            Some(30),
+        ),
+        (vec![("ratelimit", r#""default";r=0;t=1609844400"#)], None),
     ] {
         for code in [429, 503] {
             let wait = asked(status(code), &headers(&pairs), now);
@@ -260,7 +269,7 @@ proptest! {
     fn no_bytes_make_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), now: u64) {
         let now = Timestamp::from_millis(now);
         retry_after(&bytes, now);
-        rate_limit_list(&bytes);
+        rate_limit_list(&bytes, &HeaderMap::new());
         for name in ["retry-after", "ratelimit", "ratelimit-remaining", "ratelimit-reset",
             "retry-after-ms", "x-ratelimit-reset", "x-retry-after", "x-rate-limit-time-reset-ms", "stripe-should-retry"] {
             let map = any_header_map(name, &bytes);
@@ -273,7 +282,7 @@ proptest! {
 
     #[test]
     fn nothing_that_looks_like_a_rate_limit_field_panics(text in r#"["a-z;=, \\0-9rt]{0,60}"#) {
-        rate_limit_list(text.as_bytes());
+        rate_limit_list(text.as_bytes(), &HeaderMap::new());
     }
 
     #[test]
