@@ -118,16 +118,12 @@ async fn fact_4_other_parameters_under_the_same_key_are_terminal() {
 #[tokio::test]
 async fn fact_4_anothers_object_under_the_key_is_not_taken_for_ours() {
     let (rig, fake) = stripe().await;
-    let customer = |client: &Client, who: &'static str| {
-        client
-            .post("/v1/customers")
-            .key("customer-7")
-            .form(&[("email", "ann@example.com"), ("description", who)])
-    };
-    customer(&rig.client, "of the other service").send().await.expect("made");
+    charge(&rig.client, "order-42").send().await.expect("the other service's");
     let ours = Rig::new(stripe_at(&fake), &rig.clock);
     fake.plan().next(Fault::Error500Before);
-    let outcome = customer(&ours.client, "of ours").send().await;
+    // What else was asked for is in no member that tells two apart.
+    let form = [("amount", "1000"), ("currency", "usd"), ("capture_method", "manual")];
+    let outcome = ours.client.post("/v1/payment_intents").key("order-42").form(&form).send().await;
     let error = outcome.expect_err("ours was never made");
     assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 1), "{error}");
 }
