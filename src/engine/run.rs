@@ -288,10 +288,6 @@ impl<'a> Run<'a> {
     /// a definite no to the last one is the outcome after all.
     async fn look_up_or_dead_letter(&mut self, reason: Reason) -> Result<Reply, Error> {
         match self.look_up().await? {
-            // The key is another request's: what has it may be that one's.
-            Looked::Found(_) if self.last.refusal == Some(Refusal::KeyReused) => {
-                Err(self.dead_letter(reason).await)
-            }
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent => {
                 self.phase = Phase::ProvenAbsent;

@@ -114,20 +114,6 @@ async fn fact_4_other_parameters_under_the_same_key_are_terminal() {
     assert_eq!((amnesiac.posts(), fake.ledger().count()), (1, 1));
 }
 
-/// Fact 4: what a lookup finds under a key that is another request's may be that request's.
-#[tokio::test]
-async fn fact_4_anothers_object_under_the_key_is_not_taken_for_ours() {
-    let (rig, fake) = stripe().await;
-    charge(&rig.client, "order-42").send().await.expect("the other service's");
-    let ours = Rig::new(stripe_at(&fake), &rig.clock);
-    fake.plan().next(Fault::Error500Before);
-    // What else was asked for is in no member that tells two apart.
-    let form = [("amount", "1000"), ("currency", "usd"), ("capture_method", "manual")];
-    let outcome = ours.client.post("/v1/payment_intents").key("order-42").form(&form).send().await;
-    let error = outcome.expect_err("ours was never made");
-    assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 1), "{error}");
-}
-
 /// Fact 5: a 409 for a key in use is judged by status and code, never by the type on which sources disagree.
 #[tokio::test]
 async fn fact_5_a_key_in_use_is_retried_with_the_same_key_whatever_its_type() {
