@@ -39,10 +39,7 @@ impl Member {
         let open = gates.circuits().map(|circuits| circuits.open(now)).unwrap_or_default();
         let (is_probing, fails) = (gates.probes(now), gates.circuits().is_some_and(Circuits::any));
         self.again_at = None;
-        let mut all = 0;
-        for account in held.iter().filter(|account| account.probe_at <= now) {
-            all += self.probe_account(account, limit - all, into).await?;
-        }
+        let mut all = self.probe_accounts(limit, into).await?;
         let without: Vec<Part> = held.into_iter().map(|held| Part::Account(held.path)).collect();
         // Probes have a half of the starts, and of a single one each second.
         self.takes = self.takes.wrapping_add(1);
@@ -72,8 +69,28 @@ impl Member {
         Ok((all + taken, taken >= rest))
     }
 
+    /// Probes of the accounts that are held, one of each whose turn it is.
+    async fn probe_accounts(&mut self, limit: usize, into: &mut Into<'_>) -> Result<usize, Error> {
+        let now = self.now();
+        let mut all = 0;
+        for account in self.client.engine.gates.credentials().due(now) {
+            if all == limit {
+                break;
+            }
+            let taken = self.probe_account(&account, limit - all, into).await?;
+            all += taken;
+            let credentials = self.client.engine.gates.credentials();
+            if taken == 0 {
+                credentials.undecided(&account.path, now);
+            } else if credentials.is_turn_over(now) {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     /// One probe of an account that is held, of a route that was not refused yet if one waits. What has waited for it for as
-    /// long as records are kept is given up.
+    /// long as records are kept is given up, once the account has been held for [`HELD_LEAST`].
     async fn probe_account(
         &mut self,
         account: &HeldAccount,
@@ -82,7 +99,9 @@ impl Member {
     ) -> Result<usize, Error> {
         let only = vec![Part::Account(account.path.clone())];
         let mut given_up = 0;
-        if let Some(since) = self.client.engine.too_long_since().await {
+        if self.now().since(account.since) >= HELD_LEAST
+            && let Some(since) = self.client.engine.too_long_since().await
+        {
             let overdue = Wanted { only: only.clone(), waiting_since: Some(since), ..Wanted::default() };
             given_up = self.take_wanted(limit, overdue, (into, true)).await?;
         }
@@ -223,6 +242,10 @@ impl Member {
 
 /// Between two takes of probes: about what one takes.
 const PROBE_GAP: Duration = Duration::from_millis(100);
+
+/// What is redriven weeks later seems to have waited for all of that time, and so does what a clock recorded that was ahead.
+/// Neither is given up for what a day mends.
+const HELD_LEAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Between two takes for routes that have not failed: what is good is sent within seconds, and of an outage it is a read.
 const UNTRIED_EVERY: Duration = Duration::from_secs(2);

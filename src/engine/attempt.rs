@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
             self.drop_aside();
         }
         let is_spared = match judged {
-            _ if self.refused_as == Some(RefusedAs::Account) => true,
+            _ if self.refused_as.is_some_and(RefusedAs::goes_on) => true,
             Judged::Retry => outage.is_some(),
             Judged::Done { .. } | Judged::Refused { .. } | Judged::Unknown => false,
         };

@@ -1,5 +1,7 @@
 //! What refused credentials mean for an operation without a caller: see [`policy::credentials`](crate::policy).
 
+use std::time::Duration;
+
 use super::Run;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
@@ -23,8 +25,17 @@ use super::hold::Hold;
 pub(super) enum RefusedAs {
     /// The account's: its operations wait.
     Account,
-    /// The operation's own: others are answered well.
+    /// Perhaps the operation's own: others are answered well. It was refused so often before, in a row.
+    AtTimes { refusals: usize },
+    /// The operation's own: others are answered well, and it has climbed its ladder.
     Alone,
+}
+
+impl RefusedAs {
+    /// Whether the operation stays due.
+    pub(super) fn goes_on(self) -> bool {
+        self != RefusedAs::Alone
+    }
 }
 
 impl<'a> Run<'a> {
@@ -72,16 +83,22 @@ impl<'a> Run<'a> {
         }
         let (path, route) = (record.id.scope.account_path(), RouteName::of(record.id.scope.route()));
         let credentials = engine.gates.credentials();
-        if let Some(before) = self.refused_before(record).await
-            && credentials.others_are_answered((path, &route), before)
-        {
+        let whose = match self.refused_before(record).await {
+            Some((before, refusals)) if credentials.is_answered_since(path, before) => {
+                if refusals > self.backoff.steps.len() {
+                    RefusedAs::Alone
+                } else {
+                    RefusedAs::AtTimes { refusals }
+                }
+            }
+            _ => RefusedAs::Account,
+        };
+        if whose != RefusedAs::Account {
             credentials.undecided(path, ended);
-            return Some(RefusedAs::Alone);
-        }
-        if credentials.refused((path, route), begun, ended) {
+        } else if credentials.refused((path, route), begun, ended) {
             telemetry::credentials::held(engine.vendor.name(), path);
         }
-        Some(RefusedAs::Account)
+        Some(whose)
     }
 
     fn note_accepted(&self, verdict: &Verdict, ended: Instant) {
@@ -96,9 +113,7 @@ impl<'a> Run<'a> {
         };
         let path = scope.account_path();
         match verdict {
-            Verdict::Done { .. }
-                if credentials.answered((path, RouteName::of(scope.route())), ended).is_some() =>
-            {
+            Verdict::Done { .. } if credentials.answered(path, ended).is_some() => {
                 telemetry::credentials::released(engine.vendor.name(), path);
             }
             Verdict::Done { .. } => {}
@@ -107,30 +122,37 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When the operation's credentials were last refused, in an earlier run.
-    async fn refused_before(&self, record: &Record) -> Option<Instant> {
+    /// When the operation's credentials were last refused in an earlier run, and how often in a row.
+    async fn refused_before(&self, record: &Record) -> Option<(Instant, usize)> {
         if record.fence == record.first_fence.saturating_add(1) && record.attempts == 0 {
             return None;
         }
         let reports = self.log_of(record).await?;
-        let is_refused = |report: &&AttemptReport| {
+        let is_refused = |report: &AttemptReport| {
             let by_adapter = report.verdict == "refused";
-            !report.is_look_up() && report.status.is_some_and(|status| is_refused_with(status, by_adapter))
+            report.status.is_some_and(|status| is_refused_with(status, by_adapter))
         };
-        let last = reports.iter().rfind(is_refused)?;
-        Some(self.engine.instant_of(last.started_at.plus(last.latency)))
+        let attempts = || reports.iter().rev().filter(|report| !report.is_look_up());
+        let last = attempts().find(|report| is_refused(report))?;
+        let in_a_row = attempts().take_while(|report| is_refused(report)).count();
+        Some((self.engine.instant_of(last.started_at.plus(last.latency)), in_a_row))
     }
 
     /// After a refusal of the credentials: leaves the operation due, as it was, for as long as records are
     /// [kept](Engine::give_up). It is a dead letter if the refusal is its own.
     pub(super) async fn after_refused_credentials(&mut self, whose: RefusedAs) -> Result<Reply, Error> {
-        if whose == RefusedAs::Alone {
-            return self.exhausted_by(Reason::Credentials).await;
-        }
-        // Nobody is woken for it: it is left out of each take while the account is held. It is due at once, unless the answer
-        // asks for a wait.
-        let now = self.engine.clock.now();
-        Err(self.schedule(now, Kind::Gate(Gate::Credentials)).await)
+        let wait = match whose {
+            RefusedAs::Alone => return self.exhausted_by(Reason::Credentials).await,
+            RefusedAs::AtTimes { refusals } => {
+                let step = u32::try_from(refusals.saturating_sub(1)).unwrap_or(u32::MAX);
+                self.backoff.wait(step, Duration::ZERO, self.engine.random.unit()).unwrap_or_default()
+            }
+            // Nobody is woken for it: it is left out of each take while the account is held. It is due at once, unless the
+            // answer asks for a wait.
+            RefusedAs::Account => Duration::ZERO,
+        };
+        let due = self.engine.clock.now().plus(wait);
+        Err(self.schedule(due, Kind::Gate(Gate::Credentials)).await)
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
             }
             _ => true,
         };
-        let is_held = self.refused_as == Some(RefusedAs::Account);
+        let is_held = self.refused_as.is_some_and(RefusedAs::goes_on);
         unknown_for >= keep || (unknown_for >= LOOK_UPS_LAST && !is_held && is_tried())
     }
 

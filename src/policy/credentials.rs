@@ -4,9 +4,13 @@
 //! sign-in server is down. Where no caller waits, the account is *held*, and its operations stay due. One of them at a time
 //! probes whether the credentials are accepted again, after 1 s, 2 s, 4 s … 30 s. Any good answer ends it.
 //!
-//! One route may ask for more than the account has. Then another route is answered well while this one is refused again and
-//! again, and an operation of it is refused alone. A good answer counts only if it came after the operation's own refusal
-//! before: when a secret is revoked, the last good answers are only a moment old.
+//! A platform has one secret for all its merchants. So accounts that are held are probed in turn, one a second, as long as
+//! they are refused. The good answer that ends a hold has all others probed at once.
+//!
+//! One route may ask for more than the account has. Then the account is answered well while an operation is refused again
+//! and again. Such an operation climbs its ladder and is then refused alone, because a sign-in may also fail now and then. A
+//! good answer counts only if it came after the operation's own refusal before: when a secret is revoked, the last good
+//! answers are only a moment old.
 //!
 //! A single refusal holds the account and is not logged: where others go on, a good answer ends the hold in the same
 //! moment. The second one is.
@@ -24,15 +28,21 @@ use crate::operation::RouteName;
 pub(crate) struct Credentials {
     /// Whether there are any: nearly always not.
     any: AtomicBool,
-    accounts: Mutex<Vec<Account>>,
+    accounts: Mutex<Accounts>,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    all: Vec<Account>,
+    /// When the next account that is held may be probed; `None` while probes are answered well.
+    turn_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Account {
     path: String,
     held: Option<Held>,
-    /// The last good answers of two routes.
-    answered: Vec<(RouteName, Instant)>,
+    answered_at: Option<Instant>,
     refused_at: Instant,
 }
 
@@ -77,8 +87,8 @@ impl Credentials {
             return Ok(());
         }
         let accounts = self.accounts.lock();
-        let held =
-            accounts.iter().find(|account| account.path == path).and_then(|account| account.held.as_ref());
+        let account = accounts.all.iter().find(|account| account.path == path);
+        let held = account.and_then(|account| account.held.as_ref());
         held.filter(|held| now < held.probe_at).map_or(Ok(()), |held| Err(held.probe_at))
     }
 
@@ -87,7 +97,8 @@ impl Credentials {
         self.with_held(path, |held| held.probe_at = held.probe_at.max(now.plus(lasts)));
     }
 
-    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials.
+    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials, or nothing of
+    /// it waits.
     pub(crate) fn undecided(&self, path: &str, now: Instant) {
         self.with_held(path, |held| held.probe_at = now.plus(HOLD_BASE));
     }
@@ -95,21 +106,18 @@ impl Credentials {
     /// The credentials were refused to an attempt without a caller that began at `begun`. Whether that is to be told now.
     pub(crate) fn refused(&self, (path, route): (&str, RouteName), begun: Instant, now: Instant) -> bool {
         let mut accounts = self.accounts.lock();
-        accounts.retain(|account| account.held.is_some() || now.since(account.refused_at) < REMEMBERED);
-        let at = accounts.iter().position(|account| account.path == path).unwrap_or_else(|| {
-            if accounts.len() >= ACCOUNTS_MAX {
-                accounts.remove(0);
+        let Accounts { all, turn_at } = &mut *accounts;
+        *turn_at = Some(now.plus(HOLD_BASE));
+        all.retain(|account| account.held.is_some() || now.since(account.refused_at) < REMEMBERED);
+        let at = all.iter().position(|account| account.path == path).unwrap_or_else(|| {
+            if all.len() >= ACCOUNTS_MAX {
+                all.remove(all.iter().position(|account| account.held.is_none()).unwrap_or_default());
             }
-            accounts.push(Account {
-                path: path.to_owned(),
-                held: None,
-                answered: Vec::new(),
-                refused_at: now,
-            });
-            accounts.len() - 1
+            all.push(Account { path: path.to_owned(), held: None, answered_at: None, refused_at: now });
+            all.len() - 1
         });
         self.any.store(true, Ordering::Relaxed);
-        let Some(account) = accounts.get_mut(at) else { return false };
+        let Some(account) = all.get_mut(at) else { return false };
         // Those that were on their way together are refused together, and are one round.
         let is_round = account.held.is_none() || begun > account.refused_at;
         account.refused_at = now;
@@ -134,26 +142,47 @@ impl Credentials {
 
     /// A call of the account was answered well, with or without a caller. For how long the account was held, if that was
     /// told and has ended now.
-    pub(crate) fn answered(&self, (path, route): (&str, RouteName), now: Instant) -> Option<Duration> {
+    pub(crate) fn answered(&self, path: &str, now: Instant) -> Option<Duration> {
         let mut accounts = self.accounts.lock();
-        let account = accounts.iter_mut().find(|account| account.path == path)?;
-        account.answered.retain(|(other, _)| *other != route);
-        account.answered.truncate(1);
-        account.answered.insert(0, (route, now));
+        let Accounts { all, turn_at } = &mut *accounts;
+        let account = all.iter_mut().find(|account| account.path == path)?;
+        account.answered_at = Some(now);
         let held = account.held.take();
         let is_recent = |account: &Account| now.since(account.refused_at) < REMEMBERED;
-        accounts.retain(|account| account.held.is_some() || is_recent(account));
-        self.any.store(!accounts.is_empty(), Ordering::Relaxed);
-        let held = held?;
-        held.is_told.then(|| now.since(held.since))
+        all.retain(|account| account.held.is_some() || is_recent(account));
+        self.any.store(!all.is_empty(), Ordering::Relaxed);
+        let held = held.filter(|held| held.is_told)?;
+        *turn_at = None;
+        for other in all.iter_mut().filter_map(|account| account.held.as_mut()) {
+            other.probe_at = other.probe_at.min(now);
+        }
+        Some(now.since(held.since))
     }
 
-    /// Whether another route of the account was answered well after `since`.
-    pub(crate) fn others_are_answered(&self, (path, route): (&str, &RouteName), since: Instant) -> bool {
+    /// Whether the account was answered well after `since`.
+    pub(crate) fn is_answered_since(&self, path: &str, since: Instant) -> bool {
         let accounts = self.accounts.lock();
-        let account = accounts.iter().find(|account| account.path == path);
-        let is_other = |(other, at): &(RouteName, Instant)| other != route && *at > since;
-        account.is_some_and(|account| account.answered.iter().any(is_other))
+        let account = accounts.all.iter().find(|account| account.path == path);
+        account.and_then(|account| account.answered_at).is_some_and(|at| at > since)
+    }
+
+    /// The accounts that may be probed now, the one that waits longest first. After each probe that was taken, see
+    /// [`is_turn_over`](Credentials::is_turn_over).
+    pub(crate) fn due(&self, now: Instant) -> Vec<HeldAccount> {
+        if !self.any() || self.accounts.lock().turn_at.is_some_and(|at| now < at) {
+            return Vec::new();
+        }
+        let mut due = self.held();
+        due.retain(|account| account.probe_at <= now);
+        due.sort_by_key(|account| account.probe_at);
+        due
+    }
+
+    /// A probe of one account was taken. Whether another account has to wait for its turn.
+    pub(crate) fn is_turn_over(&self, now: Instant) -> bool {
+        let turn_at = &mut self.accounts.lock().turn_at;
+        *turn_at = turn_at.map(|_| now.plus(HOLD_BASE));
+        turn_at.is_some()
     }
 
     /// No operation waits but on the routes that were refused: they are probed again.
@@ -167,7 +196,7 @@ impl Credentials {
             return Vec::new();
         }
         let accounts = self.accounts.lock();
-        let held = accounts.iter().filter_map(|account| {
+        let held = accounts.all.iter().filter_map(|account| {
             let held = account.held.as_ref()?;
             let (path, refused) = (account.path.clone(), held.refused.clone());
             Some(HeldAccount {
@@ -184,7 +213,7 @@ impl Credentials {
     fn with_held(&self, path: &str, change: impl FnOnce(&mut Held)) {
         if self.any() {
             let mut accounts = self.accounts.lock();
-            let account = accounts.iter_mut().find(|account| account.path == path);
+            let account = accounts.all.iter_mut().find(|account| account.path == path);
             if let Some(held) = account.and_then(|account| account.held.as_mut()) {
                 change(held);
             }
@@ -201,8 +230,8 @@ const HOLD_CAP: Duration = Duration::from_secs(30);
 /// How long a good answer counts for an operation that is refused again: far longer than the next try of it takes.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
-/// More merchants than leave one platform in an hour.
-const ACCOUNTS_MAX: usize = 1_024;
+/// More merchants than one process delivers for. Those that are not held any more make room first.
+const ACCOUNTS_MAX: usize = 16_384;
 
 /// Far more than a vendor's client uses.
 const ROUTES_MAX: usize = 32;
@@ -233,7 +262,7 @@ mod tests {
         assert!(credentials.refused((A, route("POST /b")), at(1), at(1)), "the second round");
         assert!(!credentials.refused((A, route("POST /b")), at(3), at(3)), "told once");
         assert_eq!(credentials.held()[0].refused, [route("POST /a"), route("POST /b")]);
-        assert_eq!(credentials.answered((A, route("POST /b")), at(9)), Some(Duration::from_secs(9)));
+        assert_eq!(credentials.answered(A, at(9)), Some(Duration::from_secs(9)));
         assert_eq!(credentials.check(A, at(9)), Ok(()));
     }
 
@@ -254,14 +283,38 @@ mod tests {
     }
 
     #[test]
-    fn only_a_later_answer_of_another_route_says_that_a_route_is_refused_alone() {
+    fn only_a_later_good_answer_says_that_an_operation_is_refused_alone() {
         let credentials = Credentials::default();
         credentials.refused((A, route("POST /a")), at(1), at(1));
-        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(1)));
-        credentials.answered((A, route("POST /a")), at(2));
-        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(1)), "its own");
-        credentials.answered((A, route("POST /b")), at(3));
-        assert!(credentials.others_are_answered((A, &route("POST /a")), at(1)));
-        assert!(!credentials.others_are_answered((A, &route("POST /a")), at(3)), "before its refusal");
+        assert!(!credentials.is_answered_since(A, at(1)));
+        credentials.answered(A, at(3));
+        assert!(credentials.is_answered_since(A, at(1)));
+        assert!(!credentials.is_answered_since(A, at(3)), "before its refusal");
+    }
+
+    #[test]
+    fn accounts_are_probed_in_turn_while_they_are_refused() {
+        let credentials = Credentials::default();
+        let paths: Vec<String> = (0..300).map(|nth| format!("prod/stripe/acct_{nth}")).collect();
+        let refused = |path: &str, now| credentials.refused((path, route("POST /a")), now, now);
+        for path in &paths {
+            refused(path, at(0));
+        }
+        let (mut now, mut probed) = (at(1), Vec::new());
+        for _ in 0..300 {
+            let due = credentials.due(now);
+            probed.push(due[0].path.clone());
+            assert!(credentials.is_turn_over(now));
+            assert_eq!(credentials.due(now).len(), 0, "one a second");
+            refused(&due[0].path, now);
+            now = now.plus(HOLD_BASE);
+        }
+        probed.sort_unstable();
+        probed.dedup();
+        assert_eq!(probed.len(), 300, "each in its turn");
+        let first = credentials.due(now)[0].path.clone();
+        credentials.answered(&first, now);
+        assert_eq!(credentials.due(now).len(), 299, "it was the secret of all");
+        assert!(!credentials.is_turn_over(now));
     }
 }

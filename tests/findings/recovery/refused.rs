@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use steadfast::clock::Clock as _;
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::operation::record::Phase;
+use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::{Effect, Policy, Reason};
@@ -106,7 +107,7 @@ fn a_route_whose_credentials_are_refused_alone_is_a_matter_of_its_own_operations
             assert_eq!((letter.reason, letter.effect), (Some(Reason::Credentials), Effect::None));
         }
         let payouts = vendor.sent().iter().filter(|sent| sent.path == "/v1/payouts").count();
-        assert!(payouts <= 15, "{payouts} requests for five payouts");
+        assert!(payouts <= 30, "{payouts} requests for five payouts");
     });
 }
 
@@ -150,6 +151,81 @@ fn a_merchant_who_left_holds_up_no_other_and_ends_as_dead_letters() {
         assert_eq!(letters.len(), 30);
         assert!(letters.iter().all(|letter| letter.reason == Some(Reason::Credentials)));
         assert!(letters.iter().all(|letter| letter.effect == Effect::None), "and can be redriven");
+    });
+}
+
+/// A platform's own secret, for three hundred merchants.
+#[test]
+fn a_platforms_secret_is_probed_once_a_second_whomever_it_is_for() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 401);
+        let client = vendor.client(&store, Policy::background());
+        for nth in 0..300 {
+            let call = client.post("/v1/charges").header("stripe-account", format!("acct_{nth}"));
+            call.key(format!("order-{nth}")).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
+        }
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(600)).await;
+        let first = vendor.sent().len();
+        clock.latency(secs(60)).await;
+        let probes = vendor.sent().len() - first;
+        assert!(probes <= 61, "{probes} refused sign-ins a minute");
+        assert_eq!(letters(&store).await, []);
+
+        vendor.turn(|_, _| 200);
+        until_open(&store, &clock, 0, secs(15)).await;
+        assert_eq!(vendor.executed(), 300);
+    });
+}
+
+/// The sign-in fails for three seconds of ten, for ten minutes.
+#[test]
+fn a_sign_in_that_comes_and_goes_ends_nothing() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, at| {
+            let second = at.since(steadfast::clock::Instant::ORIGIN).as_secs();
+            if second < 600 && second % 10 < 3 { 401 } else { 200 }
+        });
+        let client = vendor.client(&store, Policy::background());
+        let _dispatcher = client.keep_recovering(PERIOD);
+        for nth in 0..60 {
+            for path in ["/v1/charges", "/v1/refunds"] {
+                let call = client.post(path).key(format!("{path}-{nth}")).form(&[("amount", "1000")]);
+                call.enqueue().await.expect("recorded");
+            }
+            clock.latency(secs(9)).await;
+        }
+        until_open(&store, &clock, 0, secs(60)).await;
+        assert_eq!(letters(&store).await, []);
+        assert_eq!(vendor.executed(), 120);
+    });
+}
+
+/// What was written weeks ago and is redriven today has not waited for today's secret.
+#[test]
+fn an_hour_of_401_does_not_end_what_is_redriven_after_weeks() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 429);
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/charges", 5).await;
+        let dispatcher = client.keep_recovering(PERIOD);
+        until_open(&store, &clock, 0, secs(7_200)).await;
+        assert_eq!(letters(&store).await.len(), 5);
+        clock.latency(secs(20 * 24 * 3_600)).await;
+
+        vendor.turn(|_, _| 401);
+        let operator = DeadLetters::new(Arc::clone(&store)).with_client(&client).with_clock(clock.clone());
+        operator.redrive_all(&Filter::default(), &Change::by("ann")).await.expect("redriven");
+        assert_eq!(letters(&store).await, []);
+        clock.latency(secs(3_600)).await;
+        assert_eq!(letters(&store).await, [], "they wait");
+        vendor.turn(|_, _| 200);
+        until_open(&store, &clock, 0, secs(120)).await;
+        assert_eq!(vendor.executed(), 5);
+        drop(dispatcher);
     });
 }
 
