@@ -539,7 +539,13 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 // With nothing on record, a full store has nothing to look at.
                 Said::Store if world.schedule.extras.records_max.is_some() => Kind::NoneToldOfAKeyForgotten,
                 Said::Store => Kind::NoneToldByStore,
-                Said::Refused => Kind::RefusalToldThoughApplied,
+                Said::Refused => {
+                    match told.life.map(|life| refused_though_applied(world, all, (told.operation, life))) {
+                        // As it is on record: that breach has a kind of its own.
+                        Some(Kind::RefusedOfAWrongClock) => Kind::RefusedOfAWrongClock,
+                        _ => Kind::RefusalToldThoughApplied,
+                    }
+                }
                 // As it is on record: that breach has a kind of its own.
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,

@@ -368,15 +368,20 @@ pub struct Told {
     pub next: Option<Disposition>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    Reply { text: String, obtained: Obtained },
+    Reply {
+        text: String,
+        obtained: Obtained,
+    },
     Refused,
     Dead,
     InProgress,
     Refusing(Gate),
     Deadline,
     Store,
+    /// The key belongs to another request.
+    OfAnother,
     Other,
 }
 
@@ -405,6 +410,8 @@ impl Said {
             Said::Deadline
         } else if error.is_store() {
             Said::Store
+        } else if error.is_key_reused() {
+            Said::OfAnother
         } else {
             Said::Other
         }

@@ -8,9 +8,8 @@
 //!
 //! Some callers commit a call into the store's outbox instead of sending it, or beside it: see `outbox`.
 //!
-//! Each way to break the promise is a [`Kind`]. Those that are still open are in [`KNOWN`], with the finding that
-//! names them and a seed that shows them, and those that nobody can mend in [`LIMITS`], with what README says of them:
-//! the run fails on any other, and on an entry whose seed shows it no more.
+//! Each way to break the promise is a [`Kind`]. Those that cannot be mended are in [`KNOWN`], with what README says of them
+//! and a seed that shows them: the run fails on any other, and on an entry whose seed shows it no more.
 //!
 //! `STEADFAST_WORLD_SEED=n` repeats the schedule of a seed and prints what happened, `STEADFAST_WORLD_SCHEDULES=n`
 //! says how many to run, and `STEADFAST_WORLD_FIRST=n` the first seed of them.
@@ -75,16 +74,9 @@ const SCHEDULES: u64 = 300;
 /// Of each kind of breach.
 const SEEDS_NAMED: usize = 12;
 
-/// The breaches that are still open: the finding that names each, and a seed that shows it.
-const KNOWN: [(Kind, &str, u64); 1] = [(
-    Kind::DeadOnFailedLookUps,
-    "an operation whose claim was in the future counts as older than the retention: refused credentials end it at once",
-    501_171,
-)];
-
 /// What README says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
 /// others by the fact that causes them: see `allowed`.
-const LIMITS: [(Kind, &str, u64); 3] = [
+const KNOWN: [(Kind, &str, u64); 3] = [
     (Kind::SecondEffectOfAWrongClock, WRONG_CLOCK, 10_252),
     (Kind::RefusedOfAWrongClock, WRONG_CLOCK, 412),
     (Kind::SecondEffectOfAServerAhead, SERVER_AHEAD, 500_489),
@@ -132,25 +124,21 @@ fn nobody_is_told_what_is_not_so() {
         let first = &seeds[..seeds.len().min(SEEDS_NAMED)];
         print(&format!("{kind:?}: {} schedules, the first are seeds {first:?}", seeds.len()));
     }
-    let is_known = |kind: &Kind| KNOWN.iter().chain(&LIMITS).any(|(known, ..)| known == kind);
+    let is_known = |kind: &Kind| KNOWN.iter().any(|(known, ..)| known == kind);
     for (kind, seeds) in found.iter().filter(|(kind, _)| !is_known(kind)) {
-        print(&format!("{kind:?} is named by no finding\n{}", story(seeds[0], &run(seeds[0], true))));
+        print(&format!("{kind:?} is named by no limit\n{}", story(seeds[0], &run(seeds[0], true))));
     }
-    assert!(found.keys().all(is_known), "breaches that no finding names");
+    assert!(found.keys().all(is_known), "breaches that README does not name");
 }
 
-/// An entry goes when its rule is mended.
 #[test]
-fn every_known_breach_is_still_there() {
+fn every_known_limit_is_still_there() {
     let readme = include_str!("../../README.md");
-    for (_, words, _) in LIMITS {
+    for (kind, words, seed) in KNOWN {
         assert!(readme.contains(&format!("- {words}")), "README no longer says: {words}");
-    }
-    for (kind, finding, seed) in KNOWN.into_iter().chain(LIMITS) {
         assert!(
             run(seed, false).breaches.contains_key(&kind),
-            "{finding}: seed {seed} shows no {kind:?} any more. Is it mended? Then the entry goes. Else give it \
-             another seed"
+            "{words}: seed {seed} shows no {kind:?} any more. Is it mended? Then the entry goes. Else give it another seed"
         );
     }
 }

@@ -13,7 +13,7 @@ use steadfast::{Disposition, Effect};
 
 use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
 use crate::extras::Extras;
-use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, Send, Stopped, Told, Waited};
+use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, Said, Send, Stopped, Told, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::policy;
@@ -56,9 +56,10 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
 }
 
 /// Whether a call was told that there is no effect and that nothing goes on, while a row of its key waited from before the
-/// call on, and was sent later.
+/// call on, and was sent later. Whoever asked for something else under the key was not told of the row's call.
 pub fn sent_of_row(all: &All, told: &Told) -> Option<Kind> {
-    if told.effect != Some(Effect::None) || !matches!(told.next, Some(Disposition::Ended)) {
+    let is_over = matches!(told.next, Some(Disposition::Ended)) && told.said != Said::OfAnother;
+    if told.effect != Some(Effect::None) || !is_over {
         return None;
     }
     let waited = all
