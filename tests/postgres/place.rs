@@ -107,6 +107,13 @@ async fn a_copied_database_sends_nothing_and_leaves_what_is_open_to_the_original
     }
 }
 
+/// What a logical restore does to the oid: the records are in a schema that was made for them.
+const RESTORED: &str = "ALTER SCHEMA calls RENAME TO old; CREATE SCHEMA calls; DO $$ DECLARE what text; BEGIN \
+     FOR what IN SELECT format('ALTER TABLE old.%I SET SCHEMA calls', relname) FROM pg_class \
+     WHERE relnamespace = 'old'::regnamespace AND relkind = 'r' LOOP EXECUTE what; END LOOP; \
+     FOR what IN SELECT format('ALTER FUNCTION %s SET SCHEMA calls', oid::regprocedure) FROM pg_proc \
+     WHERE pronamespace = 'old'::regnamespace LOOP EXECUTE what; END LOOP; END $$";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_schema_that_was_restored_goes_on_once_that_is_said() {
     let Some(server) = server::shared() else { return };
@@ -115,21 +122,29 @@ async fn a_schema_that_was_restored_goes_on_once_that_is_said() {
     let shop = Shop::open(server, &original, "");
     shop.enqueues(3).await;
     drop(shop);
-    // What a logical restore does to the oid: the records are in a schema that was made for them.
     let copy = copied(server, &original);
-    let into = "ALTER SCHEMA calls RENAME TO old; CREATE SCHEMA calls; DO $$ DECLARE what text; BEGIN \
-                FOR what IN SELECT format('ALTER TABLE old.%I SET SCHEMA calls', relname) FROM pg_class \
-                WHERE relnamespace = 'old'::regnamespace AND relkind = 'r' LOOP EXECUTE what; END LOOP; \
-                FOR what IN SELECT format('ALTER FUNCTION %s SET SCHEMA calls', oid::regprocedure) FROM pg_proc \
-                WHERE pronamespace = 'old'::regnamespace LOOP EXECUTE what; END LOOP; END $$";
     let staging = Shop::open(server, &copy, "");
     staging.say(Some(Said::Moved)).await;
     drop(staging);
-    server::soon(|| server.sql_as("postgres", &copy, into));
+    server::soon(|| server.sql_as("postgres", &copy, RESTORED));
     let restored = Shop::open(server, &copy, "");
     restored.assert_displaced("the schema (oid) is another one").await;
     assert_eq!(restored.say(Some(Said::Moved)).await.displaced, None);
     assert_eq!(restored.delivers().await, 3);
+}
+
+/// Staging is refreshed from production while its own service runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_schema_that_is_replaced_under_a_running_service_sends_nothing() {
+    let Some(server) = server::shared() else { return };
+    let own = database();
+    server.sql(&format!("CREATE DATABASE {own}"));
+    let staging = Shop::open(server, &own, "");
+    staging.enqueues(3).await;
+    server::soon(|| server.sql_as("postgres", &own, RESTORED));
+    staging.client.recover(100).await.expect_err("nothing is taken there");
+    staging.assert_displaced("the schema (oid) is another one").await;
+    assert_eq!(staging.network.requests().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -39,6 +39,8 @@ pub(super) struct Connect {
     refuses_options: AtomicBool,
     /// The schema is there, and has a place to compare.
     compares_places: AtomicBool,
+    /// [`place::here`], as the last connection read it.
+    seen: Mutex<Option<String>>,
     /// It was said that the store is displaced.
     said_displaced: AtomicBool,
 }
@@ -57,7 +59,17 @@ impl Connect {
         let (passwords, refuses_options) = (Passwords::new(asked), AtomicBool::new(false));
         let clock = Arc::new(SystemClock::new());
         let (compares_places, said_displaced) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Connect { address, connector, passwords, clock, refuses_options, compares_places, said_displaced })
+        let seen = Mutex::default();
+        Ok(Connect {
+            address,
+            connector,
+            passwords,
+            clock,
+            refuses_options,
+            compares_places,
+            seen,
+            said_displaced,
+        })
     }
 
     /// The last one that was made.
@@ -98,6 +110,15 @@ impl Connect {
     /// From now on, each connection that is made compares the store's [place].
     pub(super) fn compare_places(&self) {
         self.compares_places.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn saw_place(&self, here: String) {
+        *self.seen.lock() = Some(here);
+    }
+
+    /// [`place::here`], as the last connection read it that compared the place.
+    pub(super) fn place_seen(&self) -> Option<String> {
+        self.seen.lock().clone()
     }
 
     /// Says once that the store takes nothing, and why.

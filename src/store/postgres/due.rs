@@ -21,14 +21,29 @@ use crate::store::numbers::duration_ms;
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
 
-/// What was taken, and whether there is more that only a transaction may take.
+/// What was taken, and whether there is more that only a transaction may take. Nothing is taken in a place that has changed
+/// before that was compared.
 pub(super) async fn take(
     shared: &Arc<Shared>,
     take: &Takeover,
     from: i64,
 ) -> Result<(Looked, IsMore), StoreError> {
+    let (here, taken) = take_here(shared, take, from).await?;
+    if !shared.compare_if_changed(&here).await? {
+        return Ok(taken);
+    }
+    shared.check_new().await?;
+    take_here(shared, take, from).await.map(|(_, taken)| taken)
+}
+
+async fn take_here(
+    shared: &Arc<Shared>,
+    take: &Takeover,
+    from: i64,
+) -> Result<(String, (Looked, IsMore)), StoreError> {
     let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));
     let (lease, attempt) = (duration_ms(take.lease), duration_ms(take.attempt_max));
+    let seen = shared.connections.connect().place_seen();
     let (vendor_clock, far) = (take.vendor_clock_ms, duration_ms(CLOCKS_DIFFER_MAX));
     shared
         .connections
@@ -39,13 +54,15 @@ pub(super) async fn take(
                 (&attempt as _, Type::INT8),
                 (&vendor_clock as _, Type::INT8),
                 (&far as _, Type::INT8),
+                (&seen as _, Type::TEXT),
             ]);
             let client = own.connections.get().await?;
             let rows = client.ask(LOOK, &own.statements.due, &values).await?;
-            let (mut looked, mut is_more) = (Looked::default(), None);
+            let (mut looked, mut is_more, mut here) = (Looked::default(), None, "");
             let mut taken_rows = Vec::with_capacity(rows.len());
             for row in &rows {
                 let mut from = Reader::of(row);
+                here = from.next()?;
                 standing::check(&mut from, Standing::check_new)?;
                 looked.now = from.time()?;
                 looked.last = from.next()?;
@@ -60,7 +77,7 @@ pub(super) async fn take(
             taken_rows.sort_by_key(|(waited, _)| *waited);
             looked.rows = taken_rows.into_iter().map(|(_, stored)| stored).collect();
             own.time.saw(looked.now);
-            Ok((looked, is_more.ok_or_else(|| damaged("no answer"))?))
+            Ok((here.to_owned(), (looked, is_more.ok_or_else(|| damaged("no answer"))?)))
         })
         .await
 }

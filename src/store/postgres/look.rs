@@ -11,6 +11,7 @@ use super::Shared;
 use super::bounds::{self, Begun, ENDED};
 use super::durability::FORGETS;
 use super::outbox::not_spared;
+use super::place::here;
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
@@ -39,6 +40,9 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     let expired: bool = from.next()?;
     let (believed, forgets): (_, bool) = (from.time()?, from.next()?);
     shared.durability.saw(forgets, &shared.connections);
+    if shared.compare_if_changed(from.next()?).await? {
+        shared.check_new().await?;
+    }
     let is_over = shared.time.instant();
     // What has been seen to be empty is not read again. What is there is for whoever takes it.
     let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
@@ -72,7 +76,10 @@ fn waiting_of(from: &mut Reader<'_>, now: Timestamp) -> Result<Waiting, StoreErr
     // Of the first row alone.
     let _: (Option<i64>, Option<&str>, Option<bool>) = (from.next()?, from.next()?, from.next()?);
     let due = from.next::<Option<i64>>()?.map(crate::store::numbers::from_ms);
-    let (far_due, lapsed, far_lapsed): (bool, bool, bool) = (from.next()?, from.next()?, from.next()?);
+    let far_due: bool = from.next()?;
+    // Of the first row alone.
+    let _: Option<&str> = from.next()?;
+    let (lapsed, far_lapsed): (bool, bool) = (from.next()?, from.next()?);
     let due = if far_due { Some(due.map_or(now, |due| due.min(now))) } else { due };
     Ok(Waiting { due, lapsed: lapsed || far_lapsed })
 }
@@ -129,11 +136,11 @@ fn statement(schema: &Schema) -> String {
          {schema}.later(now_ms, {far_ms}) AS far, least(now_ms, believed_ms) AS believed FROM {schema}.see_time()) \
          SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
          AND o.wake_ms <= clock.believed AND {not_spared} ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
-         clock.believed, {FORGETS}, NULL::boolean, NULL::boolean, NULL::boolean, \
+         clock.believed, {FORGETS}, {here}, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
-         ORDER BY o.wake_ms LIMIT 1), {far_due}, (SELECT o.wake_ms {held_open} AND o.wake_ms >= a.held_from \
+         ORDER BY o.wake_ms LIMIT 1), {far_due}, NULL, (SELECT o.wake_ms {held_open} AND o.wake_ms >= a.held_from \
          AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, {far_held}, \
          EXISTS (SELECT FROM {schema}.outbox o \
          WHERE o.namespace = a.of_namespace AND o.vendor = a.of_vendor AND o.account = a.of_account \
@@ -142,6 +149,7 @@ fn statement(schema: &Schema) -> String {
          AS a (account, vendor, due_from, held_from, of_namespace, of_vendor, of_account, place) ORDER BY place",
         far_ms = duration_ms(CLOCKS_DIFFER_MAX),
         not_spared = not_spared(schema),
+        here = here(schema),
         due_open = open(due),
         held_open = open(held),
         far_due = far(due),

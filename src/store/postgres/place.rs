@@ -1,4 +1,5 @@
-//! The facts of a schema's [place](crate::store::place), compared when the store is opened and at each connection.
+//! The facts of a schema's [place](crate::store::place), compared when the store is opened, at each connection, and when a
+//! look for work finds that they have changed under way.
 //!
 //! Three facts stay as they are through a restart, a failover, a migration, a rename: the cluster's system identifier,
 //! the oid of the database, the oid of the schema. A database that was copied, a schema that was restored and a cluster
@@ -30,9 +31,12 @@ use crate::store::{Stage, Standing, StoreError, StoreErrorKind};
 /// A server that does not answer.
 pub(super) async fn check(client: &Client, connect: &Connect) -> Result<(), StoreError> {
     let schema = connect.address.schema();
-    let Some((place, now, standing)) = look(client, schema, connect.address.is_portable()).await? else {
+    let Some(Looked { place, here, now, standing }) =
+        look(client, schema, connect.address.is_portable()).await?
+    else {
         return Ok(());
     };
+    connect.saw_place(here);
     if standing.stage == Stage::Displaced {
         connect.say_displaced(&standing);
     }
@@ -76,12 +80,18 @@ fn may_write(error: &StoreError) -> bool {
     !matches!(error.kind(), StoreErrorKind::ReadOnly | StoreErrorKind::Denied)
 }
 
-/// The place, the server's time, and what the store is there for; `None` where there is no schema (yet).
-async fn look(
-    client: &Client,
-    schema: &Schema,
-    is_portable: bool,
-) -> Result<Option<(Place, Timestamp, Standing)>, StoreError> {
+/// What a connection finds.
+struct Looked {
+    place: Place,
+    /// [`here`], as it was read.
+    here: String,
+    /// The server's time.
+    now: Timestamp,
+    standing: Standing,
+}
+
+/// What there is; `None` where there is no schema (yet).
+async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Option<Looked>, StoreError> {
     // Not every server has the function, and not every role may ask it.
     for with_system in [true, false] {
         if with_system && is_portable {
@@ -94,7 +104,8 @@ async fn look(
                 let mut from = Reader::of(row);
                 let now = from.time()?;
                 let standing = standing_of(from.next()?)?;
-                return Ok(Some((read(&mut from)?, now, standing)));
+                let place = read(&mut from)?;
+                return Ok(Some(Looked { place, here: from.next()?, now, standing }));
             }
             Err(error) if matches!(error.kind(), StoreErrorKind::Lost | StoreErrorKind::Unreachable) => {
                 return Err(error);
@@ -118,7 +129,16 @@ fn statement(schema: &Schema, with_system: bool) -> String {
     format!(
         "SELECT {schema}.store_now(), p.standing, p.place, {system}, \
          (SELECT d.oid::bigint FROM pg_catalog.pg_database d WHERE d.datname = current_database()), \
-         (SELECT n.oid::bigint FROM pg_catalog.pg_namespace n WHERE n.nspname = $1) FROM {schema}.purged p"
+         (SELECT n.oid::bigint FROM pg_catalog.pg_namespace n WHERE n.nspname = $1), {} FROM {schema}.purged p",
+        here(schema)
+    )
+}
+
+/// What changes, in SQL, where a schema is replaced under a live connection, or a pooler leads it elsewhere.
+pub(super) fn here(schema: &Schema) -> String {
+    format!(
+        "concat_ws(' ', (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()), \
+         '{schema}'::regnamespace::oid, (SELECT p.place FROM {schema}.purged p))"
     )
 }
 

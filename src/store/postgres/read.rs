@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use super::row::{self, OPERATION, Reader, Value, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
-use super::{Shared, failure};
+use super::{Shared, failure, place};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -130,6 +130,18 @@ impl Shared {
         standing::check(&mut from, Standing::check_new)
     }
 
+    /// Compares the store's place once more if [`here`](super::place::here) has changed. Whether it has.
+    pub(super) async fn compare_if_changed(self: &Arc<Self>, here: &str) -> Result<bool, StoreError> {
+        let connect = self.connections.connect();
+        let is_changed = connect.place_seen().is_some_and(|seen| seen != here);
+        if is_changed {
+            let connections = self.connections.clone();
+            let compare = async move { place::check(&*connections.get().await?, &connect).await };
+            self.connections.run(compare).await?;
+        }
+        Ok(is_changed)
+    }
+
     async fn noted(self: &Arc<Self>, sql: String) -> Result<(Timestamp, Timestamp), StoreError> {
         let rows = self.ask("read the server's time", sql, Vec::new()).await?;
         let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
@@ -137,6 +149,7 @@ impl Shared {
         self.time.saw(now);
         let (_, forgets): (Option<&str>, bool) = (from.next()?, from.next()?);
         self.durability.saw(forgets, &self.connections);
+        self.compare_if_changed(from.next()?).await?;
         Ok((now, notes.now(now)))
     }
 

@@ -6,6 +6,7 @@
 
 use super::durability::FORGETS;
 use super::outbox;
+use super::place::here;
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
 use super::sequence;
@@ -54,11 +55,14 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
-        let request = row::request(schema);
+        let (request, here) = (row::request(schema), here(schema));
         Statements {
             start: seeing(schema, &function(schema, "start_operations", 16)),
             step: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
-            due: seeing(schema, &function(schema, "take_due", 10)),
+            due: format!(
+                "SELECT h.here, f.* FROM {schema}.see_time() s, (SELECT {here} OFFSET 0) AS h (here), {schema}.take_due($1, \
+                 $2, $3, $4, $5, CASE WHEN $11 <> h.here THEN 0 ELSE $6 END, $7, $8, $9, $10) f"
+            ),
             read: format!(
                 "SELECT {schema}.store_now(), c.believed_ms, current_setting('transaction_read_only') = 'on', \
                  o.key IS NOT NULL, {OPERATION}, {request}, {BLOBS} FROM {schema}.clock c \
@@ -76,11 +80,12 @@ impl Statements {
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
             notes: format!(
-                "SELECT {schema}.store_now(), c.believed_ms, p.fence, {CLOSED}, {FORGETS} FROM {schema}.purged p, \
-                 {schema}.clock c"
+                "SELECT {schema}.store_now(), c.believed_ms, p.fence, {CLOSED}, {FORGETS}, {here} \
+                 FROM {schema}.purged p, {schema}.clock c"
             ),
             see: format!(
-                "SELECT s.now_ms, s.believed_ms, p.fence, {CLOSED}, {FORGETS} FROM {schema}.see_time() s, {schema}.purged p"
+                "SELECT s.now_ms, s.believed_ms, p.fence, {CLOSED}, {FORGETS}, {here} FROM {schema}.see_time() s, \
+                 {schema}.purged p"
             ),
             update: update(schema),
             insert: insert(schema),
