@@ -73,6 +73,58 @@ const NOT_HELD: &[&str] = &[
     "random::Random",
 ];
 
+/// README, "What it cannot do": how each line begins, and the test that shows it.
+const LIMITS: [(&str, &str, &str); 7] = [
+    (
+        "Make a vendor that has neither keys nor a lookup do something exactly once.",
+        "engine/unknown.rs",
+        "without_replay_or_look_up_a_lost_answer_is_parked_at_once",
+    ),
+    (
+        "Stop a process that freezes between its last check and the first byte",
+        "states/limits.rs",
+        "a_stall_before_the_first_byte_is_a_second_effect_at_a_vendor_that_executes_every_request",
+    ),
+    (
+        "Outlast a wall clock that is days ahead for longer than an hour",
+        "world/main.rs",
+        "every_known_limit_is_still_there",
+    ),
+    (
+        "Make up for a clock that is wrong and that nothing on record shows to be.",
+        "world/main.rs",
+        "every_known_limit_is_still_there",
+    ),
+    (
+        "Tell two orders apart that are alike in everything and made in one moment",
+        "../src/vendor/bigcommerce/tests.rs",
+        "an_order_of_the_same_content_that_was_there_before_is_a_twin",
+    ),
+    (
+        "Say whether a resource that is gone ever was there.",
+        "findings/engine/answers.rs",
+        "a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted",
+    ),
+    (
+        "Tell every copy of a store from the original.",
+        "findings/place.rs",
+        "a_backup_that_is_copied_over_the_file_looks_like_the_original",
+    ),
+];
+
+#[test]
+fn each_limit_in_the_readme_is_shown_by_a_test_and_no_other_is_said() {
+    let readme = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
+    let (_, section) = readme.split_once("## What it cannot do\n\n").expect("the section");
+    let said: Vec<&str> = section.lines().map_while(|line| line.strip_prefix("- ")).collect();
+    assert_eq!(said.len(), LIMITS.len(), "{said:#?}");
+    for (line, (words, file, test)) in said.into_iter().zip(LIMITS) {
+        assert!(line.starts_with(words), "{line}\nis not: {words}");
+        let tests = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file));
+        assert!(tests.contains(&format!("fn {test}()")), "{file} has no {test}");
+    }
+}
+
 #[test]
 fn every_type_that_a_caller_holds_has_an_example_that_runs() {
     let root = root_types();

@@ -118,6 +118,20 @@ async fn a_copy_sends_nothing_and_leaves_what_is_open_to_the_original() {
     assert_eq!(Shop::open(&original).delivers().await, 10);
 }
 
+/// README, "What it cannot do": the file is where it was, and nothing in it or about it says that it is older.
+#[tokio::test]
+async fn a_backup_that_is_copied_over_the_file_looks_like_the_original() {
+    let Some(directory) = directory() else { return };
+    let [original, backup, _] = files(&directory);
+    Shop::with_backlog(&original, 3).await;
+    fs::copy(&original, &backup).expect("copies");
+    let shop = Shop::open(&original);
+    assert_eq!(shop.delivers().await, 3);
+    shop.close().await;
+    fs::copy(&backup, &original).expect("copies over it");
+    assert_eq!(Shop::open(&original).delivers().await, 3, "for the second time");
+}
+
 #[tokio::test]
 async fn what_was_moved_goes_on_once_that_is_said_while_the_service_runs() {
     let Some(directory) = directory() else { return };
