@@ -202,7 +202,7 @@ pub const WINDOW: Duration = DAY;
 const LATE_MAX: Duration = Duration::from_millis(10_500);
 
 /// The longest between two probes of an account whose credentials were refused.
-const HELD_MAX: Duration = Duration::from_secs(30);
+pub const HELD_MAX: Duration = Duration::from_secs(30);
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);

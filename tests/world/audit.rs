@@ -10,7 +10,7 @@ use crate::allowed::{
     ANSWER_MAX, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_server_ahead,
     is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
-use crate::facts::{AdmittedAs, All, RowCommitted, Said, Taken, Told, operation_of};
+use crate::facts::{AdmittedAs, All, RowCommitted, Said, Send, Taken, Told, operation_of};
 use crate::plan::{WallClock, What, secs};
 use crate::promise::{self, Untrue};
 use crate::promised;
@@ -62,6 +62,7 @@ pub enum Kind {
     NoneToldWithoutTime,
     NoneToldByStore,
     NoneToldOfAKeyForgotten,
+    NoneToldOfAServerAhead,
     NoneToldOfAnAbsentOne,
     NoneTold,
     NoneToldAndThenSent,
@@ -288,7 +289,7 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
     let is_calm =
         world.schedule.operations[number].callers.iter().all(|caller| caller.cancels_after.is_none());
     // A dispatcher that is stopped in less time than it asked for drops what is under way, and says how much that was.
-    let is_cut_off = |send: &crate::facts::Send| {
+    let is_cut_off = |send: &Send| {
         let mut stopped = all.stopped.iter().filter(|stopped| stopped.host == send.host);
         stopped.any(|stopped| stopped.cut_off > 0 && stopped.at >= send.left)
     };
@@ -302,7 +303,7 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
 /// Whether lookups failed, and none was answered since the last send.
 fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
     let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
-    let is_look_up = |send: &&crate::facts::Send| send.operation.is_none() && send.vendor == asked.vendor();
+    let is_look_up = |send: &&Send| send.operation.is_none() && send.vendor == asked.vendor();
     let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last);
     // After a day of lookups that failed, a person is told.
     let lasted = look_ups.clone().map(|look_up| look_up.left.since(last)).max();
@@ -315,9 +316,8 @@ fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
 fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
     let mut sends = all.sends_of(number).filter(|send| send.life == life);
     let Some(first) = sends.next() else { return Kind::DeadWithoutEffectThoughApplied };
-    let is_look_up = |send: &&crate::facts::Send| {
-        send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left
-    };
+    let is_look_up =
+        |send: &&Send| send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left;
     let looked_up = all.sends.iter().filter(is_look_up).any(|send| matches!(send.answered, Some(200 | 204)));
     if !looked_up && all.sends_of(number).any(|send| send.life == life && send.page.is_some()) {
         return Kind::NoneOnRecordAfterProxyPage;
@@ -422,7 +422,7 @@ fn second_of_row(world: &World, all: &All, number: usize) -> Option<Kind> {
         let admitted = row.admitted.filter(|admitted| admitted.how == AdmittedAs::Begun)?;
         let (place, life) = (admitted.life?, lives.get(admitted.life?)?);
         let own = caused().find(|send| send.life == place)?;
-        let is_earlier = |send: &&crate::facts::Send| {
+        let is_earlier = |send: &&Send| {
             let of = &lives[send.life];
             send.life < place && of.key == life.key && of.evicted.is_none()
         };
@@ -509,7 +509,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     let caused = || all.sends_of(told.operation).filter(|send| !send.effects.is_empty());
     if told.effect == Some(Effect::None) {
         // What an earlier life did a day ago is another operation's.
-        let recent = |send: &crate::facts::Send| {
+        let recent = |send: &Send| {
             let is_own = told.life.is_some_and(|life| life == send.life);
             send.left <= told.at && (is_own || told.at.since(send.left) < secs(20 * 3600))
         };
@@ -526,13 +526,16 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                     && life.forgotten.is_none_or(|forgotten| forgotten > told.at)
             })
         };
-        let counts = |send: &&crate::facts::Send| {
+        let counts = |send: &&Send| {
             recent(send) && is_known(send.life) && !is_sent_meanwhile(told, send, is_calm(world))
         };
         let counted = caused().filter(counts).map(|send| send.effects.len()).sum();
         if promise::untrue_but_for_count(Effect::None, counted).is_some() {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(match told.said {
+                _ if !is_own && is_forgotten_of_a_server_ahead(world, all, told) => {
+                    Kind::NoneToldOfAServerAhead
+                }
                 _ if !is_own => Kind::NoneToldOfAKeyForgotten,
                 Said::Refusing(_) => Kind::NoneToldByGate,
                 Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
@@ -550,11 +553,12 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
-        } else if !told.goes_on() && is_sent_by_nobody(all, told, is_calm(world)) {
+        } else if !told.goes_on() && is_sent_by_nobody(all, told, (is_calm(world), |send| send.left)) {
             found.push(Kind::NoneToldAndThenSent);
         }
     }
-    let is_sent = || is_sent_by_nobody(all, told, is_calm(world));
+    // What is unknown may be on its way.
+    let is_sent = || is_sent_by_nobody(all, told, (is_calm(world), |send| send.handed));
     match told.next {
         Some(Disposition::Ended) if told.effect == Some(Effect::Unknown) && is_sent() => {
             found.push(Kind::EndedToldAndThenSent);
@@ -610,7 +614,7 @@ fn is_late(world: &World, told: &Told) -> bool {
 }
 
 /// Whether it was sent after its caller was told that nothing goes on by itself, although nobody asked for that.
-fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
+fn is_sent_by_nobody(all: &All, told: &Told, (is_calm, when): (bool, fn(&Send) -> Instant)) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
@@ -619,7 +623,15 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let by_row = told.life.is_some_and(|life| all.is_asked_again_by_row((told.operation, life), told.at));
     let by_itself =
         life.redrives == 0 && !called_again && !by_row && !is_claimed_meanwhile(all, told, life, is_calm);
-    by_itself && sends.any(|send| send.left > told.at)
+    by_itself && sends.any(|send| when(send) > told.at)
+}
+
+/// Whether a server's clock that was ahead freed the key between the last effect and this life's first request.
+fn is_forgotten_of_a_server_ahead(world: &World, all: &All, told: &Told) -> bool {
+    let is_own = |send: &&Send| Some(send.life) == told.life;
+    let caused = all.sends_of(told.operation).filter(|send| !is_own(send) && !send.effects.is_empty()).last();
+    let now = all.sends_of(told.operation).find(is_own);
+    caused.zip(now).is_some_and(|(earlier, now)| is_of_a_server_ahead(&world.schedule, earlier, now))
 }
 
 /// Whether no request of this operation ever left, and whoever was told had it in hand all the time.
@@ -697,9 +709,7 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
         }
     }
     for (place, send) in all.sends.iter().enumerate() {
-        let same = |other: &&crate::facts::Send| {
-            other.incarnation == send.incarnation && other.vendor == send.vendor
-        };
+        let same = |other: &&Send| other.incarnation == send.incarnation && other.vendor == send.vendor;
         let in_period = all.sends[place..]
             .iter()
             .filter(same)

@@ -82,6 +82,7 @@ fn send(seconds: u64, ahead: u64, on_record: OnRecord) -> Send {
         vendor: Name::Keyed,
         host: 0,
         incarnation: 0,
+        handed: at(seconds),
         left: at(seconds),
         arrived: Some(at(seconds)),
         effects: vec!["one".to_owned()],

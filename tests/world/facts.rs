@@ -217,6 +217,8 @@ pub struct Send {
     pub vendor: Name,
     pub host: usize,
     pub incarnation: u64,
+    /// When the connection got it, which may keep it for a while.
+    pub handed: Instant,
     pub left: Instant,
     pub arrived: Option<Instant>,
     /// The ids of what it caused.

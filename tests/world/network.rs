@@ -42,7 +42,8 @@ impl Network {
         let shown = format!("h{} request {nth} {} {}", life.process, request.method, request.url.path());
         let limit = policy(&world.schedule).timeout.attempt;
         let closed_at = Arc::default();
-        let until = world.clock.now().plus(limit);
+        let handed = world.clock.now();
+        let until = handed.plus(limit);
         let call = text_of(&request, CALL);
         let mut waiting = Waiting {
             network: self,
@@ -76,7 +77,8 @@ impl Network {
             _ => world.draw.within(ms(5)..ms(200)),
         };
         let (told, answer) = oneshot::channel();
-        let leaving = Leaving { network: self.clone(), request, operation, shown, trouble, there, closed_at };
+        let network = self.clone();
+        let leaving = Leaving { network, request, operation, shown, trouble, there, handed, closed_at };
         if kept == Connections::Queue && !limits.new_connection && world.draw.one_in(2) {
             self.queue(leaving, told, limits);
         } else {
@@ -111,13 +113,19 @@ impl Network {
         tokio::spawn(async move {
             stream_free.await;
             life.goes_on().await;
-            if !life.is_dead() && limits.begin_sending() {
+            if life.is_dead() {
+                return;
+            }
+            if limits.begin_sending() {
                 leaving.leave(told);
+            } else {
+                // Nobody may be there any more.
+                let _ = told.send((Err(SendError::new(SendErrorKind::Connect)), None));
             }
         });
     }
 
-    fn leaves(&self, operation: Option<usize>, version: Option<String>) -> usize {
+    fn leaves(&self, operation: Option<usize>, version: Option<String>, handed: Instant) -> usize {
         let left = self.life.world.clock.now();
         let wall = self.life.world.time_at(self.life.process);
         self.life.world.facts.with(|all| {
@@ -134,6 +142,7 @@ impl Network {
                 vendor,
                 host,
                 incarnation,
+                handed,
                 left,
                 arrived,
                 effects,
@@ -202,13 +211,14 @@ struct Leaving {
     shown: String,
     trouble: Option<Trouble>,
     there: Duration,
+    handed: Instant,
     closed_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Leaving {
     fn leave(self, told: Told) {
-        let Leaving { network, request, operation, shown, trouble, there, closed_at } = self;
-        let send = network.leaves(operation, text_of(&request, "stripe-version"));
+        let Leaving { network, request, operation, shown, trouble, there, handed, closed_at } = self;
+        let send = network.leaves(operation, text_of(&request, "stripe-version"), handed);
         let world = network.life.world.clone();
         world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
         let left_percent = 100 - world.schedule.lag_percent;
@@ -308,8 +318,7 @@ impl Way {
         if !self.takes_secret(&mut request) {
             self.world
                 .note(|| format!("{}: send {} arrives, and its secret is not taken", self.shown, self.send));
-            let now = self.world.clock.now();
-            self.world.facts.with(|all| all.denied.push((self.name, now)));
+            self.denied();
             return Ok(unauthorized(self.name));
         }
         if request.method == Method::GET && operation_of(&request.headers).is_none() {
@@ -374,8 +383,16 @@ impl Way {
         answer
     }
 
+    fn denied(&self) {
+        let now = self.world.clock.now();
+        self.world.facts.with(|all| all.denied.push((self.name, now)));
+    }
+
     fn page(&self, page: Page) -> Answer {
         self.world.note(|| format!("{}: a proxy answers {page:?}", self.shown));
+        if page.status == 401 {
+            self.denied();
+        }
         let mut headers = HeaderMap::new();
         // A vendor that is configuration has no mark by which its own JSON could be told from another's.
         let html = page.html || !self.backend.has_mark();

@@ -11,6 +11,7 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 use steadfast::{Disposition, Effect};
 
+use crate::allowed::HELD_MAX;
 use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
 use crate::extras::Extras;
 use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, Said, Send, Stopped, Told, Waited};
@@ -184,7 +185,8 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
         differ += first_hold.map_or(Duration::ZERO, |hold| server.ahead_at(hold.at));
         if accepted.is_time {
             // What was asked for is a time by the server's clock.
-            differ += Duration::from_millis(server.clock.off_ms.unsigned_abs());
+            differ +=
+                Duration::from_millis(server.clock.off_ms.unsigned_abs()) + server.ahead_at(accepted.at);
         }
     }
     let is_early = first.left.plus(differ + A_MOMENT) < accepted.due_in_truth;
@@ -203,7 +205,12 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let by_record = accepted.due.map_or(Duration::MAX, |due| first.now.since(due));
     // Nobody takes anything from a store that nobody reaches.
     let back = world.schedule.extras.store_is_back(first.at).map(|back| back.min(first.at));
-    let since = accepted.at.max(accepted.due_in_truth).max(back.unwrap_or(Instant::ORIGIN));
+    // Nor of an account whose credentials are refused.
+    let vendor = world.schedule.operations[accepted.operation].kind.vendor();
+    let denied = all.denied.iter().filter(|(name, at)| *name == vendor && *at <= first.at);
+    let held = denied.map(|(_, at)| at.plus(HELD_MAX).min(first.at)).max();
+    let since = [accepted.at, accepted.due_in_truth].into_iter().chain(back).chain(held);
+    let since = since.max().unwrap_or(accepted.at);
     let waited = first.at.since(since).min(by_record);
     (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))
 }
