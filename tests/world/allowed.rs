@@ -7,7 +7,7 @@ use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR};
 use steadfast::testkit::internals::slack;
 
 use crate::audit::RETENTION;
-use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wait};
+use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Said, Send, Taken, Told, Wait};
 use crate::network::queue_max;
 use crate::plan::{Schedule, secs};
 use crate::vendors::{Kind, Name, policy};
@@ -106,10 +106,11 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
         && is_just_now(told, life.began, is_calm)
 }
 
-/// Whether somebody sent the operation while a call was under way that was told that it goes on: the call may have
-/// looked a moment before.
+/// Whether somebody sent the operation while a call was under way that was told that it goes on, or that its key belongs to
+/// another request: the call may have looked a moment before.
 pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
-    told.attempts == 0 && told.goes_on() && send.left >= told.began && is_just_now(told, send.left, is_calm)
+    let may_be_sent = told.goes_on() || told.said == Said::OfAnother;
+    told.attempts == 0 && may_be_sent && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }
 
 /// Whether another call for the operation was made after `told`, or came to its end so shortly before that this one may have
@@ -133,7 +134,7 @@ fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
 pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, differ: Duration) -> bool {
     let is_of_it = send.operation == Some(wait.operation)
         && (send.incarnation, send.vendor) == (wait.incarnation, wait.vendor)
-        && send.left > wait.told;
+        && send.handed > wait.told;
     let held_until = wait.until.min(wait.told.plus(PAUSE_MAX));
     let own =
         |other: &&Send| other.operation == Some(wait.operation) && other.incarnation == wait.incarnation;

@@ -553,12 +553,11 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
-        } else if !told.goes_on() && is_sent_by_nobody(all, told, (is_calm(world), |send| send.left)) {
+        } else if !told.goes_on() && is_sent_by_nobody(all, told, is_calm(world)) {
             found.push(Kind::NoneToldAndThenSent);
         }
     }
-    // What is unknown may be on its way.
-    let is_sent = || is_sent_by_nobody(all, told, (is_calm(world), |send| send.handed));
+    let is_sent = || is_sent_by_nobody(all, told, is_calm(world));
     match told.next {
         Some(Disposition::Ended) if told.effect == Some(Effect::Unknown) && is_sent() => {
             found.push(Kind::EndedToldAndThenSent);
@@ -614,7 +613,7 @@ fn is_late(world: &World, told: &Told) -> bool {
 }
 
 /// Whether it was sent after its caller was told that nothing goes on by itself, although nobody asked for that.
-fn is_sent_by_nobody(all: &All, told: &Told, (is_calm, when): (bool, fn(&Send) -> Instant)) -> bool {
+fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
@@ -623,7 +622,15 @@ fn is_sent_by_nobody(all: &All, told: &Told, (is_calm, when): (bool, fn(&Send) -
     let by_row = told.life.is_some_and(|life| all.is_asked_again_by_row((told.operation, life), told.at));
     let by_itself =
         life.redrives == 0 && !called_again && !by_row && !is_claimed_meanwhile(all, told, life, is_calm);
-    by_itself && sends.any(|send| when(send) > told.at)
+    // What is unknown may be on its way, or in the hand of a host that stands still.
+    let held =
+        |send: &Send| life.holds.iter().find(|hold| Some(hold.commit) == send.held).map(|hold| hold.at);
+    let began = |send: &Send| match told.effect {
+        Some(Effect::Unknown) if is_calm => send.handed,
+        Some(Effect::Unknown) => held(send).unwrap_or(send.handed),
+        _ => send.left,
+    };
+    by_itself && sends.any(|send| began(send) > told.at)
 }
 
 /// Whether a server's clock that was ahead freed the key between the last effect and this life's first request.
