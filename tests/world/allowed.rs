@@ -108,9 +108,10 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
 
 /// Whether somebody sent the operation while a call was under way that was told that it goes on, or that its key belongs to
 /// another request: the call may have looked a moment before.
-pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
+pub fn is_sent_meanwhile(told: &Told, is_alone: bool, send: &Send, is_calm: bool) -> bool {
     let may_be_sent = told.goes_on() || told.said == Said::OfAnother;
-    told.attempts == 0 && may_be_sent && send.left >= told.began && is_just_now(told, send.left, is_calm)
+    let is_anothers = told.attempts == 0 || !is_alone;
+    is_anothers && may_be_sent && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }
 
 /// Whether another call for the operation was made after `told`, or came to its end so shortly before that this one may have

@@ -527,7 +527,9 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
             })
         };
         let counts = |send: &&Send| {
-            recent(send) && is_known(send.life) && !is_sent_meanwhile(told, send, is_calm(world))
+            recent(send)
+                && is_known(send.life)
+                && !is_sent_meanwhile(told, !all.overlaps(told), send, is_calm(world))
         };
         let counted = caused().filter(counts).map(|send| send.effects.len()).sum();
         if promise::untrue_but_for_count(Effect::None, counted).is_some() {

@@ -184,14 +184,16 @@ fn none_is_said_only_of_what_somebody_else_did_during_the_call() {
     assert!(is_claimed_meanwhile(&with, &late, &life(10), false), "its host stood still");
 
     let sent = |seconds| send(seconds, 0, claimed(0, 0));
-    assert!(is_sent_meanwhile(&told(), &sent(10), true));
-    assert!(!is_sent_meanwhile(&told(), &sent(9), true), "before the call began");
+    assert!(is_sent_meanwhile(&told(), true, &sent(10), true));
+    assert!(!is_sent_meanwhile(&told(), true, &sent(9), true), "before the call began");
     assert!(
-        !is_sent_meanwhile(&Told { next: Some(Disposition::Ended), ..told() }, &sent(10), true),
+        !is_sent_meanwhile(&Told { next: Some(Disposition::Ended), ..told() }, true, &sent(10), true),
         "nothing was to go on"
     );
-    assert!(!is_sent_meanwhile(&Told { attempts: 1, ..told() }, &sent(10), true), "it may be its own");
-    assert!(!is_sent_meanwhile(&late, &sent(10), true), "three seconds ago");
+    let tried = Told { attempts: 1, ..told() };
+    assert!(!is_sent_meanwhile(&tried, true, &sent(10), true), "it is its own");
+    assert!(is_sent_meanwhile(&tried, false, &sent(10), true), "it may be another call's");
+    assert!(!is_sent_meanwhile(&late, true, &sent(10), true), "three seconds ago");
 }
 
 #[test]
