@@ -62,8 +62,10 @@ fn local_fact(error: &reqwest::Error) -> Option<io::Error> {
     let mut next: Option<&(dyn StdError + 'static)> = error.source();
     while let Some(layer) = next {
         let io = layer.downcast_ref::<io::Error>();
-        if let Some(code) = io.and_then(io::Error::raw_os_error).filter(|code| OURS.contains(code)) {
-            return Some(io::Error::from_raw_os_error(code));
+        // What the system says itself has a code; hyper's own errors have none.
+        if let Some(code) = io.and_then(io::Error::raw_os_error) {
+            let error = io::Error::from_raw_os_error(code);
+            return (!is_of_the_other_side(error.kind())).then_some(error);
         }
         next = match io.and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
@@ -73,15 +75,25 @@ fn local_fact(error: &reqwest::Error) -> Option<io::Error> {
     None
 }
 
-/// EMFILE, ENFILE, ENOBUFS, EADDRNOTAVAIL and ENOMEM.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const OURS: [i32; 5] = [24, 23, 105, 99, 12];
-/// The same, as the BSDs number them, and macOS.
-#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-const OURS: [i32; 5] = [24, 23, 55, 49, 12];
-/// WSAEMFILE, WSAENOBUFS, WSAEADDRNOTAVAIL, WSA_NOT_ENOUGH_MEMORY and ERROR_TOO_MANY_OPEN_FILES.
-#[cfg(not(unix))]
-const OURS: [i32; 5] = [10024, 10055, 10049, 8, 4];
+/// Whether a failure to connect may come of the vendor, or of the way to it. All else is of this host: no free file
+/// descriptor, port or memory, a firewall of its own, no network at all.
+fn is_of_the_other_side(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NotConnected,
+        TimedOut, UnexpectedEof,
+    };
+    matches!(
+        kind,
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NotConnected
+            | TimedOut
+            | UnexpectedEof
+    )
+}
 
 /// What the service or the body says of its failure, else `kind`.
 pub(super) fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {

@@ -62,7 +62,10 @@ use crate::transport::{
 /// that may have an effect and still waits for its connection, or for a stream of it, has not left, and never does.
 ///
 /// What was handed to the kernel may still arrive. On Linux and Android `TCP_USER_TIMEOUT` bounds that, by 30 s unless
-/// [`attempt`](Http::attempt) says less; elsewhere two minutes are reckoned with. Lookups come only after that.
+/// [`attempt`](Http::attempt) says less; elsewhere two minutes are reckoned with. Lookups come only after that. Two minutes
+/// also count where the environment names a proxy, whose kernel keeps to no such bound. What the builders of
+/// [`Http::over`] name, and a sidecar on loopback, is not seen: name the proxy in the environment too, or wrap the transport
+/// and raise [`Transport::queue_max`].
 #[derive(Clone)]
 pub struct Http {
     inner: Arc<Inner>,
@@ -75,6 +78,8 @@ struct Inner {
     make: Arc<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>,
     /// How long the kernel may hold what it was given.
     attempt: Duration,
+    /// The environment names a proxy.
+    may_be_proxied: bool,
     https: Pools,
     http: Pools,
     /// For requests to loopback, by https and by http, which no proxy of the environment may see. `None`: the caller's
@@ -219,7 +224,9 @@ impl Inner {
         };
         let (https, http) = (pools(Trust::AsBuilt, false), pools(Trust::IfReadable, false));
         let direct = is_direct_to_loopback.then(|| [pools(Trust::AsBuilt, true), pools(Trust::None, true)]);
-        Inner { https, http, direct, attempt, make }
+        let may_be_proxied =
+            PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|url| !url.is_empty()));
+        Inner { https, http, direct, attempt, may_be_proxied, make }
     }
 
     fn pools(&self, url: &Url, https: bool) -> &Pools {
@@ -257,6 +264,10 @@ fn exactly_as_given(builder: reqwest::ClientBuilder, attempt: Duration) -> reqwe
     builder.no_gzip().no_brotli().no_zstd().no_deflate()
 }
 
+/// Where reqwest looks for a proxy.
+const PROXIES: [&str; 6] =
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+
 /// Room for the windows of 512 streams that stand still, of hyper's 2 MiB each.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
@@ -283,13 +294,13 @@ impl Transport for Http {
         true
     }
 
-    /// To loopback nothing: there is no network that could hold it.
+    /// To loopback nothing: there is no network that could hold it. The kernel of a proxy on the way is not ours.
     fn queue_max(&self, url: &Url) -> Duration {
         if is_loopback(url) {
             return Duration::ZERO;
         }
         let is_bounded = cfg!(any(target_os = "android", target_os = "fuchsia", target_os = "linux"));
-        if is_bounded { self.inner.attempt } else { QUEUE_MAX }
+        if is_bounded && !self.inner.may_be_proxied { self.inner.attempt } else { QUEUE_MAX }
     }
 }
 

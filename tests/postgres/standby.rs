@@ -115,3 +115,21 @@ fn of_several_hosts_the_one_that_takes_claims_is_asked() {
         assert_eq!(store.get(&id("never")).await.expect("the primary may say so"), None);
     });
 }
+
+/// A postmaster that hangs: its kernel takes the connection, and it says nothing.
+#[test]
+fn a_host_that_is_silent_hides_no_other() {
+    let Some(server) = Server::start(&[]) else { return };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!(
+        "postgres://postgres@/postgres?host=127.0.0.1&host={}&port={},{}&sslmode=disable&schema=shop",
+        server.directory().display(),
+        silent.local_addr().expect("bound").port(),
+        server.port()
+    );
+    let began = std::time::Instant::now();
+    let store = opened(&url).expect("the other one answers");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(held(&store, claim_of(&store, &id("here"))));
+}

@@ -137,6 +137,63 @@ async fn a_claim_that_no_standby_has_is_not_sent() {
     );
 }
 
+/// As an operator does who unblocks sessions that wait for a standby.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_wait_for_a_standby_somebody_cancels_is_not_sent() {
+    let Some(server) = Server::start(&["wal_level = replica", "max_wal_senders = 4"]) else { return };
+    let network = ScriptedTransport::new().always(ok());
+    let client = stripe(store(&server.url("shop")), &network);
+    pay(&client, "order-1").await.expect("no standby is asked for");
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'");
+    server.sql("SELECT pg_reload_conf()");
+    let cancels = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    let mut sent = 1;
+    let error = loop {
+        let cancelled = || match &*server.sql(cancels) {
+            "0" => Err("none waits".to_owned()),
+            _ => Ok(()),
+        };
+        let key = format!("order-{}", sent + 1);
+        let (told, ()) = tokio::join!(pay(&client, &key), async {
+            tokio::task::block_in_place(|| {
+                for _ in 0..50 {
+                    if cancelled().is_ok() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+        });
+        match told {
+            Ok(_) if sent < 50 => sent += 1,
+            told => break told.expect_err("no standby has it"),
+        }
+    };
+    assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
+    assert_eq!(network.requests().len(), sent);
+}
+
+/// As after a failover, or a maintenance: what connected meanwhile only reads for as long as it lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_only_reads_is_not_kept() {
+    let Some(server) = Server::start(&[]) else { return };
+    let network = ScriptedTransport::new().always(ok());
+    let client = stripe(store(&server.url("shop")), &network);
+    pay(&client, "order-1").await.expect("it writes");
+    server.sql("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    server.kill_backends();
+    let began = std::time::Instant::now();
+    while kind(&pay(&client, "order-2").await.expect_err("it only reads")) != Some(StoreErrorKind::ReadOnly) {
+        assert!(began.elapsed() < Duration::from_secs(20), "the sessions are made anew");
+    }
+    server
+        .sql("SET transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only");
+    while pay(&client, "order-3").await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(40), "sessions that write can be had");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_go_on_while_connections_are_killed_again_and_again() {
     let Some(server) = Server::start(&[]) else { return };

@@ -7,22 +7,24 @@
 //! options in that message is connected to without; what the session then has is asked when the store is opened.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::DbError;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config, Connection, Error, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 
 use super::address::Address;
-use super::failure::{advice, no_connection};
+use super::failure::{advice, lacks_password, no_connection, silent};
 use super::password::{Asked, Passwords};
 use super::place;
 use super::tls::{Connector, connector};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Instant, SystemClock};
 use crate::store::{Standing, StoreError, StoreErrorKind};
 
 /// What reads and writes for a connection, until it ends.
@@ -49,7 +51,53 @@ pub(super) struct Connect {
 pub(super) struct Connected {
     pub(super) client: Client,
     pub(super) driver: AbortHandle,
+    pub(super) faults: Arc<Faults>,
 }
+
+/// What a connection was told beside its answers.
+#[derive(Debug)]
+pub(super) struct Faults {
+    /// How often the server has said that a commit may be on no standby.
+    doubts: AtomicU64,
+    /// It writes nothing, and another one might.
+    is_read_only: AtomicBool,
+    made: Instant,
+}
+
+impl Faults {
+    fn new(made: Instant) -> Faults {
+        Faults { doubts: AtomicU64::new(0), is_read_only: AtomicBool::new(false), made }
+    }
+
+    /// A commit may wait for a standby (`synchronous_standby_names`). If anybody cancels that, the server says success, and
+    /// warns that the standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover it is on record
+    /// nowhere.
+    fn heed(&self, notice: &DbError) {
+        if notice.routine() == Some("SyncRepWaitForLSN") {
+            self.doubts.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How many commits were in doubt so far. No success is believed beside which there is one more.
+    pub(super) fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::Acquire)
+    }
+
+    /// A failed statement. After a failover a session may be at a server that only reads, or was made while the database was
+    /// read-only, and stays so. It is not used again once it is older than a moment.
+    pub(super) fn saw(&self, error: &StoreError, now: Instant) {
+        if error.kind() == StoreErrorKind::ReadOnly && now.since(self.made) >= READ_ONLY_FOR {
+            self.is_read_only.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only.load(Ordering::Relaxed)
+    }
+}
+
+/// A store that only reads is connected to no more often than that.
+const READ_ONLY_FOR: Duration = Duration::from_secs(1);
 
 impl Connect {
     /// On the runtime that will drive the connections: its timers are the machine's. What is waited for is a server's,
@@ -90,16 +138,22 @@ impl Connect {
 
     /// Makes one, on the runtime that will drive it.
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
-        let (client, connection) = self.open().await?;
+        let (client, mut connection) = self.open().await?;
+        let faults = Arc::new(Faults::new(self.clock.now()));
+        let heeding = Arc::clone(&faults);
         // How it ended is told to whoever waits for an answer on it, and to the next who wants one.
         let driven = async move {
-            let _ = connection.await;
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notice(notice) = message {
+                    heeding.heed(&notice);
+                }
+            }
         };
-        let connected = Connected { client, driver: tokio::spawn(driven).abort_handle() };
+        let connected = Connected { client, driver: tokio::spawn(driven).abort_handle(), faults };
         // The server behind a name may be another one since the last connection.
         if self.compares_places.load(Ordering::Relaxed) {
             let compared = self.within(CONNECT_MAX, place::check(&connected.client, self)).await;
-            if let Some(Err(error)) = compared {
+            if let Err(error) = compared.unwrap_or_else(|| Err(silent("compare the store's place"))) {
                 connected.driver.abort();
                 return Err(error);
             }
@@ -134,27 +188,49 @@ impl Connect {
 
     /// Makes one, for its owner to drive.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
-        let mut config = with_limit(self.address.config());
+        let mut config = self.address.config().clone();
         let named = self.address.passwords();
         self.passwords.complete(&mut config, named, |name| std::env::var_os(name)).await?;
         if !self.refuses_options.load(Ordering::Relaxed) {
             match self.open_with(&with_isolation(&config)).await? {
                 Ok(opened) => return Ok(opened),
                 Err(error) if is_about_options(&error) => self.refuses_options.store(true, Ordering::Relaxed),
-                Err(error) => return Err(no_connection(&self.address.place(), error)),
+                Err(error) => return Err(self.no_connection(error)),
             }
         }
         let opened = self.open_with(&config).await?;
-        opened.map_err(|error| no_connection(&self.address.place(), error))
+        opened.map_err(|error| self.no_connection(error))
     }
 
-    /// The inner error is the server's.
+    fn no_connection(&self, error: Error) -> StoreError {
+        let error = no_connection(&self.address.place(), error);
+        match self.passwords.unread() {
+            // Where the server asks for none, the file is no matter.
+            Some(unread) if lacks_password(&error) => unread,
+            _ => error,
+        }
+    }
+
+    /// Of the first host that lets us in. One that is silent leaves the others their time: it would hide them for as long as
+    /// it is. The inner error is the last server's.
     async fn open_with(&self, config: &Config) -> Result<Result<(Client, Driver), Error>, StoreError> {
         let place = self.address.place();
-        // Boxed: the driver's future is as large as a page, and would be part of every caller's.
-        let connecting = Box::pin(config.connect(self.connector_now()));
-        let connecting = self.within(CONNECT_MAX, connecting).await;
-        let Some(connected) = connecting else {
+        let hosts = each_host(config);
+        let limit = CONNECT_MAX / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let mut last = None;
+        for config in hosts {
+            // Boxed: the driver's future is as large as a page, and would be part of every caller's.
+            let connecting = Box::pin(config.connect(self.connector_now()));
+            match self.within(limit, connecting).await {
+                Some(Ok(connected)) => {
+                    last = Some(Ok(connected));
+                    break;
+                }
+                Some(Err(error)) => last = Some(Err(error)),
+                None => {}
+            }
+        }
+        let Some(connected) = last else {
             let problem = format!(
                 "no connection to Postgres at {place} within {CONNECT_MAX:?}: {}",
                 advice(UNREACHABLE)
@@ -194,16 +270,45 @@ impl fmt::Debug for Connect {
     }
 }
 
-/// The driver tries one host after the other. One that is silent must leave the others their time, or it would hide them
-/// for as long as it is.
-fn with_limit(config: &Config) -> Config {
-    let mut config = config.clone();
-    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
-    if config.get_connect_timeout().is_none() {
-        let tries = u32::try_from(hosts).unwrap_or(u32::MAX).saturating_add(1);
-        config.connect_timeout(CONNECT_MAX / tries);
+/// One for each host, in their order, as the driver pairs names, addresses and ports. Its own loop over them limits the socket
+/// alone, and not the login.
+fn each_host(config: &Config) -> Vec<Config> {
+    let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+    let hosts = names.len().max(addresses.len());
+    if hosts < 2 {
+        return vec![config.clone()];
     }
-    config
+    macro_rules! copy {
+        ($one:ident: $($set:ident($value:expr)),+) => {
+            $(if let Some(value) = $value { $one.$set(value); })+
+        };
+    }
+    let of_host = |nth: usize| {
+        let mut one = Config::new();
+        match names.get(nth) {
+            Some(Host::Tcp(name)) => one.host(name),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => one.host_path(path),
+            None => &mut one,
+        };
+        copy!(one:
+            hostaddr(addresses.get(nth).copied()), port(ports.get(nth).or(ports.first()).copied()),
+            user(config.get_user()), password(config.get_password()), dbname(config.get_dbname()),
+            options(config.get_options()), application_name(config.get_application_name()),
+            connect_timeout(config.get_connect_timeout().copied()),
+            tcp_user_timeout(config.get_tcp_user_timeout().copied()),
+            keepalives_interval(config.get_keepalives_interval()),
+            keepalives_retries(config.get_keepalives_retries())
+        );
+        one.keepalives(config.get_keepalives())
+            .keepalives_idle(config.get_keepalives_idle())
+            .ssl_mode(config.get_ssl_mode())
+            .ssl_negotiation(config.get_ssl_negotiation())
+            .target_session_attrs(config.get_target_session_attrs())
+            .channel_binding(config.get_channel_binding());
+        one
+    };
+    (0..hosts).map(of_host).collect()
 }
 
 /// What the URL says in its own options, and the isolation behind that.

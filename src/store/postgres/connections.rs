@@ -273,7 +273,7 @@ impl Exclusive {
         let asked = Box::pin(asked);
         async move {
             if let Some(answered) = self.connections.0.connect.within(limit, asked).await {
-                return answered.map_err(|error| failure(doing, error));
+                return answered.map_err(|error| failure(doing, error)).inspect_err(|error| self.saw(error));
             }
             if let Some(connected) = &self.connected {
                 connected.driver.abort();
@@ -282,9 +282,20 @@ impl Exclusive {
         }
     }
 
+    fn saw(&self, error: &StoreError) {
+        if let Some(connected) = &self.connected {
+            connected.faults.saw(error, self.connections.0.connect.clock.now());
+        }
+    }
+
     /// Commits. After an error [`Lost`](StoreErrorKind::Lost) it may have been, or not.
     pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
-        self.within("commit", self.batch_execute("COMMIT")).await?;
+        let doubts = || self.connected.as_ref().map(|connected| connected.faults.doubts());
+        let before = doubts();
+        self.within(COMMIT, self.batch_execute("COMMIT")).await?;
+        if doubts() != before {
+            return Err(silent(COMMIT));
+        }
         self.is_open = false;
         Ok(())
     }
@@ -310,6 +321,10 @@ impl Drop for Exclusive {
         if connected.client.is_closed() {
             return;
         }
+        if connected.faults.is_read_only() {
+            connected.driver.abort();
+            return;
+        }
         if !self.is_open {
             self.connections.0.idle.lock().push(connected);
             return;
@@ -328,6 +343,8 @@ impl Drop for Exclusive {
         });
     }
 }
+
+const COMMIT: &str = "commit";
 
 #[cfg(test)]
 mod tests;

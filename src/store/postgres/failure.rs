@@ -122,6 +122,11 @@ const NO_RIGHT: &str = "42501";
 const NEEDS_A_RIGHT: &str = "the role lacks the right; make it a member of a role that has it, such as SCHEMA_dispatcher (`steadfast \
                              migrate --roles` makes those, as a superuser or with CREATEROLE)";
 
+/// Whether the server asked for a password, and there was none.
+pub(super) fn lacks_password(error: &StoreError) -> bool {
+    error.to_string().contains(NO_PASSWORD)
+}
+
 const NO_PASSWORD: &str =
     "the server asks for a password, and none was given; set PGPASSWORD, or name a passfile";
 

@@ -1,7 +1,6 @@
 //! [`Line`]: one connection that all callers share, and who watches it.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_postgres::{Client, Row};
 
-use super::connect::{Connect, Connected};
+use super::connect::{Connect, Connected, Faults};
 use super::failure::{failure, silent};
 use super::row::Value;
 use crate::store::StoreError;
@@ -18,45 +17,40 @@ use crate::store::StoreError;
 pub(super) struct Line {
     connect: Arc<Connect>,
     statement_max: Duration,
-    client: Mutex<Option<Arc<Client>>>,
-    /// How often the store has cancelled what was under way.
-    cancels: Arc<AtomicU64>,
+    current: Mutex<Option<(Arc<Client>, Arc<Faults>)>>,
     /// A caller was given the connection, and may ask something on it.
     asked: Arc<Notify>,
 }
 
 impl Line {
     pub(super) fn new(connect: Arc<Connect>, statement_max: Duration) -> Line {
-        Line {
-            connect,
-            statement_max,
-            client: Mutex::new(None),
-            cancels: Arc::default(),
-            asked: Arc::new(Notify::new()),
-        }
+        Line { connect, statement_max, current: Mutex::new(None), asked: Arc::new(Notify::new()) }
     }
 
     /// The connection, unless it is gone.
     pub(super) fn current(&self) -> Option<Asking> {
-        let client = self.client.lock().as_ref().filter(|client| !client.is_closed()).cloned()?;
+        let current = self.current.lock();
+        let (client, faults) = current.as_ref()?;
+        if client.is_closed() || faults.is_read_only() {
+            return None;
+        }
         self.asked.notify_one();
-        Some(self.asking(client))
+        Some(self.asking(Arc::clone(client), Arc::clone(faults)))
     }
 
-    fn asking(&self, client: Arc<Client>) -> Asking {
-        Asking { client, before: self.cancels.load(Ordering::Acquire), cancels: Arc::clone(&self.cancels) }
+    fn asking(&self, client: Arc<Client>, faults: Arc<Faults>) -> Asking {
+        Asking { client, before: faults.doubts(), faults, connect: Arc::clone(&self.connect) }
     }
 
     /// Takes a new connection, and has it watched.
     pub(super) fn set(&self, connected: Connected) -> Asking {
-        let Connected { client, driver } = connected;
+        let Connected { client, driver, faults } = connected;
         let client = Arc::new(client);
-        *self.client.lock() = Some(Arc::clone(&client));
+        *self.current.lock() = Some((Arc::clone(&client), Arc::clone(&faults)));
         let watch = Watch {
             connect: Arc::clone(&self.connect),
             statement_max: self.statement_max,
             asked: Arc::clone(&self.asked),
-            cancels: Arc::clone(&self.cancels),
             client: Arc::downgrade(&client),
         };
         self.asked.notify_one();
@@ -64,23 +58,20 @@ impl Line {
             watch.until_it_ends().await;
             driver.abort();
         });
-        self.asking(client)
+        self.asking(client, faults)
     }
 }
 
 /// A line in the hands of a caller. It derefs to the client.
 pub(super) struct Asking {
     client: Arc<Client>,
-    cancels: Arc<AtomicU64>,
+    faults: Arc<Faults>,
     before: u64,
+    connect: Arc<Connect>,
 }
 
 impl Asking {
-    /// Asks a statement that is a transaction of its own.
-    ///
-    /// A commit may wait for a standby (`synchronous_standby_names`). A server that is told to cancel then says success,
-    /// and warns that the standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover it is on
-    /// record nowhere. So no success is believed once the store has cancelled.
+    /// Asks a statement that is a transaction of its own. No success is believed that the server [doubts](Faults::doubts).
     ///
     /// # Errors
     ///
@@ -92,8 +83,10 @@ impl Asking {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         let rows = self.client.query_typed(statement, values).await;
-        let rows = rows.map_err(|error| failure(doing, error))?;
-        if self.cancels.load(Ordering::Acquire) == self.before { Ok(rows) } else { Err(silent(doing)) }
+        let rows = rows
+            .map_err(|error| failure(doing, error))
+            .inspect_err(|error| self.faults.saw(error, self.connect.clock.now()))?;
+        if self.faults.doubts() == self.before { Ok(rows) } else { Err(silent(doing)) }
     }
 }
 
@@ -110,7 +103,6 @@ struct Watch {
     connect: Arc<Connect>,
     statement_max: Duration,
     asked: Arc<Notify>,
-    cancels: Arc<AtomicU64>,
     client: Weak<Client>,
 }
 
@@ -140,8 +132,6 @@ impl Watch {
         if let Some(answer) = self.connect.within(self.statement_max, &mut empty).await {
             return answer.is_ok();
         }
-        // First: what is answered from now on may have been cut short.
-        self.cancels.fetch_add(1, Ordering::AcqRel);
         let cancel = client.cancel_token();
         let cancelled = cancel.cancel_query(self.connect.connector());
         // Whether the server took it shows on the line.

@@ -25,11 +25,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Notification};
 
 use super::Shared;
-use super::connect::{Connect, Connected};
+use super::connect::Connect;
 use super::failure::failure;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
@@ -180,7 +181,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
             let _ = heard.try_send(());
         }
     };
-    let Ok(Connected { client, driver }) = connect.connect_to_hear(hears).await else {
+    let Ok((client, driver)) = connect.connect_to_hear(hears).await else {
         return Ended::Connection;
     };
     let began = async {
@@ -274,7 +275,7 @@ impl Connect {
     pub(super) async fn connect_to_hear(
         &self,
         mut hears: impl FnMut(&Notification) + Send + 'static,
-    ) -> Result<Connected, StoreError> {
+    ) -> Result<(Client, AbortHandle), StoreError> {
         let (client, mut connection) = self.open().await?;
         let driven = async move {
             let ended = poll_fn(|context| {
@@ -288,7 +289,7 @@ impl Connect {
             });
             pin!(ended).await;
         };
-        Ok(Connected { client, driver: tokio::spawn(driven).abort_handle() })
+        Ok((client, tokio::spawn(driven).abort_handle()))
     }
 }
 

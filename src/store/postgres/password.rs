@@ -37,18 +37,25 @@ impl fmt::Debug for Asked {
 pub(super) struct Passwords {
     asked: Option<Asked>,
     last: Mutex<Option<Zeroizing<Vec<u8>>>>,
+    /// Why a file that the URL does not name was not read. As with libpq, that is no error where the server asks for none.
+    unread: Mutex<Option<StoreError>>,
 }
 
 impl Passwords {
     pub(super) fn new(asked: Option<Asked>) -> Passwords {
-        Passwords { asked, last: Mutex::default() }
+        Passwords { asked, last: Mutex::default(), unread: Mutex::default() }
+    }
+
+    /// Why the file of `PGPASSFILE`, or `~/.pgpass`, was not read the last time.
+    pub(super) fn unread(&self) -> Option<StoreError> {
+        self.unread.lock().as_ref().map(StoreError::again)
     }
 
     /// Sets the password of `config`; see [`complete`]. One that cannot be read now is the last one.
     ///
     /// # Errors
     ///
-    /// Those of [`complete`], while none was read.
+    /// Those of [`complete`] for a file that the URL names, while none was read.
     pub(super) async fn complete(
         &self,
         config: &mut Config,
@@ -73,8 +80,10 @@ impl Passwords {
             (None, Some(last)) => {
                 config.password(&**last);
             }
-            (None, None) => return read,
+            (None, None) if named.is_some() => return read,
+            (None, None) => {}
         }
+        *self.unread.lock() = read.err();
         Ok(())
     }
 }
@@ -232,6 +241,12 @@ mod tests {
             let error = completed(bare, Some(file), &[]).expect_err("not read");
             assert_eq!(error.kind(), StoreErrorKind::Invalid);
         }
+        // The server may ask for none, and the URL names no file.
+        let passwords = Passwords::new(None);
+        let in_the_way = |name: &str| (name == "PGPASSFILE").then(|| OsString::from(&open));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(passwords.complete(&mut config(bare), None, in_the_way)).expect("as libpq");
+        assert!(passwords.unread().expect("why").to_string().contains("chmod 600"));
         fs::remove_file(in_home).expect("removed");
         assert_eq!(completed(bare, None, &[home_set]).expect("none"), None);
     }

@@ -40,7 +40,7 @@ where
         .connections
         .run(async move {
             for turn in 1..=TURNS_MAX {
-                let mut exclusive = own.connections.exclusive().await?;
+                let mut exclusive = own.connections.exclusive().await.map_err(of_no_row)?;
                 exclusive.begin().await?;
                 match work(Within { shared: Arc::clone(&own), exclusive }).await {
                     Ok(Turn::Done(done)) => return Ok(done),
@@ -54,6 +54,11 @@ where
             Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
         })
         .await
+}
+
+/// What stands in the way of a connection is no fault of what was to be written.
+fn of_no_row(error: StoreError) -> StoreError {
+    if error.kind() == StoreErrorKind::Invalid { error.of_kind(StoreErrorKind::Denied) } else { error }
 }
 
 /// An open transaction. Dropped, it is rolled back.
