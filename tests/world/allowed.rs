@@ -31,12 +31,15 @@ pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bo
         && arrived(last).since(arrived(first)) >= window
 }
 
-/// Whether a key was free again because its store's own clock was days ahead for longer than the store doubts it: README,
-/// "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
+/// Whether a key was free again because its store's own clock was days ahead for longer than the store doubts it, or jumped
+/// ahead twice: README, "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
 pub fn is_of_a_server_ahead(schedule: &Schedule, earlier: &Send, now: &Send) -> bool {
-    let ahead = schedule.server.and_then(|server| server.ahead);
-    ahead.is_some_and(|(from, to, by_ms)| {
-        let doubted_until = Instant::ORIGIN.plus(from + DOUBTED_FOR);
+    let Some(server) = schedule.server else { return false };
+    server.ahead.is_some_and(|(from, to, by_ms)| {
+        // The time before the second jump is the one that is believed.
+        let again = server.step.filter(|(at, by_ms)| *by_ms > 0 && (from..to).contains(at));
+        let doubted_for = again.map_or(DOUBTED_FOR, |(at, _)| at.saturating_sub(from).min(DOUBTED_FOR));
+        let doubted_until = Instant::ORIGIN.plus(from + doubted_for);
         let seemed = now.left.since(earlier.left) + Duration::from_millis(by_ms.unsigned_abs());
         let forgets = Instant::ORIGIN.plus(to) > doubted_until && now.left >= doubted_until;
         forgets && earlier.left < Instant::ORIGIN.plus(to) && seemed >= RETENTION

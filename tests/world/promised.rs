@@ -185,8 +185,8 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
         differ += first_hold.map_or(Duration::ZERO, |hold| server.ahead_at(hold.at));
         if accepted.is_time {
             // What was asked for is a time by the server's clock.
-            differ +=
-                Duration::from_millis(server.clock.off_ms.unsigned_abs()) + server.ahead_at(accepted.at);
+            differ += Duration::from_millis(server.clock.off_ms.unsigned_abs())
+                + server.ahead_at(accepted.began).max(server.ahead_at(accepted.at));
         }
     }
     let is_early = first.left.plus(differ + A_MOMENT) < accepted.due_in_truth;
