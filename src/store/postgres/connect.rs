@@ -218,7 +218,11 @@ impl Connect {
         let hosts = each_host(config);
         let limit = CONNECT_MAX / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
         let mut last = None;
-        for config in hosts {
+        for mut config in hosts {
+            if config.get_connect_timeout().is_none() {
+                // Of each address: a name may have two.
+                config.connect_timeout(limit / 2);
+            }
             // Boxed: the driver's future is as large as a page, and would be part of every caller's.
             let connecting = Box::pin(config.connect(self.connector_now()));
             match self.within(limit, connecting).await {
@@ -348,11 +352,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_host_takes_the_time_of_the_others() {
-        let limit = |url: &str| with_limit(&url.parse().expect("a URL")).get_connect_timeout().copied();
-        assert_eq!(limit("postgres://shop@a/shop"), Some(CONNECT_MAX / 2), "a host may have two addresses");
-        assert_eq!(limit("postgres://shop@a,b,c/shop"), Some(CONNECT_MAX / 4));
-        assert_eq!(limit("postgres://shop@a,b/shop?connect_timeout=1"), Some(Duration::from_secs(1)));
+    fn each_host_has_its_own_address_and_port_and_all_else_is_the_same() {
+        let hosts = |url: &str| each_host(&url.parse().expect("a URL"));
+        let one = "postgres://shop:pw@a:6432/shop?options=-c%20x%3Dy";
+        assert_eq!(hosts(one), [one.parse().expect("a URL")]);
+        let of = "sslmode=require&target_session_attrs=read-write&application_name=s&connect_timeout=1&keepalives=0";
+        let expected = |host: &str| format!("postgres://shop:pw@{host}/shop?{of}").parse().expect("a URL");
+        assert_eq!(
+            hosts(&format!("postgres://shop:pw@a:1,b:2/shop?{of}")),
+            [expected("a:1"), expected("b:2")]
+        );
+        let pairs = hosts("postgres://shop@/shop?host=a,b&hostaddr=10.0.0.1,10.0.0.2&port=7");
+        assert_eq!(pairs[1].get_hostaddrs(), ["10.0.0.2".parse::<std::net::IpAddr>().expect("an address")]);
+        assert_eq!((pairs.len(), pairs[1].get_ports()), (2, &[7][..]));
     }
 
     #[test]

@@ -216,6 +216,11 @@ fn a_batch_that_changes_or_removes_is_sent_again_and_one_that_creates_is_found_w
             Attempt::new(&request, false, Ok(&gone), Timestamp::from_millis(0)).after(Effect::Unknown);
         let is_done = matches!(store().classify(&attempt), Verdict::Done { .. });
         assert_eq!(is_done, method == Method::DELETE, "{method} {route}");
+        // A proxy without a route says 404 too.
+        let page = answer(404, &[], "<html>no route</html>");
+        let attempt =
+            Attempt::new(&request, false, Ok(&page), Timestamp::from_millis(0)).after(Effect::Unknown);
+        assert!(!matches!(store().classify(&attempt), Verdict::Done { .. }), "{method} {route}");
         // Partly done is done: what succeeded must not be sent again.
         let part = answer(207, &[], r#"{"data":[{"id":1}],"errors":[{"status":422}]}"#);
         let attempt = Attempt::new(&request, false, Ok(&part), Timestamp::from_millis(0));
@@ -611,6 +616,8 @@ fn customers_are_found_all_or_not_at_all() {
     for rows in [json!([ann]), json!([other, bob]), json!([ann, bob, bob])] {
         assert_eq!(read("/v3/customers", &sent, &data(&rows)), Finding::CannotTell, "{rows}");
     }
+    let twice = json!([sent[0], sent[0]]);
+    assert_eq!(read("/v3/customers", &twice, &data(&json!([ann]))), Finding::CannotTell, "one of two");
 }
 
 #[test]

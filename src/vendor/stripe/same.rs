@@ -135,7 +135,7 @@ mod tests {
             "description=%20Order+42%20&metadata[order]=42",
             "shipping[address][city]=Rome",
             "payment_method=pm_card_visa&confirm=true&source=tok_visa&expand[0]=customer",
-            "metadata[gone]=&metadata[dropped]=1&unknown=1",
+            "metadata[gone]=&metadata[dropped]=1&unknown=1&transfer_data=",
             "amount=5&amount=1000",
         ] {
             assert!(agrees(form, &object), "{form}");

@@ -247,6 +247,23 @@ fn somebody_elses_4xx_is_no_refusal_and_leaves_the_effect_unknown() {
     }
     let told = answer(400, &[("stripe-should-retry", "true")], "");
     assert_eq!(judge(&told, Effect::None), retry(Effect::Unknown));
+    // Stripe's word on resending is in it, and so is its mark of a replay.
+    let told_not_to = answer(400, &[("stripe-should-retry", "false")], "");
+    assert_eq!(judge(&told_not_to, Effect::None), Verdict::Unknown);
+    let marked = answer(402, &[("idempotent-replayed", "true")], &error);
+    assert_eq!(judge(&marked, Effect::Unknown), Verdict::Unknown);
+}
+
+#[test]
+fn a_404_to_a_repeated_delete_is_stripes_own_or_proves_nothing() {
+    let delete = form(Method::DELETE, "/v1/coupons/c_1", "");
+    let judge = |answer: &Answer| {
+        let attempt = Attempt::new(&delete, false, Ok(answer), Timestamp::default());
+        stripe().classify(&attempt.after(Effect::Unknown))
+    };
+    let missing = own(404, &json!({ "type": "invalid_request_error", "code": "resource_missing" }));
+    assert_eq!(judge(&missing), Verdict::Done { replayed: true });
+    assert_eq!(judge(&answer(404, &[], "no such route")), retry(Effect::Unknown));
 }
 
 #[test]
