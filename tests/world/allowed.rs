@@ -134,7 +134,7 @@ fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
 /// A process holds itself back by its own measure, for as long as its policy has it. A longer wait is on record alone, as
 /// a time by the clock of whoever wrote it: not where its holder could not write it down, and a call without a key has
 /// no record, and whoever was no longer its holder when the answer came was fenced out. A host that is far behind takes such
-/// a record for that of a wrong clock, and the operation at once.
+/// a record for that of a wrong clock, and the operation at once. By a server's clock that is ahead the time is over.
 pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, differ: Duration) -> bool {
     let is_of_it = send.operation == Some(wait.operation)
         && (send.incarnation, send.vendor) == (wait.incarnation, wait.vendor)
@@ -152,7 +152,8 @@ pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, d
         && all.let_go.iter().any(|(operation, at)| {
             *operation == wait.operation && (wait.told..send.left).contains(at) && !is_taken_before(*at)
         });
-    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ) < wait.until))
+    let ahead = schedule.server.map_or(Duration::ZERO, |server| server.ahead_at(send.handed));
+    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ + ahead) < wait.until))
 }
 
 /// Whether the rate limit that refused a call was used up by what was sent, or by what was about to be: so many that may
