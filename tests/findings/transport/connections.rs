@@ -148,6 +148,56 @@ async fn probes_leave_a_connection_that_swallows_and_close_the_circuit() {
     acme.get("/fourth").send().await.expect("not on the dead connection");
 }
 
+/// What is behind a connection may be at fault for a 5xx. A 429 is none of a connection's.
+#[tokio::test]
+async fn a_repeat_after_a_5xx_has_a_new_connection_and_one_after_a_429_has_not() {
+    for (status, connections) in [(500, 2), (503, 2), (429, 1)] {
+        let vendor = OneStream::start().await;
+        let acme = acme(&vendor.url(""), policy(1, ms(5_000), ms(5_000)), http2());
+        let error = acme.get(&format!("/{status}")).send().await.expect_err("it is answered so twice");
+        assert_eq!((error.attempts().len(), vendor.connections()), (2, connections), "{error}");
+    }
+}
+
+/// Each replacement costs a handshake: a vendor that is slow, and not dead, must not be stormed with them.
+#[tokio::test]
+async fn connections_that_swallow_are_replaced_every_5_s() {
+    let (vendor, http) = (OneStream::start().await, http2());
+    let is_answered = async || {
+        let get = http.send(request(Method::GET, &vendor.url("/x"), ""), Limits::new(1024));
+        timeout(ms(200), get).await.is_ok()
+    };
+    assert!(is_answered().await);
+    vendor.swallow();
+    assert!(!is_answered().await, "given up, so that the pool is replaced");
+    let replaced = std::time::Instant::now();
+    assert!(is_answered().await);
+    vendor.swallow();
+    while !is_answered().await {}
+    let (waited, connections) = (replaced.elapsed(), vendor.connections());
+    assert!(waited > ms(4_500) && waited < ms(10_000) && connections == 3, "{waited:?}, {connections}");
+}
+
+/// A vendor that acknowledges no more than its buffers take. Without a bound the kernel asks it for minutes, and
+/// delivers what was given up; reqwest's own is 30 s.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_kernel_holds_what_it_was_given_no_longer_than_an_attempt() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/x", listener.local_addr().expect("an address"));
+    let reqwest = || reqwest::Client::builder().no_proxy();
+    let http = Http::over(reqwest).expect("a transport").attempt(ms(1_000));
+    let mut large = request(Method::POST, &url, "");
+    large.body = vec![b'a'; 64 << 20].into();
+    // Nothing of ours ends the exchange.
+    let sent = timeout(ms(15_000), http.send(large, Limits::new(1024)));
+    let (sent, _unread) = tokio::join!(sent, listener.accept());
+    let error = sent.expect("the kernel gives it up").expect_err("no answer");
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let met = causes.last().expect("the error itself").to_string();
+    assert!(met.contains("timed out"), "{met}: {error:?}");
+}
+
 /// Fails as a host without file descriptors does, or names this host.
 #[derive(Clone, Default)]
 struct Starved(Arc<AtomicBool>);

@@ -98,7 +98,9 @@ async fn answer(request: Request<h2::RecvStream>, mut respond: SendResponse<Byte
     if head.method == Method::GET && head.uri.path() == "/hold" {
         shared.release.notified().await;
     }
-    let json = Response::builder().header("content-type", "application/json");
+    // `/503` is answered so.
+    let status = head.uri.path()[1..].parse().unwrap_or(200_u16);
+    let json = Response::builder().status(status).header("content-type", "application/json");
     if let Ok(mut sending) = respond.send_response(json.body(()).expect("a head"), false) {
         let _ = sending.send_data(Bytes::from_static(b"{}"), true);
     }
