@@ -9,7 +9,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Once};
 
 use metrics::{
-    Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -129,8 +130,8 @@ impl Recorder for Listener {
         Counter::from_arc(Arc::new(Series::of(key)))
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(Arc::new(Series::of(key)))
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
@@ -161,6 +162,20 @@ impl CounterFn for Series {
 
     fn absolute(&self, value: u64) {
         self.say(value as f64);
+    }
+}
+
+impl GaugeFn for Series {
+    fn increment(&self, value: f64) {
+        self.say(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.say(-value);
+    }
+
+    fn set(&self, value: f64) {
+        self.say(value);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use steadfast::clock::SystemClock;
-use steadfast::store::Memory;
+use steadfast::store::{Memory, Sqlite};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Http;
 use steadfast::vendor::Stripe;
@@ -20,6 +20,13 @@ fn a_client_without_a_store_says_so_once() {
 #[test]
 fn a_client_without_a_namespace_says_so_once() {
     alone("forgetful::nameless_in_a_process_of_its_own");
+}
+
+/// A reboot loses what is in memory. Linux has this place for such files.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_whose_file_is_unsafe_says_so_once() {
+    alone("forgetful::unsafe_in_a_process_of_its_own");
 }
 
 fn alone(test: &str) {
@@ -85,6 +92,29 @@ fn nameless_in_a_process_of_its_own() {
     assert_eq!(said().event(&warned[0])["steadfast.vendor"], "stripe");
     nameless().build().expect("another client");
     assert_eq!(warnings().len(), 1, "it is said once");
+}
+
+#[tokio::test]
+#[ignore = "a_client_whose_file_is_unsafe_says_so_once runs it"]
+async fn unsafe_in_a_process_of_its_own() {
+    const UNSAFE: &str = "the store's file is unsafe";
+
+    listen();
+    let place = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let build = |file: &str, base_url: &str| {
+        let store = Sqlite::open(place.path().join(file)).expect("opens");
+        let stripe = Client::builder(Stripe::new("sk_test").base_url(base_url));
+        stripe.namespace("prod").store(store).build().expect("a client")
+    };
+    build("calls.db", "http://127.0.0.1:9");
+    assert_eq!(warnings(), Vec::<String>::new(), "a test's");
+    build("calls.db", "https://api.stripe.com");
+    build("other.db", "https://api.stripe.com");
+    assert_eq!(warnings(), [UNSAFE], "once");
+    let said = said();
+    let event = said.event(UNSAFE);
+    assert_eq!(event["steadfast.vendor"], "stripe");
+    assert!(event["reason"].starts_with("the store's file is in memory (tmpfs)"), "{event:?}");
 }
 
 /// Clients that are a test's, or whose maker knows.

@@ -1,5 +1,6 @@
 //! What the crate says while it works: names that dashboards are built on, and nothing that must stay secret.
 
+mod alerts;
 mod capture;
 #[path = "../hosts/commands.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
