@@ -189,6 +189,45 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
     }
 }
 
+/// The vendor refuses the secret, and lets the third try wait; beside it are an operation that is late, a row that
+/// no client here admits, and one that is rejected.
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "bounds a wait for another process")]
+async fn each_gauge_says_what_waits_and_what_keeps_it() {
+    let scene = Scene::with(2).await;
+    let row = "INSERT INTO steadfast_outbox (namespace, vendor, account, path, key, headers) VALUES ";
+    scene.place.sql(&[row, "('prod', 'acme', 'shop', '/', 'k', '{}')"].concat());
+    let secret = r#"('default', 'acme', 'default', '/x', 'bad', '{"Cookie": "a"}')"#;
+    scene.place.sql(&[row, secret].concat());
+    scene.place.sql(
+        "UPDATE operation SET attempts = 1, effect = 1, until_ms = until_ms + 2 * 86400000 WHERE key = 'order-1'",
+    );
+    let mut running = scene.dispatch(&["--listen", "127.0.0.1:0"]);
+    let address = running.address();
+    for _ in 0..2 {
+        let refused = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+        scene.request().write_all(refused).expect("writes");
+    }
+    let _third = scene.request();
+    let account = "account=\"default/acme/default\"";
+    let expected = [
+        format!("steadfast_late{{{account},vendor=\"acme\"}} 1"),
+        format!("steadfast_under_way{{{account},vendor=\"acme\"}} 1"),
+        "steadfast_in_outbox{account=\"prod/acme/shop\",vendor=\"acme\"} 1".to_owned(),
+        format!("steadfast_dispatchers{{{account},vendor=\"acme\"}} 1"),
+        format!("steadfast_dispatchers_stopped{{{account},vendor=\"acme\",gate=\"held\",route=\"\"}} 1"),
+        format!("steadfast_account_held{{{account},vendor=\"acme\"}} 1"),
+        "steadfast_outbox_rejected_rows 1".to_owned(),
+    ];
+    let began = std::time::Instant::now();
+    loop {
+        let (_, text) = ask(address, "GET /metrics");
+        let missing = |line: &&String| !text.lines().any(|own| own == *line);
+        let Some(missing) = expected.iter().find(missing) else { break };
+        assert!(began.elapsed() < Duration::from_secs(30), "{missing}\n{text}");
+    }
+}
+
 /// The name of the command, which answers in the documented shape.
 #[cfg(unix)]
 pub async fn command() -> String {

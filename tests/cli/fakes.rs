@@ -144,6 +144,50 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
     again.ends_by(Signal::INT);
 }
 
+#[test]
+fn a_fault_that_is_set_for_always_by_http_is_listed_until_it_is_deleted() {
+    let place = Place::fresh();
+    let mut running = Running::start(&place, &["--stripe", "0"]);
+    let line = running.line();
+    let url = line.trim_end().split_once(' ').expect("two").1;
+    let fault = r#"{"fault": "reset", "method": "post", "path": "/v1/charges", "always": true}"#;
+    let told = json_of(ask(url, "POST", "/_fake/faults", "", fault));
+    let lasting = json!([{ "fault": "reset", "method": "POST", "path": "/v1/charges" }]);
+    assert_eq!((&told["always"], &told["pending"]), (&lasting, &json!(0)));
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+        stream
+            .write_all(b"POST /v1/charges HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+            .expect("writes");
+        assert!(stream.read(&mut [0; 64]).is_err(), "a reset");
+    }
+    let told = json_of(ask(url, "GET", "/_fake/faults", "", ""));
+    assert_eq!((&told["always"], &told["injected"]), (&lasting, &json!([{ "fault": "reset", "count": 3 }])));
+    assert_eq!(json_of(ask(url, "DELETE", "/_fake/faults", "", ""))["always"], json!([]));
+    assert_eq!(ask(url, "POST", "/v1/charges", STRIPE, CHARGE).expect("an answer").0, 200);
+}
+
+/// A page that a developer looks at reaches the developer's loopback too.
+#[test]
+fn another_sites_page_changes_nothing_at_a_fake() {
+    let place = Place::fresh();
+    let mut running = Running::start(&place, &["--stripe", "0"]);
+    let line = running.line();
+    let url = line.trim_end().split_once(' ').expect("two").1;
+    let fault = r#"{"fault": "reset", "times": 2}"#;
+    for headers in ["origin: https://evil.example\r\n", "origin: null\r\n", "sec-fetch-site: cross-site\r\n"]
+    {
+        for (method, path) in [("POST", "/_fake/faults"), ("DELETE", "/_fake/ledger")] {
+            let (status, why) = ask(url, method, path, headers, fault).expect("an answer");
+            assert!(status == 403 && why.contains("another site's page"), "{headers}{status} {why}");
+        }
+    }
+    assert_eq!(json_of(ask(url, "GET", "/_fake/faults", "", ""))["pending"], 0);
+    // The fake's own page, as a browser sends its form.
+    let own = "origin: http://x\r\nsec-fetch-site: same-origin\r\n";
+    assert_eq!(json_of(ask(url, "POST", "/_fake/faults", own, fault))["pending"], 2);
+}
+
 /// What the page tells of the ledger: the ids, the requests under each key, and the duplicates.
 fn ledger_of(url: &str) -> (Vec<String>, Value, Value) {
     let mut ledger = json_of(ask(url, "GET", "/_fake/ledger", "", ""));

@@ -1,5 +1,8 @@
 //! What is looked at.
 
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::SendErrorKind;
+
 use super::{LONG_AGO, NOW, Place, schema};
 
 #[tokio::test]
@@ -248,6 +251,21 @@ async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
     assert_eq!(phase(), "phase:    dead, effect none, 1 attempt");
     place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
     assert_eq!(phase(), "phase:    scheduled, effect none, 0 attempts since the redrive");
+}
+
+/// A redrive of what had no effect is claimed anew, and the first attempt is on the log still.
+#[tokio::test]
+async fn what_was_redriven_says_when_it_first_began() {
+    let place = Place::fresh();
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    assert!(place.pays("order-1", LONG_AGO, network).await.expect_err("never sent").is_dead_letter());
+    let shown = place.run(&["show", "order-1"]).ended(0);
+    assert!(!shown.contains("\nbegan:") && shown.contains("\nclaimed:  "), "the same time: {shown}");
+    place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
+    let shown = place.run(&["show", "order-1"]).ended(0);
+    let began = shown.lines().find(|line| line.starts_with("began:    ")).expect(&shown);
+    let claimed = shown.lines().find(|line| line.starts_with("claimed:  ")).expect(&shown);
+    assert!(began.contains("(2days") && !claimed.contains("days"), "{shown}");
 }
 
 /// Names are left whole, because they are copied; all else fits a terminal of 80 columns.

@@ -68,6 +68,16 @@ async fn status_says_in_one_screen_what_is_down_what_waits_and_when_it_will_be_g
     );
     assert_eq!(account["gone_in_ms"], 10_000);
 
+    let held = json!({ "shut": [{ "gate": "held", "since_ms": 600_000, "left_ms": 20_000 }] });
+    says(&place, "three", held).await;
+    let text = place.run(&["status"]).ended(0);
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        joined.contains("HELD: its credentials were refused since ") && joined.contains("(10m"),
+        "{text}"
+    );
+    assert!(joined.contains(", next probe in ") && joined.contains("; in 1 of 3 processes"), "{text}");
+
     let shown = place.run(&["show", "order-7"]).ended(0);
     assert!(
         shown.contains("(overdue for 8m") && shown.contains("waits:    DOWN: its circuit is open"),
