@@ -74,8 +74,8 @@ pub use operators::{
 pub use races::{check_claims_at_once, check_settlements_at_once};
 #[cfg(feature = "seal")]
 pub use sealing::{
-    Open, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys, check_sealing,
-    check_unreadable_rows,
+    Open, check_record_in_the_clear, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys,
+    check_sealing, check_unreadable_rows,
 };
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
 pub use sequences::{

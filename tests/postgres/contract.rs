@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use steadfast::operation::OperationId;
 use steadfast::store::{Postgres, SealKeys, Store};
 use steadfast::testkit::contract;
 
@@ -66,21 +67,35 @@ fn each_form_of_postgres_keeps_the_contract() {
     });
 }
 
+/// A way to open the records of one schema.
+fn sealing(server: &'static Server, schema: String) -> contract::Open {
+    Box::new(move |keys| {
+        let mut builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
+        if let Some(keys) = keys {
+            builder = builder.seal(keys);
+        }
+        let url = server.url(&schema);
+        let driven = Driven::open(builder, &url, &schema);
+        let driven = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(driven));
+        Arc::new(driven) as Arc<dyn Store>
+    })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_process_cannot_read_on_postgres_it_leaves_alone() {
     let Some(server) = server::shared() else { return };
-    contract::check_sealing(|| {
-        let schema = fresh_schema("sealing");
-        Box::new(move |keys| {
-            let mut builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
-            if let Some(keys) = keys {
-                builder = builder.seal(keys);
-            }
-            let url = server.url(&schema);
-            let driven = Driven::open(builder, &url, &schema);
-            let driven = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(driven));
-            Arc::new(driven) as Arc<dyn Store>
-        })
-    })
-    .await;
+    contract::check_sealing(|| sealing(server, fresh_schema("sealing"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_record_in_the_clear_is_not_read_where_the_schema_is_sealed() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("sealing");
+    let forge = async |id: &OperationId, request: Vec<u8>| {
+        let request: String = request.iter().map(|byte| format!("{byte:02x}")).collect();
+        let place = format!("WHERE key = '{}' RETURNING 1", id.key.as_str());
+        let forge = format!("UPDATE {schema}.request SET request = decode('{request}', 'hex') {place}");
+        assert_eq!(server.sql(&forge), "1");
+    };
+    contract::check_record_in_the_clear(&sealing(server, schema.clone()), forge).await;
 }

@@ -10,7 +10,7 @@ use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, 
 use crate::error::Reason;
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition};
-use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind};
+use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind, codec};
 
 /// Opens a store with these keys, or with none. Each that it gives is another one on the same records, as two processes
 /// have them; the first finds none.
@@ -143,6 +143,32 @@ pub async fn check_reseal(open: &Open) {
         let done = State::Succeeded { answer: answer(200, "late"), reconciled: false };
         let ended = write(&*rotated, &id, transition_at(1, NOW, done)).await;
         assert_eq!(ended.map(|record| record.phase()), Ok(Phase::Succeeded), "{word}");
+    }
+}
+
+/// A record in the clear is corrupt in a store that is sealed: no process with the key wrote it. `forge` puts bytes in
+/// the place of an operation's stored request, as a process can that writes to the records and has no key.
+pub async fn check_record_in_the_clear(open: &Open, forge: impl AsyncFnOnce(&OperationId, Vec<u8>)) {
+    let (sealed, id) = (open(Some(key(1))), name("forged"));
+    let held = take(&*sealed, claim_at(&id, NOW)).await;
+    move_on(&*sealed, &held, State::Scheduled { at: NOW }).await;
+    store::reseal(&*sealed, false).await.expect("the store works");
+    forge(&id, codec::request_bytes(&held.request).expect("a small one")).await;
+    // One that has learned that the store is sealed, and one that has just been opened.
+    for store in [sealed, open(Some(key(1)))] {
+        let error = store.get(&id).await.expect_err("in the clear");
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        let due = Takeover {
+            phase: Phase::Scheduled,
+            account: None,
+            now: NOW.plus(LEASE),
+            lease: LEASE,
+            attempt_max: super::ATTEMPT,
+            vendor_clock_ms: None,
+            limit: 10,
+            wanted: crate::operation::record::Wanted::default(),
+        };
+        assert!(!store.take(due).await.is_ok_and(|taken| !taken.is_empty()), "it would be sent");
     }
 }
 

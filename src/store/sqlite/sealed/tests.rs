@@ -164,6 +164,20 @@ async fn the_contract_holds_over_a_sealed_file() {
     contract::check_sealing(fresh).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_in_the_clear_is_not_read_where_the_file_is_sealed() {
+    let place = Arc::new(Place::new());
+    let opened = Arc::clone(&place);
+    let open: contract::Open =
+        Box::new(move |keys| Arc::new(opened.open(keys.as_ref()).expect("opens")) as Arc<dyn Store>);
+    let forge = async |id: &OperationId, request: Vec<u8>| {
+        let sql = "UPDATE operation SET request = ?1 WHERE key = ?2";
+        let forged = place.raw().execute(sql, (request, id.key.as_str()));
+        assert_eq!(forged.expect("forges"), 1);
+    };
+    contract::check_record_in_the_clear(&open, forge).await;
+}
+
 #[tokio::test]
 async fn neither_bodies_nor_headers_nor_queries_are_in_the_files() {
     let place = Place::new();
