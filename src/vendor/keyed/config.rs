@@ -61,7 +61,7 @@ pub struct KeyedConfig {
     pub name: String,
     /// The URL that paths of calls are appended to.
     pub base_url: String,
-    /// Names the account that the secret belongs to. Default: `default`.
+    /// Names the account that the secret belongs to, without `>`. Default: `default`.
     #[serde(default = "default_account")]
     pub account: String,
     /// The header that carries the secret. Default: none is sent.
