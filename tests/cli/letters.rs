@@ -216,7 +216,7 @@ async fn a_vendor_that_is_not_on_record_is_told_from_one_that_is_well() {
         assert_eq!(said.code, 0, "{command:?}: {}", said.err);
         said.err
     };
-    place.stripe(NOW, &steadfast::testkit::ScriptedTransport::new()); // The store, with nothing in it.
+    place.stripe(NOW, &ScriptedTransport::new()); // The store, with nothing in it.
     let empty = "no operation of vendor `strype` is on record; the store is empty\n";
     assert_eq!(said(&["list"], "strype"), empty);
     place.succeeds("order-1", NOW).await;

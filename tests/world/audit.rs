@@ -534,27 +534,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         let counted = caused().filter(counts).map(|send| send.effects.len()).sum();
         if promise::untrue_but_for_count(Effect::None, counted).is_some() {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
-            found.push(match told.said {
-                _ if !is_own && is_forgotten_of_a_server_ahead(world, all, told) => {
-                    Kind::NoneToldOfAServerAhead
-                }
-                _ if !is_own => Kind::NoneToldOfAKeyForgotten,
-                Said::Refusing(_) => Kind::NoneToldByGate,
-                Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
-                // With nothing on record, a full store has nothing to look at.
-                Said::Store if world.schedule.extras.records_max.is_some() => Kind::NoneToldOfAKeyForgotten,
-                Said::Store => Kind::NoneToldByStore,
-                Said::Refused => {
-                    match told.life.map(|life| refused_though_applied(world, all, (told.operation, life))) {
-                        // As it is on record: that breach has a kind of its own.
-                        Some(Kind::RefusedOfAWrongClock) => Kind::RefusedOfAWrongClock,
-                        _ => Kind::RefusalToldThoughApplied,
-                    }
-                }
-                // As it is on record: that breach has a kind of its own.
-                Said::Dead => Kind::NoneToldOfAnAbsentOne,
-                _ => Kind::NoneTold,
-            });
+            found.push(none_told(world, all, told, is_own));
         } else if !told.goes_on() && is_sent_by_nobody(all, told, is_calm(world)) {
             found.push(Kind::NoneToldAndThenSent);
         }
@@ -579,6 +559,29 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         found.extend(whose_reply(world, all, told, text, *obtained));
     }
     found
+}
+
+/// How it came to be said that there was no effect, where there was one.
+fn none_told(world: &World, all: &All, told: &Told, is_own: bool) -> Kind {
+    match told.said {
+        _ if !is_own && is_forgotten_of_a_server_ahead(world, all, told) => Kind::NoneToldOfAServerAhead,
+        _ if !is_own => Kind::NoneToldOfAKeyForgotten,
+        Said::Refusing(_) => Kind::NoneToldByGate,
+        Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
+        // With nothing on record, a full store has nothing to look at.
+        Said::Store if world.schedule.extras.records_max.is_some() => Kind::NoneToldOfAKeyForgotten,
+        Said::Store => Kind::NoneToldByStore,
+        Said::Refused => {
+            match told.life.map(|life| refused_though_applied(world, all, (told.operation, life))) {
+                // As it is on record: that breach has a kind of its own.
+                Some(Kind::RefusedOfAWrongClock) => Kind::RefusedOfAWrongClock,
+                _ => Kind::RefusalToldThoughApplied,
+            }
+        }
+        // As it is on record: that breach has a kind of its own.
+        Said::Dead => Kind::NoneToldOfAnAbsentOne,
+        _ => Kind::NoneTold,
+    }
 }
 
 /// By what the hosts' clocks differ at most, so long after the start.

@@ -208,6 +208,14 @@ fn a_marked_replay_is_known_as_one_and_a_replayed_500_is_not_retried_for_ever() 
 }
 
 #[test]
+fn what_the_vendor_is_not_known_to_take_the_key_on_is_not_replayed() {
+    for (route, expected) in [("POST /x", Some(HOUR)), ("POST /a", None)] {
+        let listed = vendor(&format!("{INCREASE}keyed_routes = ['{route}']\n"));
+        assert_eq!(listed.replay_window(&stamped(&listed, "{}").0), expected, "{route}");
+    }
+}
+
+#[test]
 fn a_post_without_a_window_is_sent_at_most_once() {
     let mut config = KeyedConfig::new("plain", "https://v.test");
     for key in [None, Some(KeyPlace::Header("Idempotency-Key".into())), Some(KeyPlace::Body("key".into()))] {
