@@ -187,6 +187,8 @@ async fn the_kernel_holds_what_it_was_given_no_longer_than_an_attempt() {
     let url = format!("http://{}/x", listener.local_addr().expect("an address"));
     let reqwest = || reqwest::Client::builder().no_proxy();
     let http = Http::over(reqwest).expect("a transport").attempt(ms(1_000));
+    let elsewhere = Url::parse("https://vendor.test").expect("a url");
+    assert_eq!(http.queue_max(&elsewhere), ms(1_000), "lookups come after that");
     let mut large = request(Method::POST, &url, "");
     large.body = vec![b'a'; 64 << 20].into();
     // Nothing of ours ends the exchange.
