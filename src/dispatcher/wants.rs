@@ -79,10 +79,7 @@ impl Member {
             }
             let taken = self.probe_account(&account, limit - all, into).await?;
             all += taken;
-            let credentials = self.client.engine.gates.credentials();
-            if taken == 0 {
-                credentials.undecided(&account.path, now);
-            } else if credentials.is_turn_over(now) {
+            if taken > 0 && self.client.engine.gates.credentials().is_turn_over(now) {
                 break;
             }
         }

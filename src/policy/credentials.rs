@@ -97,8 +97,7 @@ impl Credentials {
         self.with_held(path, |held| held.probe_at = held.probe_at.max(now.plus(lasts)));
     }
 
-    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials, or nothing of
-    /// it waits.
+    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials.
     pub(crate) fn undecided(&self, path: &str, now: Instant) {
         self.with_held(path, |held| held.probe_at = now.plus(HOLD_BASE));
     }
