@@ -152,8 +152,11 @@ pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, d
         && all.let_go.iter().any(|(operation, at)| {
             *operation == wait.operation && (wait.told..send.left).contains(at) && !is_taken_before(*at)
         });
-    let ahead = schedule.server.map_or(Duration::ZERO, |server| server.ahead_at(send.handed));
-    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ + ahead) < wait.until))
+    let was_ahead = schedule.server.and_then(|server| server.ahead).is_some_and(|(from, to, _)| {
+        Instant::ORIGIN.plus(from) <= send.handed && Instant::ORIGIN.plus(to) >= wait.told
+    });
+    let is_on_record = is_on_record && !was_ahead;
+    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ) < wait.until))
 }
 
 /// Whether the rate limit that refused a call was used up by what was sent, or by what was about to be: so many that may
@@ -207,8 +210,8 @@ pub const WINDOW: Duration = DAY;
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: Duration = Duration::from_millis(10_500);
 
-/// The longest between two probes of an account whose credentials were refused.
-pub const HELD_MAX: Duration = Duration::from_secs(30);
+/// The longest between two probes of an account whose credentials were refused, and the answer to one.
+pub const HELD_MAX: Duration = Duration::from_secs(35);
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);

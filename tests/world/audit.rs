@@ -168,7 +168,8 @@ fn is_ended_by_credentials(world: &World, record: &Record, number: usize) -> boo
 pub fn judge_growth(world: &World, records: &[Record], over: Timestamp) -> Breaches {
     let keys_of = |all: &All, row: &RowCommitted| {
         let lives = all.lives.get(&row.operation).into_iter().flatten();
-        lives.map(|life| life.key.clone()).collect::<Vec<_>>()
+        let own = world.schedule.operations[row.operation].kind.key(row.operation);
+        lives.map(|life| life.key.clone()).chain([own]).collect::<Vec<_>>()
     };
     // Whatever the account.
     let spared: Vec<String> = world.facts.with(|all| {

@@ -177,9 +177,20 @@ impl Kind {
         )
     }
 
+    /// What the key of the operation with this number is called after: another account's operation has the key of the one
+    /// before it.
+    fn named(self, number: usize) -> usize {
+        number - usize::from(matches!(self, Kind::OtherIntent | Kind::LivePayment))
+    }
+
+    /// The key of the operation with this number.
+    pub fn key(self, number: usize) -> String {
+        format!("order-{}", self.named(number))
+    }
+
     /// The call of the operation with this number.
     pub fn call(self, client: &Client, number: usize) -> Call {
-        let named = number - usize::from(matches!(self, Kind::OtherIntent | Kind::LivePayment));
+        let named = self.named(number);
         let amount = (1000 + named).to_string();
         let charge = |card| {
             [
@@ -228,7 +239,7 @@ impl Kind {
             Kind::Cancellation => client.post("/v71/cancels").json(&adyen::cancellation(number)),
         };
         let call = call.header(OPERATION, number.to_string());
-        if self == Kind::Get { call } else { call.key(format!("order-{named}")) }
+        if self == Kind::Get { call } else { call.key(self.key(number)) }
     }
 }
 
