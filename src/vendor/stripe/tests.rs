@@ -183,8 +183,11 @@ fn a_409_is_decided_by_status_and_code_and_never_by_type() {
             let judged = judge(&answer(409, headers, &body), Effect::None);
             assert_eq!(judged, retry(Effect::Unknown), "{kind}");
         }
-        let told = answer(409, &[("stripe-should-retry", "false")], &body);
-        assert_eq!(judge(&told, Effect::None), Verdict::Unknown, "{kind}: the other request may execute");
+        let told_not_to = ("stripe-should-retry", "false");
+        for headers in [&[told_not_to][..], &[told_not_to, ("request-id", "req_1")]] {
+            let judged = judge(&answer(409, headers, &body), Effect::None);
+            assert_eq!(judged, Verdict::Unknown, "{kind}: the other request may execute");
+        }
     }
 }
 
