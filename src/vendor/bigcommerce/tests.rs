@@ -426,6 +426,26 @@ fn two_parcels_of_one_order_are_told_apart_by_what_is_behind_their_links() {
     moved["street_1"] = "Main 2".into();
     assert_eq!(look(2, &blue, &address), Finding::CannotTell);
     assert_eq!(look(2, &line, &moved), Finding::CannotTell);
+    let mut other = rows(&line, &address);
+    other[3].1["id"] = 8.into();
+    assert_eq!(look_up("/v2/orders", &sent(2), &other), Finding::Unanswered, "another order's");
+}
+
+/// V2 shows fifty rows, and not whether there are more.
+#[test]
+fn a_full_page_of_products_may_be_a_part_of_them() {
+    let order = json!({ "id": 9, "external_order_id": "order-7" });
+    for (count, is_whole) in [(49, true), (50, false)] {
+        let lines = vec![json!({ "product_id": 1, "quantity": 1 }); count];
+        let sent = json!({ "external_order_id": "order-7", "products": lines });
+        let rows = [
+            ("/v2/orders?external_order_id=order-7", json!([order])),
+            ("/v2/orders/9/products", json!(lines)),
+            ("/v2/orders/9", order.clone()),
+        ];
+        let found = look_up("/v2/orders", &sent, &rows);
+        assert_eq!(matches!(found, Finding::Found(_)), is_whole, "{count}: {found:?}");
+    }
 }
 
 #[test]
@@ -446,18 +466,19 @@ fn an_order_of_the_same_content_that_was_there_before_is_a_twin() {
 
 #[test]
 fn a_date_that_the_caller_chose_is_no_time_of_creation() {
-    let sent = json!({ "customer_id": 5, "date_created": "Thu, 01 Jan 2009 00:00:00 +0000" });
-    let (request, key) = stamped("/v2/orders", &sent);
-    let subject =
-        Subject::new(&request, &key, Timestamp::from_millis(1_392_639_901_000)).with_vendor_clock(Some(0));
-    let asked = store().look_up(&subject).expect("a lookup");
-    let row = json!([{ "id": 1, "external_order_id": key, "customer_id": 5,
-        "date_created": "Thu, 01 Jan 2009 00:00:00 +0000" }]);
-    assert_eq!(
-        found(store().read_look_up(&subject, &asked, &list(&row))).0,
-        201,
-        "an order of old, brought over"
-    );
+    let date = "Thu, 01 Jan 2009 00:00:00 +0000";
+    for sent in [
+        json!({ "customer_id": 5, "date_created": date }),
+        json!({ "customer_id": 5, "date_created": date, "external_order_id": "order-7" }),
+    ] {
+        let (request, key) = stamped("/v2/orders", &sent);
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(1_392_639_901_000));
+        let subject = subject.with_vendor_clock(Some(0));
+        let asked = store().look_up(&subject).expect("a lookup");
+        let row = json!([{ "id": 1, "external_order_id": key, "customer_id": 5, "date_created": date }]);
+        let looked = store().read_look_up(&subject, &asked, &list(&row));
+        assert_eq!(found(looked).0, 201, "an order of old, brought over: {sent}");
+    }
 }
 
 #[test]

@@ -179,6 +179,17 @@ fn only_the_failed_items_of_a_mixed_batch_are_named() {
 }
 
 #[test]
+fn a_batch_is_answered_for_each_of_its_messages() {
+    let request = stamped("/email/batch", &json!([email(), email()]));
+    let result = r#"{"ErrorCode":0,"Message":"OK","MessageID":"m"}"#;
+    for (body, is_done) in [(format!("[{result},{result}]"), true), (format!("[{result}]"), false)] {
+        let answer = answer(200, &body);
+        let verdict = postmark().classify(&Attempt::new(&request, true, Ok(&answer), Timestamp::default()));
+        assert_eq!(matches!(verdict, Verdict::Done { .. }), is_done, "{body}");
+    }
+}
+
+#[test]
 fn postmark_never_replays_a_key() {
     assert_eq!(postmark().replay_window(&stamped("/email", &email())), None);
 }
@@ -305,6 +316,9 @@ fn a_look_up_names_one_filter_and_the_messages_stream() {
     let batch = format!("{base}&metadata_steadfast_batch={key}&messagestream=news+letters");
     assert_eq!(asked("/email/batch", &json!([news, news])), Some(batch));
     assert_eq!(asked("/email/batch", &json!([news, email()])), None, "two streams need two searches");
+    let mut unnamed = email();
+    unnamed["MessageStream"] = json!("");
+    assert!(asked("/email", &unnamed).is_some_and(|url| url.ends_with("&messagestream=outbound")));
     assert_eq!(asked("/templates", &email()), None);
 }
 

@@ -585,6 +585,9 @@ fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
             url::form_urlencoded::parse(&request.body).any(|(name, _)| name == "metadata[steadfast_key]");
         assert_eq!(found, has_stamp, "{count}");
     }
+    let mut clears = form(Method::POST, "/v1/charges", "amount=1&metadata=");
+    stripe().stamp(wire_key(), &mut clears).expect("not stamped");
+    assert_eq!(clears.body, "amount=1&metadata=", "it would be cleared too");
     let mut taken = form(Method::POST, "/v1/charges", "metadata%5Bsteadfast_key%5D=x");
     assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
 }
