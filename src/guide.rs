@@ -87,6 +87,7 @@ pub mod observability {}
 /// [every error code]: crate::guide::observability#the-error-codes
 /// [the metrics]: crate::guide::observability#the-metrics
 /// [the dispatcher's role]: crate::guide::postgres#roles
+/// [the page of Postgres]: crate::guide::postgres
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later
 /// [sequence]: crate::guide::recipes#keep-calls-in-order

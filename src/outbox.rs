@@ -109,7 +109,7 @@
 //! A row waits for as long as no dispatcher comes, and is delivered then. It is compared with what was on record when it
 //! was written, and with what came under its key since. So a repeat finds its outcome also where the record's retention
 //! is over by now. A purge spares the record of each key that has a row, a rejected one too. On Postgres there is one
-//! exception: a transaction that commits after the retention of its key's record. By then that record may be gone.
+//! exception: a transaction that stays open for an hour after the retention of its key's record. Its call begins anew.
 //!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!

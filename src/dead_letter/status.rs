@@ -151,7 +151,11 @@ impl DeadLetters {
         for (account, gathered) in accounts {
             told.push(self.told(account, gathered).await?);
         }
-        told.sort_by_key(|account| account.closed.is_empty());
+        // Those that nothing of is delivered for come first, then those with a route that is down.
+        told.sort_by_key(|account| {
+            let is_whole = account.closed.iter().any(|closed| closed.route.is_none());
+            (!is_whole, !account.is_unknown, account.closed.is_empty())
+        });
         Ok(Status { now, accounts: told, rejected_rows })
     }
 

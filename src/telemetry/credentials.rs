@@ -28,4 +28,4 @@ fn gauge(_: &str, _: &str, _: f64) {}
 
 /// 1 while the account is held.
 #[cfg(feature = "metrics")]
-const HELD: &str = "steadfast_account_held";
+pub(super) const HELD: &str = "steadfast_account_held";

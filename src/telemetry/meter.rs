@@ -59,6 +59,8 @@ fn describe() {
             let unit = Some(metrics::Unit::Seconds);
             recorder.describe_histogram(KeyName::from_const_str(name), unit, SharedString::const_str(help));
         }
+        let held = SharedString::const_str("1 while the vendor refuses the account's credentials");
+        recorder.describe_gauge(KeyName::from_const_str(super::credentials::HELD), None, held);
     });
 }
 

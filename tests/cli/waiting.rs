@@ -168,7 +168,14 @@ async fn many_are_resolved_or_cancelled_at_once_after_a_dry_run() {
     assert_eq!((&again["resolved"], &again["reasons"][0]["why"]), (&1.into(), &"resolved".into()));
     let reopened = ["dead-letters", "resolve", "--all", "--reopen", "--yes", "--why", "a mistake"];
     assert_eq!(place.json(0, &reopened)["resolved"], 6);
-    for wrong in [&["dead-letters", "resolve", "--not-applied"][..], &["cancel"], &["cancel", "x", "--all"]] {
+    for wrong in [
+        &["dead-letters", "resolve", "--not-applied"][..],
+        &["cancel"],
+        &["cancel", "x", "--all"],
+        // As a script types it whose variable is not set.
+        &["cancel", "--key-prefix", "", "--yes", "--why", "x"],
+        &["dead-letters", "redrive", "--vendor", ""],
+    ] {
         assert_eq!(place.run(wrong).code, 2, "{wrong:?}");
     }
 
@@ -179,6 +186,22 @@ async fn many_are_resolved_or_cancelled_at_once_after_a_dry_run() {
     let done = place.json(0, &[&cancel[..], &["--yes", "--why", "not wanted"]].concat());
     assert_eq!((&done["cancelled"], &done["dry_run"]), (&4.into(), &false.into()));
     assert_eq!(place.json(0, &["stats"])["totals"]["scheduled"], 0);
+}
+
+/// What has grown old since the dry run is not among what it counted.
+#[tokio::test]
+async fn an_age_is_counted_from_the_dry_run() {
+    let place = Place::fresh();
+    place.lost("order-1", super::LONG_AGO).await;
+    let moved =
+        place.json(0, &["dead-letters", "show", "order-1"])["updated_at_ms"].as_u64().expect("a time");
+    for (minutes, matched) in [(10, 0), (40, 1)] {
+        let before = (moved + minutes * 60_000).to_string();
+        let redrive = ["dead-letters", "redrive", "--older-than", "30m", "--before", &before];
+        let ended = place.run(&[&redrive[..], &["--json"]].concat());
+        let told: Value = serde_json::from_str(&ended.out).expect("JSON");
+        assert_eq!(told["result"]["matched"], matched, "{told}");
+    }
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// say. It counts what waits, and has the last answer of each route. It reads open operations alone, and is as fast with a
     /// million that have ended.
     Status,
-    /// Lists what waits for its next attempt or is under way, in the order of the first claim
+    /// Lists what waits for its next attempt or is under way, in the order in which it was recorded
     List(ListArguments),
     /// Counts operations by vendor and phase
     Stats,
@@ -173,7 +173,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeadLettersCommand {
-    /// Lists dead letters, in the order of the first claim
+    /// Lists dead letters, in the order in which it was recorded
     List {
         /// Counts them by failure instead
         #[arg(long, conflicts_with_all = ["after", "limit"])]

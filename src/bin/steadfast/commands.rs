@@ -16,7 +16,6 @@ use super::arguments::{
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
 use super::place::Place;
-use super::selection::Select;
 use super::signature::Signature;
 use super::{
     copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, scrub,
@@ -64,7 +63,7 @@ async fn dead_letters(
             let letters = place.open()?;
             let groups = letters.groups(&select.filter(letters.now())).await?;
             if groups.is_empty() {
-                absent_vendor(&letters, &select, output).await?;
+                absent_vendor(&letters, select.vendor(), output).await?;
             }
             let rejected = letters.rejected_rows().await?;
             output.put(DONE, &json!({ "groups": groups, "rejected_rows": rejected }), |_, out| {
@@ -76,7 +75,7 @@ async fn dead_letters(
             let (letters, limit) = (place.open()?, usize::from(limit));
             let page = letters.list(&select.filter(letters.now()), after.as_deref(), limit).await?;
             if page.rows.is_empty() {
-                absent_vendor(&letters, &select, output).await?;
+                absent_vendor(&letters, select.vendor(), output).await?;
             }
             let next = page.next.as_deref();
             let rejected = letters.rejected_rows().await?;
@@ -114,6 +113,20 @@ pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<Oper
         }
         found => Ok(found?),
     }
+}
+
+/// The same of an operation that must be on record: one that is still in the outbox is said to be there.
+pub(crate) async fn find_recorded(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
+    let found = find_whole(letters, name).await;
+    if found.is_err()
+        && let Some(row) = letters.queued(name).await?.first()
+    {
+        let number = row.number;
+        let problem =
+            format!("{name:?} is row {number} of the outbox, and not on record yet: see steadfast outbox");
+        return Err(Failure::Arguments(problem));
+    }
+    found
 }
 
 fn check(place: &Place, file: Option<&PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
@@ -184,7 +197,7 @@ async fn redrive(
     let letters = place.open()?;
     let mut ids = Vec::new();
     for name in &arguments.operations {
-        ids.push(find_whole(&letters, name).await?);
+        ids.push(find_recorded(&letters, name).await?);
     }
     let redriven = if named {
         letters.redrive(&ids, &how).await?
@@ -192,7 +205,7 @@ async fn redrive(
         letters.redrive_all(&arguments.select.filter(letters.now()), &how).await?
     };
     if redriven.matched == 0 {
-        absent_vendor(&letters, &arguments.select, output).await?;
+        absent_vendor(&letters, arguments.select.vendor(), output).await?;
     }
     let code = if redriven.held_back > 0 { HELD_BACK } else { DONE };
     output
@@ -210,10 +223,10 @@ fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
 /// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
 pub(crate) async fn absent_vendor(
     letters: &DeadLetters,
-    select: &Select,
+    vendor: Option<&str>,
     output: &Output<'_>,
 ) -> Result<(), Failure> {
-    let Some(vendor) = select.vendor().filter(|_| !output.json) else { return Ok(()) };
+    let Some(vendor) = vendor.filter(|_| !output.json) else { return Ok(()) };
     let stats = letters.stats().await?;
     let paths: BTreeSet<&str> = stats.groups.iter().map(|group| group.vendor.as_str()).collect();
     let is_on_record = paths.iter().any(|path| *path == vendor || path.rsplit('/').next() == Some(vendor));
@@ -230,7 +243,7 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
     let path = arguments.body;
     let body = read(&path).map_err(|error| Failure::Input(path, error))?;
     let letters = place.open()?;
-    let id = find_whole(&letters, &arguments.operation.name).await?;
+    let id = find_recorded(&letters, &arguments.operation.name).await?;
     let new = letters.edit(&id, key, body, &how).await?;
     let mut old = letters.show(&id).await?.summary;
     // An operation has the same members in the answer to each command that changes one.

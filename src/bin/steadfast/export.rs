@@ -51,7 +51,7 @@ pub(crate) async fn export(
         }
         let letters = place.open()?;
         if what.write(&letters, output.out).await? == 0 {
-            absent_vendor(&letters, &what.select, output).await?;
+            absent_vendor(&letters, what.select.vendor(), output).await?;
         }
         return Ok(DONE);
     };
@@ -65,7 +65,7 @@ pub(crate) async fn export(
     let whole = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
     whole.map_err(failed)?;
     if written == 0 {
-        absent_vendor(&letters, &what.select, output).await?;
+        absent_vendor(&letters, what.select.vendor(), output).await?;
     }
     let name = path.display().to_string();
     output.put(DONE, &json!({ "file": name, "written": written }), |_, out| {

@@ -7,7 +7,7 @@ use steadfast::operation::record::Resolution;
 use steadfast::store::Queued;
 
 use super::arguments::{CancelArguments, Many, ResolveArguments};
-use super::commands::{absent_vendor, find_whole};
+use super::commands::{absent_vendor, find_recorded, find_whole};
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::outbox;
 use super::output::Output;
@@ -48,7 +48,7 @@ pub(crate) async fn resolve(
         letters.resolve_each(&ids, resolution.as_ref(), &how).await?
     };
     if outcome.matched == 0 {
-        absent_vendor(&letters, &select, output).await?;
+        absent_vendor(&letters, select.vendor(), output).await?;
     }
     let done = if resolution.is_none() { "opened again" } else { "resolved" };
     let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
@@ -92,6 +92,9 @@ pub(crate) async fn cancel(
     } else {
         letters.cancel_each(&ids, &how).await?
     };
+    if outcome.matched == 0 && removed.is_empty() {
+        absent_vendor(&letters, select.vendor(), output).await?;
+    }
     let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
     let to_do_it = asked.to_do_it(signature, &outcome);
     let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
@@ -144,7 +147,7 @@ impl Many {
     async fn ids(&self, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
         let mut ids = Vec::new();
         for name in &self.operations {
-            ids.push(find_whole(letters, name).await?);
+            ids.push(find_recorded(letters, name).await?);
         }
         Ok(ids)
     }

@@ -253,7 +253,10 @@ fn overdue(account: &AccountStatus, now: Timestamp, letters: &DeadLetters, out: 
     why.extend(status::unattended(account, letters));
     if why.is_empty() {
         let others = account.overdue.saturating_sub(1);
-        why.push(format!("{others} others of the account are due too, and those that wait longest go first"));
+        if others > 0 {
+            let first = "the longest due go first, and while calls fail those that were not sent yet";
+            why.push(format!("{others} others of the account are due too: {first}"));
+        }
     }
     why.iter().try_for_each(|why| writeln!(out, "{}", hanging("waits:    ", why)))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser as Text, PossibleValuesParser, TypedValueParser};
 use steadfast::clock::Timestamp;
 use steadfast::operation::Scope;
 use steadfast::operation::record::{Filter, Phase};
@@ -13,19 +13,19 @@ use steadfast::{Effect, Reason};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Which {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
-    #[arg(long)]
+    #[arg(long, value_parser = Text::new())]
     vendor: Option<String>,
     /// Of this account, such as `prod/stripe/live`
-    #[arg(long, value_name = "ACCOUNT_PATH")]
+    #[arg(long, value_name = "ACCOUNT_PATH", value_parser = Text::new())]
     account: Option<String>,
     /// In this scope, such as `prod/stripe/live/POST /v1/refunds`
-    #[arg(long)]
+    #[arg(long, value_parser = Text::new())]
     scope: Option<String>,
     /// Whose key begins with this text
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = Text::new())]
     key_prefix: Option<String>,
     /// In the sequence of this name, such as customer-7
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Text::new())]
     sequence: Option<String>,
     /// That last moved at least so long ago, such as 30m or 2days
     #[arg(long, value_name = "AGE", value_parser = age)]
@@ -36,8 +36,9 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// Ages count by `now`, the time in the store.
+    /// Ages count by `now`, the time in the store, or by when it was frozen: what has grown old since is not among them.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
+        let now = self.counts_from(now);
         let filter = Filter {
             vendor: self.vendor.clone(),
             account: self.account.clone(),
@@ -53,6 +54,15 @@ impl Which {
         }
     }
 
+    pub(crate) fn vendor(&self) -> Option<&str> {
+        self.vendor.as_deref()
+    }
+
+    /// What ages and dues are counted from.
+    pub(crate) fn counts_from(&self, now: Timestamp) -> Timestamp {
+        self.before.map_or(now, Timestamp::from_millis)
+    }
+
     /// Whether it is what a dry run has frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         self.before.is_some()
@@ -64,7 +74,7 @@ pub(crate) struct Select {
     #[command(flatten, next_help_heading = HEADING)]
     which: Which,
     /// With this wire key, as `show` prints it
-    #[arg(long, value_name = "WIRE_KEY", help_heading = HEADING)]
+    #[arg(long, value_name = "WIRE_KEY", value_parser = Text::new(), help_heading = HEADING)]
     wire_key: Option<String>,
     /// Dead for this reason
     #[arg(long, value_parser = names(&REASONS).map(|name| named(&REASONS, &name)), help_heading = HEADING)]
@@ -76,7 +86,7 @@ pub(crate) struct Select {
     #[arg(long, value_parser = clap::value_parser!(u16).range(100..=999), help_heading = HEADING)]
     status: Option<u16>,
     /// Whose error had this code, such as UNKNOWN.effect
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long, value_parser = Text::new(), help_heading = HEADING)]
     code: Option<String>,
     /// That last moved less than so long ago
     #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
@@ -101,13 +111,13 @@ impl Select {
             filter.phases = vec![Phase::Dead, Phase::Resolved];
         }
         if let Some(age) = self.younger_than {
-            filter = filter.younger_than(age, now);
+            filter = filter.younger_than(age, self.which.counts_from(now));
         }
         filter
     }
 
     pub(crate) fn vendor(&self) -> Option<&str> {
-        self.which.vendor.as_deref()
+        self.which.vendor()
     }
 
     /// Whether it is what a dry run has frozen.

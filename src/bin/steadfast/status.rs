@@ -50,11 +50,16 @@ impl SelectWaiting {
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let within = if self.overdue { Some(std::time::Duration::ZERO) } else { self.due_within };
         let just_after = std::time::Duration::from_millis(1);
+        let now = self.which.counts_from(now);
         Filter {
             phases: self.phase.into_iter().collect(),
             due_before: within.map(|within| now.plus(within).plus(just_after)),
             ..self.which.filter(now)
         }
+    }
+
+    pub(crate) fn vendor(&self) -> Option<&str> {
+        self.which.vendor()
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
@@ -81,6 +86,9 @@ pub(crate) async fn list(
     let filter = arguments.select.filter(now);
     let page = letters.waiting(&filter, arguments.after.as_deref(), usize::from(arguments.limit)).await?;
     let next = page.next.as_deref();
+    if page.rows.is_empty() {
+        super::commands::absent_vendor(&letters, arguments.select.vendor(), output).await?;
+    }
     output.put(
         DONE,
         &json!({ "operations": page.rows, "next": next, "now_ms": now.as_millis() }),
@@ -142,11 +150,14 @@ fn print(status: &Status, letters: &DeadLetters, out: Out<'_>) -> io::Result<()>
     if !rest.is_empty() {
         let waiting: u64 = rest.iter().map(|account| account.waiting).sum();
         let dead: u64 = rest.iter().map(|account| account.dead).sum();
-        let many = rest.len();
-        writeln!(
-            out,
-            "and {many} more accounts, in which {waiting} wait and {dead} are dead: --json has all"
-        )?;
+        let kept_back =
+            rest.iter().filter(|account| !account.closed.is_empty() || account.is_unknown).count();
+        let held = if kept_back > 0 { format!(", {kept_back} of them kept back") } else { String::new() };
+        let text = format!(
+            "and {} more accounts{held}, in which {waiting} wait and {dead} are dead: --json has all",
+            rest.len()
+        );
+        writeln!(out, "{}", wrapped(&text, ""))?;
     }
     if status.rejected_rows > 0 {
         writeln!(out, "{} rows of the outbox are rejected: steadfast outbox says why", status.rejected_rows)?;

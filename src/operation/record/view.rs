@@ -113,7 +113,8 @@ pub struct Summary {
     pub attempts: u32,
     /// What an [`Act`](super::Act) on exactly this state names.
     pub fence: u64,
-    /// The first claim.
+    /// The first claim, or what began anew since: see [`Record::claimed_at`](super::Record::claimed_at). A redrive of what had
+    /// no effect is such a beginning.
     pub claimed_at: Timestamp,
     /// The last transition.
     pub updated_at: Timestamp,
