@@ -33,15 +33,15 @@ pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bo
 
 /// Whether a key was free again because its store's own clock was days ahead for longer than the store doubts it, or jumped
 /// ahead twice: README, "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
-pub fn is_of_a_server_ahead(schedule: &Schedule, earlier: &Send, now: &Send) -> bool {
+pub fn is_of_a_server_ahead(schedule: &Schedule, earlier: &Send, now: Instant) -> bool {
     let Some(server) = schedule.server else { return false };
     server.ahead.is_some_and(|(from, to, by_ms)| {
         // The time before the second jump is the one that is believed.
         let again = server.step.filter(|(at, by_ms)| *by_ms > 0 && (from..to).contains(at));
         let doubted_for = again.map_or(DOUBTED_FOR, |(at, _)| at.saturating_sub(from).min(DOUBTED_FOR));
         let doubted_until = Instant::ORIGIN.plus(from + doubted_for);
-        let seemed = now.left.since(earlier.left) + Duration::from_millis(by_ms.unsigned_abs());
-        let forgets = Instant::ORIGIN.plus(to) > doubted_until && now.left >= doubted_until;
+        let seemed = now.since(earlier.left) + Duration::from_millis(by_ms.unsigned_abs());
+        let forgets = Instant::ORIGIN.plus(to) > doubted_until && now >= doubted_until;
         forgets && earlier.left < Instant::ORIGIN.plus(to) && seemed >= RETENTION
     })
 }
@@ -112,7 +112,9 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
 /// Whether somebody sent the operation while a call was under way that was told that it goes on, or that its key belongs to
 /// another request: the call may have looked a moment before.
 pub fn is_sent_meanwhile(told: &Told, is_alone: bool, send: &Send, is_calm: bool) -> bool {
-    let may_be_sent = told.goes_on() || told.said == Said::OfAnother;
+    // What was refused leaves its key free for another call.
+    let is_free = told.said == Said::Refused && !is_alone;
+    let may_be_sent = told.goes_on() || told.said == Said::OfAnother || is_free;
     let is_anothers = told.attempts == 0 || !is_alone;
     is_anothers && may_be_sent && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }

@@ -399,7 +399,7 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 found.push(Kind::SecondEffectAfterEdit);
                 continue;
             }
-            found.push(if is_of_a_server_ahead(&world.schedule, earlier, now) {
+            found.push(if is_of_a_server_ahead(&world.schedule, earlier, now.left) {
                 Kind::SecondEffectOfAServerAhead
             } else if now.left.since(earlier.left) < RETENTION_MIN {
                 Kind::SecondEffectOfAKeyForgotten
@@ -565,7 +565,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
 /// How it came to be said that there was no effect, where there was one.
 fn none_told(world: &World, all: &All, told: &Told, is_own: bool) -> Kind {
     match told.said {
-        _ if !is_own && is_forgotten_of_a_server_ahead(world, all, told) => Kind::NoneToldOfAServerAhead,
+        _ if is_forgotten_of_a_server_ahead(world, all, told) => Kind::NoneToldOfAServerAhead,
         _ if !is_own => Kind::NoneToldOfAKeyForgotten,
         Said::Refusing(_) => Kind::NoneToldByGate,
         Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
@@ -639,12 +639,11 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     by_itself && sends.any(|send| began(send) > told.at)
 }
 
-/// Whether a server's clock that was ahead freed the key between the last effect and this life's first request.
+/// Whether a server's clock that was ahead freed the key after the last effect.
 fn is_forgotten_of_a_server_ahead(world: &World, all: &All, told: &Told) -> bool {
-    let is_own = |send: &&Send| Some(send.life) == told.life;
-    let caused = all.sends_of(told.operation).filter(|send| !is_own(send) && !send.effects.is_empty()).last();
-    let now = all.sends_of(told.operation).find(is_own);
-    caused.zip(now).is_some_and(|(earlier, now)| is_of_a_server_ahead(&world.schedule, earlier, now))
+    let is_before = |send: &&Send| !send.effects.is_empty() && send.left <= told.at;
+    let caused = all.sends_of(told.operation).filter(is_before).last();
+    caused.is_some_and(|earlier| is_of_a_server_ahead(&world.schedule, earlier, told.at))
 }
 
 /// Whether no request of this operation ever left, and whoever was told had it in hand all the time.

@@ -33,6 +33,8 @@ impl World {
         let said = store::here(&copy, Some(Said::Copy), ("ann", "staging"), self.time()).await;
         let left = said.expect("a store").operations;
         for (_, client) in &clients {
+            // Once more where the store fails.
+            let _ = client.recover(100).await;
             client.recover(100).await.expect("it is open");
         }
         self.note(|| format!("staging is refreshed, and leaves {left} operations to the original"));

@@ -311,8 +311,7 @@ fn a_key_is_forgotten_by_a_server_that_is_days_ahead_for_longer_than_an_hour() {
         Schedule { server: Some(server), ..schedule() }
     };
     let sent = |seconds| send(seconds, 0, claimed(0, 0));
-    let is_of_it =
-        |schedule: &Schedule, first, last| is_of_a_server_ahead(schedule, &sent(first), &sent(last));
+    let is_of_it = |schedule: &Schedule, first, last| is_of_a_server_ahead(schedule, &sent(first), at(last));
     assert!(is_of_it(&ahead(2 * HOUR, 7), 10, 100 + HOUR));
     assert!(!is_of_it(&ahead(HOUR, 7), 10, 100 + HOUR), "it was doubted all the time");
     assert!(!is_of_it(&ahead(2 * HOUR, 7), 10, 99 + HOUR), "it was doubted then");

@@ -24,6 +24,7 @@ use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
 use crate::facts::{CALL, Does, Facts, Said, Told, operation_of};
 use crate::in_memory;
+use crate::network::queue_max;
 use crate::outbox::Rows;
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
 use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
@@ -512,8 +513,9 @@ impl World {
         self.rough.store(false, Ordering::Relaxed);
     }
 
-    /// The true word on each dead letter.
+    /// The true word on each dead letter, once no request can be under way any more.
     pub async fn resolve(&self, clients: &[(Name, Client)]) {
+        self.clock.latency(queue_max(&self.schedule)).await;
         let letters = self.letters(clients);
         let signed = Change::by("ann").because("looked at the vendor's dashboard");
         for record in self.records().await {
