@@ -142,6 +142,17 @@ async fn a_handle_by_key_alone_waits_for_whatever_body_is_on_record() {
     assert_eq!(told, expected);
 }
 
+#[tokio::test]
+async fn the_ends_of_another_account_are_not_among_a_clients() {
+    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(201));
+    let network = ScriptedTransport::new().status(201);
+    let other = rig.another_process(Acme::new().account("other"), network);
+    let mut ends = rig.client.ends();
+    other.charge().send().await.expect("it is made");
+    rig.charge().send().await.expect("it is made");
+    assert_eq!(ends.next().await.expect("none was missed").id, super::id());
+}
+
 /// A store that counts what is asked of it, and wakes nobody of another process.
 #[derive(Debug)]
 struct Counted {

@@ -2,6 +2,7 @@
 
 use steadfast::clock::Clock;
 use steadfast::operation::record::{Act, Action, State};
+use steadfast::policy::RecoveryConfig;
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
@@ -9,7 +10,7 @@ use steadfast::{Effect, OnUnknown};
 
 use super::cancellation::drop_in_flight;
 use super::id;
-use super::rig::{Rig, ms, secs, until};
+use super::rig::{Rig, ms, plain, secs, until};
 use super::vendor::Acme;
 
 async fn state(rig: &Rig) -> State {
@@ -65,6 +66,30 @@ async fn what_was_scheduled_is_delivered_when_it_is_due() {
     assert_eq!(rig.client.recover(10).await.expect("a store").succeeded, 1);
     assert_eq!(rig.charge().send().await.expect("from the record").attempts(), 2);
     assert_eq!(rig.charges_sent(), 2);
+}
+
+/// Also where there is one place: neither waits until there is none left of the other.
+#[tokio::test]
+async fn what_a_dead_process_left_and_what_is_due_take_turns() {
+    let vendor = Acme::replaying(secs(86_400));
+    let rig = Rig::new(vendor.clone(), ScriptedTransport::new().hang().hang());
+    for left in ["/left/1", "/left/2"] {
+        let call = rig.client.post(left).key(left);
+        let task = tokio::spawn(async move { call.send().await });
+        until(|| rig.network.requests().iter().any(|request| request.url.path() == left)).await;
+        task.abort();
+        assert!(task.await.is_err_and(|error| error.is_cancelled()));
+    }
+    for due in ["/due/1", "/due/2", "/due/3"] {
+        rig.client.post(due).key(due).enqueue().await.expect("recorded");
+    }
+    rig.clock.advance(secs(3_600));
+    let one_place = plain().recovery(RecoveryConfig::new(100, 100).at_once(1));
+    let network = (0..5).fold(ScriptedTransport::new(), |network, _| network.status(200));
+    let heir = rig.beside(vendor).network(network).policy(one_place).build();
+    assert_eq!(heir.client.recover(5).await.expect("a store").succeeded, 5);
+    let sent: Vec<_> = heir.network.requests().iter().map(|sent| sent.url.path().to_owned()).collect();
+    assert_eq!(sent, ["/left/1", "/due/1", "/left/2", "/due/2", "/due/3"]);
 }
 
 #[tokio::test]
