@@ -425,6 +425,11 @@ fn a_dispatcher_says_whether_it_is_at_work() {
         assert_eq!(unwell.to_string(), "the store of acme does not answer within 1s");
         assert!(std::error::Error::source(&unwell).is_some(), "what it said the last time");
         assert!(format!("{health:?}").len() < 400, "{health:?}");
+        bad.hangs.store(false, Ordering::Relaxed);
+        drop(dispatcher);
+        clock.latency(secs(1)).await;
+        let ended = health.check(secs(1)).await.expect_err("it was dropped");
+        assert_eq!(ended.to_string(), "the delivery from the store of acme has ended");
     });
 }
 
