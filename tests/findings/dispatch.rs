@@ -74,6 +74,31 @@ fn accounts_with_a_backlog_share_the_places_evenly() {
     });
 }
 
+/// The rate is an account's. Neither another account of the same dispatcher has a part in it, nor another process that
+/// delivers nothing because a gate is closed for it.
+#[test]
+fn an_account_has_its_rate_beside_another_one_and_beside_a_process_that_only_waits() {
+    on_virtual_time(|clock, _| async move {
+        let desk = Desk::new(&clock);
+        let (here, there) = seen().two_processes();
+        let policy = || Policy::background().recovery(RecoveryConfig::new(10, 10));
+        let clients = ["a", "b"].map(|account| desk.client("acme", account, &here, policy()));
+        for client in &clients {
+            for number in 0..400 {
+                client.post("/x").key(format!("order-{number}")).enqueue().await.expect("recorded");
+            }
+        }
+        let stopped = desk.client("acme", "a", &there, policy());
+        stopped.engage_kill_switch();
+        let _waits = stopped.keep_recovering(PERIOD);
+        let _delivers = Dispatcher::over(&clients).start();
+        clock.latency(secs(30)).await;
+        let sent = desk.by_account();
+        assert_eq!(sent.len(), 2);
+        assert!(sent.values().all(|sent| (270..=330).contains(sent)), "ten a second: {sent:?}");
+    });
+}
+
 #[test]
 fn no_more_of_a_vendor_are_under_way_than_it_was_given_places() {
     on_virtual_time(|clock, _| async move {
