@@ -223,6 +223,43 @@ fn what_is_redriven_in_the_process_begins_at_once() {
     });
 }
 
+/// The end of one is the turn of the next in its sequence, also where a handle brings it about.
+#[test]
+fn what_is_behind_a_cancelled_one_begins_at_once() {
+    on_virtual_time(|clock, _| async move {
+        let (store, desk) = (seen(), Desk::new(&clock));
+        let client = desk.client("acme", "a", &store, Policy::background());
+        let _dispatcher = client.keep_recovering(HOUR);
+        let call = |path: &str| client.post(path).key(path).sequence("customer-7");
+        let first = call("/first").after(HOUR).enqueue().await.expect("recorded");
+        call("/next").enqueue().await.expect("recorded");
+        clock.latency(secs(10)).await;
+        assert_eq!(desk.sent("/next"), 0);
+        first.cancel("not wanted").await.expect("it waits");
+        clock.latency(secs(1)).await;
+        assert_eq!((desk.sent("/first"), desk.sent("/next")), (0, 1));
+    });
+}
+
+#[test]
+fn a_store_that_fails_is_asked_again_after_the_period() {
+    on_virtual_time(|clock, _| async move {
+        let (store, desk) = (seen(), Desk::new(&clock));
+        let client = desk.client("acme", "a", &store, Policy::background());
+        let _dispatcher = client.keep_recovering(PERIOD);
+        client.post("/x").key("k").after(secs(5)).enqueue().await.expect("recorded");
+        clock.latency(secs(4)).await;
+        let before = store.counts();
+        store.fails.store(true, Ordering::Relaxed);
+        clock.latency(secs(20)).await;
+        let [looks, takes, ..] = store.counts_since(before);
+        assert!((15..=20).contains(&looks) && (15..=20).contains(&takes), "{looks} looks, {takes} takes");
+        store.fails.store(false, Ordering::Relaxed);
+        clock.latency(secs(2)).await;
+        assert_eq!(desk.sent("/x"), 1);
+    });
+}
+
 /// What another process enqueues is found within the period, and after a find within a sixteenth of it.
 #[test]
 fn what_another_process_enqueues_is_found_within_the_period() {
