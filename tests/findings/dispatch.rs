@@ -241,6 +241,28 @@ fn what_is_behind_a_cancelled_one_begins_at_once() {
     });
 }
 
+/// A dispatcher that runs already finds it by looking, once the lease has run out.
+#[test]
+fn what_a_process_had_in_hand_when_it_died_is_taken_over() {
+    on_virtual_time(|clock, _| async move {
+        let desk = Desk::new(&clock);
+        let (here, there) = seen().two_processes();
+        let dies = desk.client("acme", "a", &there, one_in_four_seconds());
+        let dispatcher = dies.keep_recovering(PERIOD);
+        taken_and_waiting(&desk, &dies).await;
+        drop(dispatcher);
+        assert_eq!(attempts_of(&*here, "taken").await, (Phase::InProgress, 0));
+        let _heir = desk.client("acme", "a", &here, Policy::background()).keep_recovering(PERIOD);
+        clock.latency(HOUR).await;
+        let came_to = attempts_of(&*here, "taken").await;
+        assert_eq!(
+            came_to,
+            (Phase::Dead, 0),
+            "the heir cannot tell that it was not sent, and this vendor replays nothing"
+        );
+    });
+}
+
 #[test]
 fn a_store_that_fails_is_asked_again_after_the_period() {
     on_virtual_time(|clock, _| async move {
