@@ -216,6 +216,9 @@ fn a_batch_that_changes_or_removes_is_sent_again_and_one_that_creates_is_found_w
             Attempt::new(&request, false, Ok(&gone), Timestamp::from_millis(0)).after(Effect::Unknown);
         let is_done = matches!(store().classify(&attempt), Verdict::Done { .. });
         assert_eq!(is_done, method == Method::DELETE, "{method} {route}");
+        let first = Attempt::new(&request, false, Ok(&gone), Timestamp::from_millis(0));
+        let is_done = matches!(store().classify(&first), Verdict::Done { .. });
+        assert!(!is_done, "{method} {route}: no earlier attempt may have removed it");
         // A proxy without a route says 404 too.
         let page = answer(404, &[], "<html>no route</html>");
         let attempt =
