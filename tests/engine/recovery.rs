@@ -113,7 +113,7 @@ async fn the_settle_time_counts_from_the_takeover_and_not_from_the_call_that_wai
     drop_in_flight(&rig).await;
     // The call comes while the lease still runs, and waits for a gate until it has run out.
     rig.clock.advance(rig.client.policy().timeout.attempt);
-    let policy = super::plain().admission_wait(secs(60));
+    let policy = plain().admission_wait(secs(60));
     let found = ScriptedTransport::new().json(200, serde_json::json!([]));
     let heir = rig.beside(vendor).network(found.status(200)).policy(policy).build();
     heir.client.pause_for(secs(40));
