@@ -79,7 +79,7 @@ impl Member {
             }
             let taken = self.probe_account(&account, limit - all, into).await?;
             all += taken;
-            if taken > 0 && self.client.engine.gates.credentials().is_turn_over(now) {
+            if taken > 0 && self.client.engine.gates.credentials().end_turn(now) {
                 break;
             }
         }

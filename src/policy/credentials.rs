@@ -165,8 +165,8 @@ impl Credentials {
         account.and_then(|account| account.answered_at).is_some_and(|at| at > since)
     }
 
-    /// The accounts that may be probed now, the one that waits longest first. After each probe that was taken, see
-    /// [`is_turn_over`](Credentials::is_turn_over).
+    /// The accounts that may be probed now, the one that waits longest first. Each probe that is taken
+    /// [ends a turn](Credentials::end_turn).
     pub(crate) fn due(&self, now: Instant) -> Vec<HeldAccount> {
         if !self.any() || self.accounts.lock().turn_at.is_some_and(|at| now < at) {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Credentials {
     }
 
     /// A probe of one account was taken. Whether another account has to wait for its turn.
-    pub(crate) fn is_turn_over(&self, now: Instant) -> bool {
+    pub(crate) fn end_turn(&self, now: Instant) -> bool {
         let turn_at = &mut self.accounts.lock().turn_at;
         *turn_at = turn_at.map(|_| now.plus(HOLD_BASE));
         turn_at.is_some()
@@ -303,7 +303,7 @@ mod tests {
         for _ in 0..300 {
             let due = credentials.due(now);
             probed.push(due[0].path.clone());
-            assert!(credentials.is_turn_over(now));
+            assert!(credentials.end_turn(now));
             assert_eq!(credentials.due(now).len(), 0, "one a second");
             refused(&due[0].path, now);
             now = now.plus(HOLD_BASE);
@@ -314,6 +314,6 @@ mod tests {
         let first = credentials.due(now)[0].path.clone();
         credentials.answered(&first, now);
         assert_eq!(credentials.due(now).len(), 299, "it was the secret of all");
-        assert!(!credentials.is_turn_over(now));
+        assert!(!credentials.end_turn(now));
     }
 }

@@ -65,6 +65,12 @@ pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
     taken.at.since(due.max(held_back_until(schedule, all, taken, vendor))) > LATE_MAX + slower
 }
 
+/// Until when a vendor's accounts are held for what was refused by `at`: for as long as the next probe may take.
+pub fn held_until(all: &All, vendor: Name, at: Instant) -> Option<Instant> {
+    let denied = all.denied.iter().filter(|(name, denied)| *name == vendor && *denied <= at);
+    denied.map(|(_, denied)| denied.plus(HELD_MAX)).max()
+}
+
 fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) -> Instant {
     let before = |at: Instant| at <= taken.at;
     let of_vendor = |operation: usize| schedule.operations[operation].kind.vendor() == vendor;
@@ -92,9 +98,7 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_circuit = (failures().count() >= TRIPS).then(|| failures().map(|failure| failure.at).max());
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
-    // An account is held for as long as its next probe may take.
-    let denied = all.denied.iter().filter(|(name, at)| *name == vendor && before(*at));
-    let by_hold = denied.map(|(_, at)| at.plus(HELD_MAX)).max();
+    let by_hold = held_until(all, vendor, taken.at);
     // Nobody could look at the store.
     let by_store = schedule.extras.store_is_back(taken.at);
     [by_rate, by_circuit, by_pause, by_hold, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
@@ -213,7 +217,7 @@ pub const WINDOW: Duration = DAY;
 const LATE_MAX: Duration = Duration::from_millis(10_500);
 
 /// The longest between two probes of an account whose credentials were refused, and the answer to one.
-pub const HELD_MAX: Duration = Duration::from_secs(35);
+const HELD_MAX: Duration = Duration::from_secs(35);
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);

@@ -11,7 +11,7 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 use steadfast::{Disposition, Effect};
 
-use crate::allowed::HELD_MAX;
+use crate::allowed::held_until;
 use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
 use crate::extras::Extras;
 use crate::facts::{Accepted, AdmittedAs, All, Cancelled, How, Said, Send, Stopped, Told, Waited};
@@ -196,7 +196,8 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
 /// Whether another account's backlog kept it waiting.
 fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let is_tenant = world.schedule.queue.as_ref().is_some_and(|queue| queue.what == Queued::Tenants);
-    if !is_tenant || !world.schedule.operations[accepted.operation].kind.vendor().is_other_account() {
+    let vendor = world.schedule.operations[accepted.operation].kind.vendor();
+    if !is_tenant || !vendor.is_other_account() {
         return None;
     }
     let life = all.life_at(has_begun(all, accepted)?)?;
@@ -211,9 +212,7 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     // Nobody takes anything from a store that nobody reaches.
     let back = world.schedule.extras.store_is_back(first.at).map(|back| back.min(first.at));
     // Nor of an account whose credentials are refused.
-    let vendor = world.schedule.operations[accepted.operation].kind.vendor();
-    let denied = all.denied.iter().filter(|(name, at)| *name == vendor && *at <= first.at);
-    let held = denied.map(|(_, at)| at.plus(HELD_MAX).min(first.at)).max();
+    let held = held_until(all, vendor, first.at).map(|until| until.min(first.at));
     let since = [accepted.at, accepted.due_in_truth].into_iter().chain(back).chain(held);
     let since = since.max().unwrap_or(accepted.at);
     let waited = first.at.since(since).min(by_record);

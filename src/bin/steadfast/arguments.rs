@@ -173,7 +173,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeadLettersCommand {
-    /// Lists dead letters, in the order in which it was recorded
+    /// Lists dead letters, in the order in which they were recorded
     List {
         /// Counts them by failure instead
         #[arg(long, conflicts_with_all = ["after", "limit"])]

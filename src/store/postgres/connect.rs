@@ -153,7 +153,7 @@ impl Connect {
         // The server behind a name may be another one since the last connection.
         if self.compares_places.load(Ordering::Relaxed) {
             let compared = self.within(CONNECT_MAX, place::check(&connected.client, self)).await;
-            if let Err(error) = compared.unwrap_or_else(|| Err(silent("compare the store's place"))) {
+            if let Err(error) = compared.unwrap_or_else(|| Err(silent(place::LOOK))) {
                 connected.driver.abort();
                 return Err(error);
             }

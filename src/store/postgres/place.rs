@@ -219,5 +219,5 @@ async fn disown_within(within: &Within, why: &str, now: Timestamp) -> Result<Tur
     Ok(Turn::Done(count.max(0) as u64))
 }
 
-const LOOK: &str = "compare the store's place";
+pub(super) const LOOK: &str = "compare the store's place";
 const NOTE: &str = "note the store's place";
