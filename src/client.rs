@@ -401,8 +401,11 @@ impl ClientBuilder {
         self.policy.validate()?;
         self.vendor.check()?;
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
-        let former_base_urls =
-            self.former_base_urls.iter().map(|url| former(url)).collect::<Result<Vec<_>, Error>>()?;
+        let former_base_urls = self
+            .former_base_urls
+            .iter()
+            .map(|url| former(url, self.vendor.base_url()))
+            .collect::<Result<Vec<_>, Error>>()?;
         let redact = RedactedFields::new(self.redact)?.and(&self.vendor.redacted());
         let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
         secrets.check_stamp(&*self.vendor)?;
@@ -491,7 +494,7 @@ fn check_footing(store: &dyn Store, vendor: &str, is_a_services: bool) -> Result
 pub(crate) const NAMESPACE_DEFAULT: &str = "default";
 
 /// Nothing is sent to it, so that its scheme is free.
-fn former(url: &str) -> Result<Url, Error> {
+fn former(url: &str, base: &Url) -> Result<Url, Error> {
     let at = |error: Error| error.at(field!(former_base_urls));
     let parsed = Url::parse(url).ok().filter(|url| url.has_host());
     let url = parsed.ok_or_else(|| {
@@ -499,6 +502,12 @@ fn former(url: &str) -> Result<Url, Error> {
         at(Error::invalid(Input::BaseUrl, problem))
     })?;
     check_parts(&url).map_err(at)?;
+    if url.as_str().trim_end_matches('/') == base.as_str().trim_end_matches('/') {
+        return Err(at(Error::invalid(
+            Input::BaseUrl,
+            "it is the base URL itself; name where calls went before",
+        )));
+    }
     Ok(url)
 }
 

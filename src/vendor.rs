@@ -100,6 +100,7 @@ pub(crate) mod secret;
 mod shown;
 pub(crate) mod specimen;
 mod stripe;
+mod times;
 pub mod wait;
 
 pub use adyen::Adyen;

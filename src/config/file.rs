@@ -165,7 +165,7 @@ fn check_word(word: &str) -> Result<(), String> {
     Err(format!("it must be 1 to {NAME_MAX} letters, digits, `_`, `-` or `.`, such as \"prod-eu\""))
 }
 
-fn in_file_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Key<'t, 'i>> {
+pub(super) fn in_file_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Key<'t, 'i>> {
     let mut keys: Vec<_> = table.iter().collect();
     keys.sort_by_key(|(key, _)| key.span().start);
     keys

@@ -1,5 +1,6 @@
 //! `[vendors.<name>.routes."/path"]`: what differs for the calls to a part of a vendor's paths.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,10 +8,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::explain::{Hints, unknown_key};
+use super::file::in_file_order;
 use super::mistakes::Mistake;
 use super::path::Path;
 use super::policy::{Preset, over};
 use super::reader;
+use super::vendor::{RETENTION_KEY, ROUTES_KEY};
 use crate::engine::prefixes;
 use crate::engine::routes::Route;
 use crate::error::{Error, Kind as ErrorKind};
@@ -46,7 +49,45 @@ pub(super) fn read(
     routes: &Spanned<DeValue<'_>>,
 ) -> Result<Vec<RouteEntry>, Mistake> {
     let all = reader::table(routes, path)?;
+    check_apart(path, all)?;
     all.iter().map(|(key, value)| read_one(policy, path, key, value)).collect()
+}
+
+/// The names of parameters tell no routes apart: of two such tables one would do nothing.
+fn check_apart(path: &Path, routes: &DeTable<'_>) -> Result<(), Mistake> {
+    let mut seen = BTreeMap::new();
+    for (key, _) in in_file_order(routes) {
+        let prefix = key.get_ref();
+        if let Some(first) = seen.insert(prefixes::meant(prefix), prefix) {
+            let problem =
+                format!("`{prefix}` in {path} is the same route as `{first}`; leave one of them out");
+            return Err(Mistake::itself(key.span().start, path.then(prefix), problem));
+        }
+    }
+    Ok(())
+}
+
+/// A route's retention is said in one place: of two the table `retention`, at `path`, would do nothing.
+pub(super) fn check_retention(
+    path: &Path,
+    retention: &DeTable<'_>,
+    routes: &[RouteEntry],
+) -> Result<(), Mistake> {
+    check_apart(path, retention)?;
+    for (key, _) in in_file_order(retention) {
+        let (prefix, meant) = (key.get_ref(), prefixes::meant(key.get_ref()));
+        let is_same =
+            |entry: &&RouteEntry| entry.retention.is_some() && prefixes::meant(&entry.prefix) == meant;
+        if let Some(other) = routes.iter().find(is_same) {
+            let problem = format!(
+                "`{prefix}` in {path} is said twice; `{ROUTES_KEY}.\"{}\".{RETENTION_KEY}` says it too: leave one of \
+                 them out",
+                other.prefix
+            );
+            return Err(Mistake::itself(key.span().start, path.then(prefix), problem));
+        }
+    }
+    Ok(())
 }
 
 fn read_one(

@@ -106,6 +106,9 @@ impl Entry {
         let routes =
             routes.map(|routes| routes::read(&policy, &path.then(ROUTES_KEY), routes)).transpose()?;
         let routes = routes.unwrap_or_default();
+        if let Some(kept) = whole.get(RETENTION_KEY).and_then(|kept| kept.get_ref().as_table()) {
+            routes::check_retention(&path.then(RETENTION_KEY), kept, &routes)?;
+        }
         let secret = common.secret_env.map(|name| Variable::read(source, (path, whole), name)).transpose()?;
         let name = path.vendor().unwrap_or_default();
         let Some(kind) = common.adapter.or_else(|| Kind::named(name)) else {
@@ -135,6 +138,14 @@ impl Entry {
         entry.scope = entry.check(namespace).map_err(|error| placed(&error, path, key, whole))?;
         if entry.secret.is_none() && entry.adapter.needs_secret() {
             return Err(Mistake::absence(key, path.then("secret_env"), no_secret_env(name, path)));
+        }
+        if entry.secret.is_some() && !entry.adapter.needs_secret() {
+            let start = whole.get("secret_env").map_or(key, |written| written.span().start);
+            let problem = format!(
+                "`secret_env` in {path} is sent nowhere; say in which header it goes, such as \
+                 `auth = {{ header = \"Authorization\", prefix = \"Bearer \" }}`"
+            );
+            return Err(Mistake::together(start, vec![path.then("secret_env"), path.then("auth")], problem));
         }
         Ok(entry)
     }

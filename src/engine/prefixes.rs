@@ -55,8 +55,25 @@ pub(crate) fn problem(prefix: &str) -> Option<String> {
         let is_template = segment.starts_with([':', '<', '$']) || segment.contains(['{', '}', '*']);
         !is_parameter(segment) && (is_template || segment.contains(char::is_whitespace))
     };
-    let odd = prefix.split('/').find(odd)?;
-    Some(format!("`{odd}` is taken as it stands, and no path has it; any one segment is written as {{name}}"))
+    if let Some(odd) = prefix.split('/').find(odd) {
+        return Some(format!(
+            "`{odd}` is taken as it stands, and no path has it; any one segment is written as {{name}}"
+        ));
+    }
+    let literal = with_any(prefix, "any");
+    let sent = Url::parse(&format!("https://host{literal}")).ok()?.path().to_owned();
+    (sent != literal).then(|| format!("no path is sent like this; a call to it is sent as `{sent}`"))
+}
+
+/// What a prefix says, whatever the names of its parameters.
+pub(crate) fn meant(prefix: &str) -> String {
+    with_any(prefix, "{}")
+}
+
+/// The prefix with this in place of each parameter.
+fn with_any(prefix: &str, any: &str) -> String {
+    let segments = prefix.split('/').map(|segment| if is_parameter(segment) { any } else { segment });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 /// The path of `url` as a call gives it, without the base's own.
@@ -131,10 +148,19 @@ mod tests {
             ("/v1/refunds/{}", "`{}`"),
             ("/v1/re_{id}", "`re_{id}`"),
             ("/v1/refunds /x", "`refunds `"),
+            ("/v1/../v2", "`/v2`"),
+            ("/v1/caf\u{e9}/{id}", "`/v1/caf%C3%A9/any`"),
+            ("/v1\\refunds", "`/v1/refunds`"),
         ] {
             let said = problem(bad).unwrap_or_default();
             assert!(said.contains(word), "{bad}: {said}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_parameter_tells_no_routes_apart() {
+        assert_eq!(meant("/v1/{a}/x/{b}"), meant("/v1/{id}/x/{other}"));
+        assert_ne!(meant("/v1/{a}/x"), meant("/v1/a/x"));
     }
 
     #[test]

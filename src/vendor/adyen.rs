@@ -30,6 +30,7 @@ use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
+use crate::vendor::times::check_window;
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, check_account, is_plain};
 
 mod pages;
@@ -125,7 +126,8 @@ impl Adyen {
         self.of_its_account()
     }
 
-    /// For how long Adyen is trusted to replay a key. Default: 7 days, the least it promises.
+    /// For how long Adyen is trusted to replay a key. Default: 7 days, the least it promises. Over 31 days is refused by
+    /// [`Vendor::check`].
     #[must_use]
     pub fn replay_window(mut self, window: Duration) -> Adyen {
         self.replay_window = window;
@@ -187,6 +189,7 @@ impl Vendor for Adyen {
         }
         self.credential.check()?;
         check_account(&self.account)?;
+        check_window(self.replay_window)?;
         self.base.check()
     }
 

@@ -25,6 +25,7 @@ use crate::vendor::pages::NextPage;
 use crate::vendor::rules::{
     asked, by_status, is_anothers_success, is_page, is_text, lacks_form, no_answer, refused,
 };
+use crate::vendor::times::check_settle_time;
 use crate::vendor::{
     Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, is_idempotent, is_plain, wait,
 };
@@ -107,7 +108,7 @@ impl BigCommerce {
     ///
     /// BigCommerce documents neither an index lag nor a longest processing time; its gateway gives up within
     /// half a minute. Raise it for a store whose lookups lag: a miss that comes too early becomes a second
-    /// order.
+    /// order. Zero and over a day are refused by [`Vendor::check`].
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> BigCommerce {
         self.settle_time = time;
@@ -178,7 +179,12 @@ impl Vendor for BigCommerce {
             return Err(Error::invalid(Input::BaseUrl, problem).set_by("store_hash"));
         }
         self.credential.check()?;
-        self.base.check()
+        self.base.check()?;
+        if self.base.url().path().matches("/stores/").count() > 1 {
+            let problem = "`/stores/{store_hash}` is appended to it; write the host alone";
+            return Err(Error::invalid(Input::BaseUrl, problem));
+        }
+        check_settle_time(self.settle_time)
     }
 
     /// The store's hash is in the address of its control panel, and no secret. The id of a cart or a checkout is one:

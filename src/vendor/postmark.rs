@@ -21,6 +21,7 @@ use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
 use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
+use crate::vendor::times::check_settle_time;
 use crate::vendor::{
     Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, check_account,
 };
@@ -125,7 +126,8 @@ impl Postmark {
     /// How long after an unknown outcome a message is looked up. Default: 10 s.
     ///
     /// Postmark documents no lag; messages usually show within seconds. The figure trades waiting against
-    /// dead letters only: a lookup that comes too early finds nothing and decides nothing.
+    /// dead letters only: a lookup that comes too early finds nothing and decides nothing. Zero and over
+    /// a day are refused by [`Vendor::check`].
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> Postmark {
         self.settle_time = time;
@@ -178,6 +180,7 @@ impl Vendor for Postmark {
         self.credential.check()?;
         self.base.check()?;
         check_account(&self.account)?;
+        check_settle_time(self.settle_time)?;
         match &self.message_id {
             MessageId::Domain(domain) if !stamp::is_domain(domain) => {
                 let problem = "Message-ID: the domain is not one";

@@ -25,6 +25,7 @@ use crate::request::Request;
 use crate::vendor::key_place::header_value;
 use crate::vendor::pages::NextPage;
 use crate::vendor::rules::has_content_type;
+use crate::vendor::times::{check_settle_time, check_window};
 use crate::vendor::{
     Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, account, check_account, is_plain,
 };
@@ -110,7 +111,8 @@ impl Stripe {
         self
     }
 
-    /// For how long Stripe is trusted to replay a v1 key. Default: 24 h, the least it promises.
+    /// For how long Stripe is trusted to replay a v1 key. Default: 24 h, the least it promises. Over 31 days is refused by
+    /// [`Vendor::check`].
     #[must_use]
     pub fn replay_window(mut self, window: Duration) -> Stripe {
         self.replay_window = window;
@@ -118,7 +120,8 @@ impl Stripe {
     }
 
     /// How long after an unknown outcome a lookup is believed. Default: 80 s, the time-out of Stripe's own
-    /// clients and so the longest that a request is worth waiting for; its lists have no lag.
+    /// clients and so the longest that a request is worth waiting for; its lists have no lag. Zero and over a day are refused
+    /// by [`Vendor::check`].
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> Stripe {
         self.settle_time = time;
@@ -167,6 +170,13 @@ impl Vendor for Stripe {
         self.credential.check()?;
         self.base.check()?;
         check_account(&self.account)?;
+        check_window(self.replay_window)?;
+        check_settle_time(self.settle_time)?;
+        if let Some(route) = self.metadata_routes.iter().find(|route| !is_v1_route(route)) {
+            let problem =
+                format!("{route:?} is no create route; write its whole path, such as \"/v1/charges\"");
+            return Err(Error::invalid(Input::Other("look_up_by_metadata"), problem));
+        }
         if self.is_organizations && self.account == NO_MODE {
             let problem = "the key of an organization does not tell live mode from a sandbox; name what it is for in \
                            `account`, such as \"live\"";
@@ -359,6 +369,13 @@ const STAYING_ROUTES: [&str; 11] = [
     "/v1/shipping_rates",
     "/v1/subscription_schedules",
 ];
+/// Whether this is a v1 path as it is written, without an id: those of which objects are created.
+fn is_v1_route(route: &str) -> bool {
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    route.strip_prefix("/v1/").is_some_and(|path| path.split('/').all(is_word))
+}
+
 /// Those that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they lack
 /// one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.
 const METADATA_ROUTES: [&str; 20] = [

@@ -33,8 +33,8 @@ fn what_is_wrong_is_told_as_it_is_of_the_file() {
         "account = 'a'\naccount = 'b'",
         "token = 5\nkey_len_max = 3\nwindw = '1h'",
     ] {
-        let file =
-            format!("[vendors.x]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://x.test'\n{body}");
+        let secret = if body.starts_with("auth") { "secret_env = 'S'" } else { "preset = 'background'" };
+        let file = format!("[vendors.x]\nadapter = 'keyed'\n{secret}\nbase_url = 'https://x.test'\n{body}");
         let table = format!("adapter = 'keyed'\n\nname = 'x'\nbase_url = 'https://x.test'\n{body}");
         let of_file = refusal(&file).replace("vendors.toml:", "KeyedConfig:");
         let of_file = of_file.replace("[vendors.x]", "the table").replace("[vendors.x.", "[");

@@ -157,7 +157,7 @@ fn what_is_wrong_with_a_route_is_told_with_its_place() {
 #[test]
 fn what_could_never_hold_is_told_once_and_in_its_own_words() {
     let stripe = "[vendors.stripe]\nsecret_env = 'S'\n";
-    let acme = "[vendors.acme]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://a.test'\nkey = { header = 'K' }\n";
+    let acme = "[vendors.acme]\nadapter = 'keyed'\naccount = 'a'\nbase_url = 'https://a.test'\nkey = { header = 'K' }\n";
     for (text, place, word) in [
         (format!("{acme}window = '1m'"), "6:", "`window` in [vendors.acme]: 60s never opens"),
         (format!("{acme}window = '330s'"), "6:", "never opens"),
@@ -175,11 +175,57 @@ fn what_could_never_hold_is_told_once_and_in_its_own_words() {
         (format!("{stripe}[vendors.stripe.routes.'/v1/refunds/:id']"), "3:", "`:id`"),
         (format!("{stripe}[vendors.stripe.routes.'/v1/*']"), "3:", "`*`"),
         (format!("{stripe}[vendors.stripe.retention]\n'PUT /v1' = '30days'"), "4:", "without `PUT`"),
+        (format!("{stripe}[vendors.stripe.routes.'/v1/../v2']"), "3:", "is sent as `/v2`"),
+        (
+            format!("{stripe}[vendors.stripe.retention]\n'/v1/{{a}}/x' = '9days'\n'/v1/{{b}}/x' = '30days'"),
+            "5:",
+            "`/v1/{b}/x` in [vendors.stripe.retention] is the same route as `/v1/{a}/x`",
+        ),
+        (
+            format!("{stripe}[vendors.stripe.routes.'/v1/{{a}}']\n[vendors.stripe.routes.'/v1/{{b}}']"),
+            "4:",
+            "is the same route as `/v1/{a}`",
+        ),
+        (
+            format!("{stripe}retention = {{ '/v1/a' = '9days' }}\nroutes.'/v1/a'.retention = '30days'"),
+            "3:",
+            "`routes.\"/v1/a\".retention` says it too",
+        ),
+        (format!("{stripe}replay_window = '999days'"), "3:", "a key that is forgotten"),
+        (format!("{stripe}settle_time = '0s'"), "3:", "`settle_time` in [vendors.stripe]: zero"),
+        (format!("{stripe}settle_time = '25h'"), "3:", "over a day"),
+        (format!("{stripe}look_up_by_metadata = ['charges']"), "3:", "is no create route"),
+        (
+            format!("{stripe}look_up_by_metadata = ['POST /v1/charges']"),
+            "3:",
+            "write its whole path, such as \"/v1/charges\"",
+        ),
+        (
+            format!("{stripe}former_base_urls = ['https://api.stripe.com/']"),
+            "3:",
+            "it is the base URL itself",
+        ),
+        (
+            "[vendors.bigcommerce]\nsecret_env = 'S'\nstore_hash = 'abc'\n\
+             base_url = 'https://api.bigcommerce.com/stores/abc'"
+                .to_owned(),
+            "4:",
+            "write the host alone",
+        ),
+        (format!("{acme}stores_failures = true"), "6:", "without `window`"),
+        (format!("{acme}secret_env = 'S'"), "6:", "`secret_env` in [vendors.acme] is sent nowhere"),
+        (
+            format!("{acme}secret_env = 'S'\nauth = {{ header = 'Authorization', prefix = 'Bearer' }}"),
+            "7:",
+            "write \"Bearer \"",
+        ),
     ] {
         let said = refusal(&text);
         assert_eq!(said.lines().count(), 1, "told once: {said}");
         assert!(said.starts_with(&format!("vendors.toml:{place}")) && said.contains(word), "{text}: {said}");
     }
     load(&format!("{acme}window = '331s'"));
+    load(&format!("{acme}secret_env = 'S'\nauth = {{ header = 'X-Token', prefix = 'Key' }}"));
+    load(&format!("{stripe}retention = {{ '/v1/a' = '9days' }}\nroutes.'/v1/a/{{b}}'.retention = '30days'"));
     load(&format!("{stripe}[vendors.stripe.routes.'/v1/refunds/{{id}}']\nretention = '30days'"));
 }

@@ -12,7 +12,7 @@ const STRIPE: &str = "[vendors.stripe]\nsecret_env = 'S'\n";
 const POSTMARK: &str = "[vendors.postmark]\nsecret_env = 'S'\n";
 const BIGCOMMERCE: &str = "[vendors.bigcommerce]\nsecret_env = 'S'\nstore_hash = 'abc'\n";
 const ADYEN: &str = "[vendors.adyen]\nsecret_env = 'S'\n";
-const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.test'\n";
+const KEYED: &str = "[vendors.keyed]\nbase_url = 'https://v.test'\n";
 
 /// The policy's tables that are on by default.
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
@@ -240,8 +240,8 @@ fn every_default_is_the_codes_own() {
     }
     let auth = format!("[vendors.keyed.auth]\nheader = 'A'\n{}", defaults(&schema, "auth"));
     assert_eq!(
-        shown("keyed", &format!("{KEYED}{auth}")),
-        shown("keyed", &format!("{KEYED}auth = {{ header = 'A' }}"))
+        shown("keyed", &format!("{KEYED}secret_env = 'S'\n{auth}")),
+        shown("keyed", &format!("{KEYED}secret_env = 'S'\nauth = {{ header = 'A' }}"))
     );
 }
 

@@ -225,6 +225,19 @@ pub(super) struct SuccessForm {
     pub json: Option<String>,
 }
 
+impl Auth {
+    /// A scheme and what it is for are apart (RFC 9110, 11.4).
+    fn check_prefix(&self) -> Result<(), Error> {
+        let is_scheme = self.header.eq_ignore_ascii_case("Authorization")
+            && self.prefix.ends_with(|last: char| last.is_ascii_alphanumeric());
+        if !is_scheme {
+            return Ok(());
+        }
+        let problem = format!("the secret would follow without a blank; write \"{} \"", self.prefix);
+        Err(invalid(field!(auth.prefix), &problem))
+    }
+}
+
 impl SuccessForm {
     pub(super) fn matches(&self, answer: &Answer) -> bool {
         self.mark().matches(answer)
@@ -303,6 +316,7 @@ impl KeyedConfig {
         check_account(&self.account).map_err(|error| error.at(field!(account)))?;
         if let Some(auth) = &self.auth {
             check_header_name(field!(auth.header), &auth.header)?;
+            auth.check_prefix()?;
         }
         headers::check(self)?;
         for (index, name) in self.account_headers.iter().flatten().enumerate() {
@@ -329,6 +343,10 @@ impl KeyedConfig {
         }
         if self.window == Some(Duration::ZERO) {
             return refuse(field!(window), "zero; leave it out for a vendor that never replays");
+        }
+        if self.stores_failures && self.window.is_none() {
+            let problem = "without `window` nothing is known to be stored";
+            return Err(invalid(field!(stores_failures), problem).beside(field!(window)));
         }
         self.check_routes()?;
         let lists = [

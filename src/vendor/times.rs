@@ -1,0 +1,35 @@
+//! Times that an adapter is told, and that nothing but its user can know.
+
+use std::time::Duration;
+
+use crate::error::{Error, Input};
+
+/// # Errors
+///
+/// A validation error for a time that makes each lookup worthless, or that keeps an operation from ever being looked up.
+pub(super) fn check_settle_time(time: Duration) -> Result<(), Error> {
+    let problem = match time {
+        Duration::ZERO => "zero; a lookup would miss what is still being done, and its miss is believed",
+        time if time > SETTLE_TIME_MAX => "over a day; what is unknown would wait for it as long",
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(Input::Other("settle_time"), problem))
+}
+
+/// # Errors
+///
+/// A validation error for a window that no vendor documents: a key would be sent again that is forgotten.
+pub(super) fn check_window(window: Duration) -> Result<(), Error> {
+    if window <= WINDOW_MAX {
+        return Ok(());
+    }
+    let problem =
+        format!("{window:?} is over {WINDOW_MAX:?}: a key that is forgotten would have a second effect");
+    Err(Error::invalid(Input::Other("replay_window"), problem))
+}
+
+/// The adapters' defaults are below two minutes.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest that is documented of Stripe (its v2 keys) and of Adyen (7 days), with a day to spare.
+const WINDOW_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
