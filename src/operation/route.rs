@@ -58,12 +58,11 @@ impl RouteName {
         &self.0
     }
 
-    /// A regular expression of Postgres that finds only scopes of this route. A long word that is taken for an id is not
-    /// found by it.
+    /// A regular expression of Postgres that finds the scopes of this route, and no others.
     #[cfg(feature = "postgres")]
     pub(crate) fn pattern(&self) -> String {
         let segment = |segment: &str| match segment {
-            ID => r"(?!v[0-9.]+(/|$))[^/]*[^a-zA-Z._:/-][^/]*".to_owned(),
+            ID => format!(r"(?!v[0-9.]+(/|$))([^/]*[^a-zA-Z._: /-][^/]*|[^/]{{{},}})", WORD_MAX + 1),
             ANY => "[^/]+".to_owned(),
             word => word.chars().map(escaped).collect(),
         };

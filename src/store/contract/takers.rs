@@ -379,7 +379,7 @@ async fn leave(store: &dyn Store, key: &str, phase: Phase, end: Timestamp) -> Re
     write(store, &id, transition_at(1, NOW, to)).await.expect("the holder may write")
 }
 
-fn asking(phase: Phase, now: Timestamp) -> Takeover {
+pub(super) fn asking(phase: Phase, now: Timestamp) -> Takeover {
     Takeover {
         phase,
         account: None,
