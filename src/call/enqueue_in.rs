@@ -127,7 +127,10 @@ impl Call {
         }
         call =
             call.key(row.key.as_str()).bytes(row.body.clone()).redact(row.redact.iter().map(String::as_str));
-        call = call.on_unknown(row.on_unknown);
+        // What says nothing leaves it to the route.
+        if let Some(on_unknown) = row.on_unknown {
+            call = call.on_unknown(on_unknown);
+        }
         for (name, value) in &row.headers {
             // The name is what a mistake says; a value may be anything.
             match HeaderName::from_bytes(name.as_bytes()) {

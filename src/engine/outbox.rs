@@ -196,7 +196,7 @@ impl Engine {
             headers,
             body: request.body.clone(),
             due,
-            on_unknown: work.on_unknown,
+            on_unknown: Some(work.on_unknown),
             keep: work.retention,
             redact: work.redact.names().to_vec(),
             supersedes: work.predecessor.as_ref().map(|key| key.as_str().to_owned()),
@@ -230,7 +230,7 @@ impl Engine {
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
         let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) => {
                 if record.waits_for().is_none() {
                     self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
                 }

@@ -44,6 +44,7 @@ mod looks;
 mod names;
 mod operators;
 mod races;
+mod routes;
 #[cfg(feature = "seal")]
 mod sealing;
 mod secrets;
@@ -72,6 +73,7 @@ pub use operators::{
     check_resolution,
 };
 pub use races::{check_claims_at_once, check_settlements_at_once};
+pub use routes::check_routes;
 #[cfg(feature = "seal")]
 pub use sealing::{
     Open, check_record_in_the_clear, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys,
@@ -123,6 +125,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_takes(&*fresh().await).await;
     check_takes_in_turn(&*fresh().await).await;
     check_wanted_takes(&*fresh().await).await;
+    check_routes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
@@ -257,7 +260,7 @@ async fn claim(store: &dyn Store, claim: Claim) -> Claimed {
 /// Claims an operation that must be free, and gives the record and its fence.
 async fn take(store: &dyn Store, wanted: Claim) -> Record {
     match claim(store, wanted).await {
-        Claimed::Fresh(record) | Claimed::TakenOver(record) => record,
+        Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => record,
         other => panic!("the operation must be free: {other:?}"),
     }
 }

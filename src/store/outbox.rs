@@ -39,7 +39,7 @@ mod form;
 mod sealed;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, values, whole};
+pub(super) use form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
@@ -219,7 +219,7 @@ pub struct OutboxRow {
     /// Not to be sent before.
     pub due: Option<Timestamp>,
     /// What to do when its effect stays unknown.
-    pub on_unknown: OnUnknown,
+    pub on_unknown: Option<OnUnknown>,
     /// How long the operation is kept once it is settled, if the caller says so.
     pub keep: Option<Duration>,
     /// The fields that are never shown.

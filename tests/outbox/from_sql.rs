@@ -79,7 +79,7 @@ async fn every_column_counts() {
         ("headers", r#"'{"X-A": ["1", "2"], "Content-Type": "text/plain"}'"#),
         ("body", "x'00ff'"),
         ("due_ms", &due.to_string()),
-        ("on_unknown", "'resend'"),
+        ("on_unknown", "'park'"),
         ("keep_ms", &(40 * day_ms).to_string()),
         ("redact", r#"'["Email"]'"#),
     ]));
@@ -100,7 +100,7 @@ async fn every_column_counts() {
     );
     assert_eq!(&record.request.body[..], b"\x00\xff");
     assert_eq!((full.phase, full.until), (Phase::Scheduled, Some(Timestamp::from_millis(due))));
-    assert_eq!((record.on_unknown, record.keep), (OnUnknown::Resend, Duration::from_millis(40 * day_ms)));
+    assert_eq!((record.on_unknown, record.keep), (OnUnknown::Park, Duration::from_millis(40 * day_ms)));
     assert_eq!(record.redact.names(), ["email"]);
     let bare =
         shop.operations().await.into_iter().find(|it| it.id.key.as_str() == "bare").expect("it is there");

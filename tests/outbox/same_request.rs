@@ -1,18 +1,21 @@
 //! A call is the same request however it was enqueued: the same name, fingerprint, wire key and bytes.
 
+use std::time::Duration;
+
+use http::Method;
 use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Filter, Record, State};
 use steadfast::store::{Memory, Store};
 use steadfast::vendor::{KeyPlace, Keyed, KeyedConfig, Stripe};
-use steadfast::{Call, Client, Obtained, OnUnknown};
+use steadfast::{Call, Client, ClientBuilder, Obtained, OnUnknown, Vendors};
 
 use super::bench::Shop;
 
 /// Every part that a request can have.
 fn calls(client: &Client) -> Vec<Call> {
     let post = |path: &str| client.post(path).key(path.replace(|letter: char| !letter.is_ascii(), "-"));
-    vec![
+    let mut calls = vec![
         post("/plain"),
         post("/json").json(&json!({"b": 1.5, "a": ["é", null]})),
         post("/form").form(&[("metadata[order]", "42 ä"), ("amount", "1")]),
@@ -27,10 +30,35 @@ fn calls(client: &Client) -> Vec<Call> {
         post("/empty-query?"),
         post("/odd//path/%2Fx y/ü;=,"),
         client.put("/put").key("put").json(&json!({"price": 1})),
-        client.request(http::Method::DELETE, "/delete").key("delete"),
-        post("/chosen").on_unknown(OnUnknown::Resend).redact(["Email", "card"]).json(&json!({})),
-    ]
+        client.request(Method::DELETE, "/delete").key("delete"),
+        post("/redacted").redact(["Email", "card"]).retention(40 * DAY).json(&json!({})),
+        post("/in/sequence").sequence("customer-7"),
+    ];
+    // A choice is one, also where it is the default, and a call that makes none has its route's.
+    for path in ["/parks", "/resends", "/says-nothing"] {
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            let call = |choice: &str| {
+                client.request(method.clone(), path).key(format!("{method} {choice}")).json(&json!({}))
+            };
+            calls.push(call("none"));
+            for choice in [OnUnknown::ByMethod, OnUnknown::Park, OnUnknown::Resend] {
+                calls.push(call(&format!("{choice:?}")).on_unknown(choice));
+            }
+        }
+    }
+    calls
 }
+
+/// A vendor with routes that choose.
+fn of_file(base: &str) -> ClientBuilder {
+    let text = format!(
+        "[vendors.file]\nadapter = 'keyed'\nbase_url = '{base}'\nkey = {{ header = 'Idempotency-Key' }}\n\
+         routes.'/parks'.on_unknown = 'park'\nroutes.'/resends'.on_unknown = 'resend'\n"
+    );
+    Vendors::parse(&text, "vendors.toml").expect("a file").builder("file").expect("a vendor")
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 async fn records(store: &dyn Store) -> Vec<Record> {
     let rows = store.list(&Filter::default(), None, 1_000).await.expect("a store").rows;
@@ -57,7 +85,7 @@ async fn what_the_outbox_records_is_what_enqueue_records() {
             config.key = Some(KeyPlace::Header("Idempotency-Key".to_owned()));
             config
         };
-        for name in ["header", "stripe"] {
+        for name in ["header", "stripe", "file"] {
             let memory = std::sync::Arc::new(Memory::new());
             let store = std::sync::Arc::clone(&shop.store);
             let build = |store: std::sync::Arc<dyn Store>| {
@@ -65,6 +93,7 @@ async fn what_the_outbox_records_is_what_enqueue_records() {
                     "stripe" => {
                         Client::builder(Stripe::new("sk_test_1").base_url(base).api_version("2026-01-01"))
                     }
+                    "file" => of_file(base),
                     _ => Client::builder(Keyed::new(keyed(name), "secret")),
                 };
                 let namespace = base.replace('/', "-");

@@ -266,7 +266,10 @@ async fn a_mistake_fails_in_the_writers_transaction_and_says_what_to_give() {
         (&format!("enqueue('stripe', 'POST', '/x', '{long}')"), "key: give 1 to 255"),
         ("enqueue('stripe', 'POST', '/x', 'k', account => '')", "account: give"),
         ("enqueue('stripe', 'POST', '/x', 'k', headers => '[]')", "headers: give a JSON object"),
-        ("enqueue('stripe', 'POST', '/x', 'k', on_unknown => 'retry')", "on_unknown: give park or resend"),
+        (
+            "enqueue('stripe', 'POST', '/x', 'k', on_unknown => 'retry')",
+            "on_unknown: give by_method, park or resend",
+        ),
         ("enqueue('stripe', 'POST', '/x', 'k', keep => '-1 day')", "keep: give a time above zero"),
         ("enqueue('stripe', 'POST', '/x', 'k', at => now(), after => '1 s')", "at, after: give one of them"),
         ("enqueue('stripe', 'POST', '/x', 'k', at => 'infinity')", "at: give a time that comes"),

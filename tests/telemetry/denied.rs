@@ -44,7 +44,7 @@ fn row(number: u64) -> OutboxRow {
         headers: Vec::new(),
         body: Bytes::new(),
         due: None,
-        on_unknown: OnUnknown::Park,
+        on_unknown: Some(OnUnknown::Park),
         keep: None,
         redact: Vec::new(),
         supersedes: None,

@@ -103,11 +103,11 @@ pub(in crate::store) fn values(
     let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
     let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
     let skips = row.sequence.as_ref().is_some_and(Sequence::skips_dead_letters);
-    let on_unknown = match row.on_unknown {
-        // A row cannot tell a choice from none.
-        OnUnknown::ByMethod | OnUnknown::Park => PARK,
+    let on_unknown = row.on_unknown.map(|choice| match choice {
+        OnUnknown::ByMethod => BY_METHOD,
+        OnUnknown::Park => PARK,
         OnUnknown::Resend => RESEND,
-    };
+    });
     vec![
         text(&account.namespace),
         text(&account.vendor),
@@ -119,7 +119,7 @@ pub(in crate::store) fn values(
         Parameter::Bytes((!is_sealed).then(|| row.body.clone())),
         Parameter::Bytes(sealed.map(Bytes::from)),
         Parameter::Integer(row.due.map(to_ms)),
-        text(on_unknown),
+        Parameter::Text(on_unknown.map(str::to_owned)),
         Parameter::Integer(row.keep.map(duration_ms)),
         Parameter::Text(names_text(&row.redact)),
         Parameter::Text(row.supersedes.clone()),
@@ -204,8 +204,16 @@ pub(super) fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     Some(OperationId::new(scope, Key::new(key).ok()?))
 }
 
-pub(in crate::store) const PARK: &str = "park";
-pub(in crate::store) const RESEND: &str = "resend";
+/// What a row says of an unknown outcome; the inner `None` if nothing, and the outer one if there is no such choice.
+pub(in crate::store) fn on_unknown(written: Option<&str>) -> Option<Option<OnUnknown>> {
+    let Some(written) = written else { return Some(None) };
+    let choices = [(BY_METHOD, OnUnknown::ByMethod), (PARK, OnUnknown::Park), (RESEND, OnUnknown::Resend)];
+    choices.into_iter().find(|(name, _)| *name == written).map(|(_, choice)| Some(choice))
+}
+
+const BY_METHOD: &str = "by_method";
+const PARK: &str = "park";
+const RESEND: &str = "resend";
 const HOLD: &str = "hold";
 const SKIP: &str = "skip";
 
@@ -229,7 +237,7 @@ pub(in crate::store) fn empty() -> OutboxRow {
         headers: Vec::new(),
         body: Bytes::new(),
         due: None,
-        on_unknown: OnUnknown::ByMethod,
+        on_unknown: Some(OnUnknown::ByMethod),
         keep: None,
         redact: Vec::new(),
         supersedes: None,

@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     Step { name: "place", sql: include_str!("migrations/0011_place.sql") },
     Step { name: "outbox_spares", sql: include_str!("migrations/0012_outbox_spares.sql") },
     Step { name: "waits", sql: include_str!("migrations/0013_waits.sql") },
+    Step { name: "outbox_choice", sql: include_str!("migrations/0014_outbox_choice.sql") },
 ];
 
 struct Step {

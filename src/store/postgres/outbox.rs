@@ -16,11 +16,10 @@ use super::schema::Schema;
 use super::{Postgres, Shared, claim};
 use crate::clock::Timestamp;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, Queued, RESEALED_MAX, RESEND, Rejected,
-    Statement, Value, headers, names, sealed_anew, sealed_bytes, sequence, spares, values, whole,
+    Account, Database, Outbox, OutboxRow, OutboxTally, Queued, RESEALED_MAX, Rejected, Statement, Value,
+    headers, names, on_unknown, sealed_anew, sealed_bytes, sequence, spares, values, whole,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{Reseal, ResealedBatch, StoreError};
@@ -302,11 +301,8 @@ fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Opti
         headers.push(("content-type".to_owned(), content_type));
     }
     let due = from.next::<Option<i64>>()?.map(from_ms);
-    let on_unknown = match from.next::<&str>()? {
-        PARK => OnUnknown::ByMethod,
-        RESEND => OnUnknown::Resend,
-        _ => return Err(damaged("no such choice for an unknown outcome")),
-    };
+    let on_unknown =
+        on_unknown(from.next()?).ok_or_else(|| damaged("no such choice for an unknown outcome"))?;
     let keep = from.next::<Option<i64>>()?.map(duration);
     let redact = names(from.next()?).unwrap_or_else(|told| {
         problem.get_or_insert(told);

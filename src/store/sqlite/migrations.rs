@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 17] = [
+pub(super) const MIGRATIONS: [&str; 18] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: [&str; 17] = [
     include_str!("migrations/0015_place.sql"),
     include_str!("migrations/0016_outbox_spares.sql"),
     include_str!("migrations/0017_waits.sql"),
+    include_str!("migrations/0018_outbox_choice.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

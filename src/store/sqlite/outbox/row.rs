@@ -7,9 +7,8 @@ use rusqlite::Row as SqliteRow;
 use rusqlite::types::ValueRef;
 
 use super::Found;
-use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms};
-use crate::store::outbox::{OutboxRow, PARK, RESEND, headers, names, sequence};
+use crate::store::outbox::{OutboxRow, headers, names, on_unknown, sequence};
 use crate::store::sqlite::failure::damaged;
 
 pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
@@ -35,11 +34,8 @@ pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Resu
     }
     let told = names(texts.at(12)?.as_deref());
     let redact = texts.noted(told);
-    let on_unknown = match &*texts.needed(10)? {
-        PARK => OnUnknown::ByMethod,
-        RESEND => OnUnknown::Resend,
-        _ => return Err(damaged(10, "no such choice for an unknown outcome")),
-    };
+    let on_unknown = on_unknown(texts.at(10)?.as_deref())
+        .ok_or_else(|| damaged(10, "no such choice for an unknown outcome"))?;
     let (supersedes, origin) = (texts.at(13)?, texts.at(15)?);
     let sequence = sequence(texts.at(16)?, &texts.needed(17)?);
     let read = OutboxRow {
