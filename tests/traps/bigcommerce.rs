@@ -236,6 +236,16 @@ async fn fact_7_a_change_that_adds_a_product_is_sent_once() {
         assert_eq!(lines.as_array().map(Vec::len), Some(1 + expected), "{choice:?}");
         assert_eq!(outcome.is_ok(), choice == OnUnknown::Resend, "{choice:?}");
     }
+    // So may a body that is not read: one in XML, or with products that are no list.
+    for body in ["<order><products><product/></products></order>", r#"{"products": {"0": {"name": "Cup"}}}"#]
+    {
+        let network = steadfast::testkit::ScriptedTransport::new()
+            .fail(steadfast::transport::SendErrorKind::Reset)
+            .status(200);
+        let rig = crate::rig::Rig::of(BigCommerce::new("abc123", "token")).network(network.clone()).build();
+        let error = rig.client.put("/v2/orders/100").key("add").bytes(body).send().await.expect_err("lost");
+        assert_eq!((network.requests().len(), error.effect()), (1, Effect::Unknown), "{body}");
+    }
     // What is of a line that is there may be repeated.
     let (rig, fake) = bigcommerce().await;
     order(&rig.client, "order-42").send().await.expect("an order");

@@ -273,6 +273,6 @@ pub(super) fn found(status: u16, body: &Value) -> Finding {
     Finding::Found(reconciled(status, body.to_string()))
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name)?.as_str().filter(|text| !text.is_empty())
 }

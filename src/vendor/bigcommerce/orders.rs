@@ -10,7 +10,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::look_up::{Rows, found, of_this_life, rows};
+use super::look_up::{Rows, found, of_this_life, rows, text};
 use super::routes::Resource;
 use super::same::{agrees, matches_all};
 use crate::answer::Answer;
@@ -27,7 +27,7 @@ pub(super) fn listed(
     rows: Vec<Value>,
 ) -> Finding {
     let sent = sent(subject);
-    let is_like = |row: &Value| agrees(&comparable(&sent), row);
+    let is_like = |row: &Value| agrees(&comparable(&sent), row) && has_date(subject, &sent, row);
     let Some(rows) = of_this_life(subject, &sent, rows, is_like) else { return Finding::CannotTell };
     match rows.as_slice() {
         [] if is_archive(asked) || Guard::ArchivedToo.is_out() => Finding::Absent,
@@ -113,10 +113,18 @@ fn shown(resource: &Resource, order: &Value) -> Finding {
 /// Whether an order whose key the caller chose may be another's: it was made before this operation was claimed. Its key
 /// is no stamp, and two orders may be alike in all else. Both clocks count in seconds.
 fn is_twin(subject: &Subject<'_>, sent: &Value, row: &Value) -> bool {
-    if is_our_stamp(subject.wire_key) || !sent["date_created"].is_null() {
+    if is_our_stamp(subject.wire_key) || text(sent, "date_created").is_some() {
         return false;
     }
     created(row).is_some_and(|at| subject.is_before(at))
+}
+
+/// Whether an order has the date that the caller chose for it. Where the caller chose its key too, nothing else may tell
+/// this month's order of a subscription from the last.
+fn has_date(subject: &Subject<'_>, sent: &Value, row: &Value) -> bool {
+    is_our_stamp(subject.wire_key)
+        || text(sent, "date_created").is_none()
+        || created(sent).is_some_and(|at| created(row) == Some(at))
 }
 
 /// Whether the id is one that only we make: a UUIDv8.
@@ -125,7 +133,7 @@ fn is_our_stamp(key: &str) -> bool {
 }
 
 fn created(row: &Value) -> Option<crate::clock::Timestamp> {
-    let written = row["date_created"].as_str()?;
+    let written = text(row, "date_created")?;
     date::rfc2822(written).or_else(|| date::rfc3339(written))
 }
 
@@ -186,8 +194,7 @@ const ARCHIVED: &str = "is_deleted";
 /// What V2 shows as a link, in the order in which it is asked for (`orders.v2.oas2.yml`).
 const PARTS: [&str; 2] = ["products", "shipping_addresses"];
 
-/// The status and what payments write move by themselves. Notes are for staff. A date that the caller chose is an order's
-/// own and says nothing of when it was made.
+/// The status and what payments write move by themselves. Notes are for staff. A date is compared as one: see [`has_date`].
 const NOT_COMPARED: [&str; 8] = [
     "consignments",
     "date_created",

@@ -73,7 +73,7 @@ impl Resource {
 }
 
 /// Whether a change of an order adds products to it: a row without an `id` is a new one, each time that it is sent
-/// (`orders.v2.oas2.yml`, "Update an Order").
+/// (`orders.v2.oas2.yml`, "Update an Order"). A body that cannot be read so, such as XML, may add some.
 pub(super) fn adds(route: &str, request: &Request) -> bool {
     let parts: Vec<&str> = route.trim_end_matches('/').split('/').skip(1).collect();
     if request.method != Method::PUT || !matches!(parts.as_slice(), ["v2", "orders", _]) {
@@ -85,8 +85,14 @@ pub(super) fn adds(route: &str, request: &Request) -> bool {
         Value::String(id) => matches!(id.trim(), "" | "0"),
         _ => false,
     };
-    let body = body::json(&request.body).unwrap_or_default();
-    body["products"].as_array().is_some_and(|rows| rows.iter().any(is_new))
+    if request.body.trim_ascii().is_empty() {
+        return false;
+    }
+    match body::json(&request.body).as_ref().and_then(Value::as_object).map(|order| order.get("products")) {
+        Some(None | Some(Value::Null)) => false,
+        Some(Some(Value::Array(rows))) => rows.iter().any(is_new),
+        Some(Some(_)) | None => true,
+    }
 }
 
 /// `external_id` is read-only; `external_order_id` is the one to write.

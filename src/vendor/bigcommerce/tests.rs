@@ -485,6 +485,23 @@ fn a_date_that_the_caller_chose_is_no_time_of_creation() {
 }
 
 #[test]
+fn last_months_order_of_a_subscription_is_not_this_months() {
+    let november = "Mon, 02 Nov 2026 09:00:00 +0000";
+    let read = |written: &str| {
+        let sent = json!({ "external_order_id": "sub-77", "customer_id": 5, "date_created": written });
+        let row =
+            json!({ "id": 1, "external_order_id": "sub-77", "customer_id": 5, "date_created": november });
+        read("/v2/orders", &sent, &list(&json!([row])))
+    };
+    for written in [november, "2026-11-02T09:00:00+00:00", "2026-11-02T10:00:00+01:00"] {
+        assert_eq!(found(read(written)).0, 201, "{written}");
+    }
+    for written in ["Wed, 02 Dec 2026 09:00:00 +0000", "2026-11-02", "yesterday"] {
+        assert_eq!(read(written), Finding::CannotTell, "{written}");
+    }
+}
+
+#[test]
 fn a_change_of_an_order_that_adds_a_product_is_not_repeated() {
     let put = |path: &str, body: &Value| {
         let mut request = request(path, &body.to_string());
@@ -498,6 +515,10 @@ fn a_change_of_an_order_that_adds_a_product_is_not_repeated() {
         ("/v2/orders/7", json!({ "products": [{ "id": 3, "quantity": 1 }] }), true),
         ("/v2/orders/7", json!({ "status_id": 2 }), true),
         ("/v2/orders/7/shipments/1", json!({ "products": [{}] }), true),
+        ("/v2/orders/7", json!({ "products": null }), true),
+        ("/v2/orders/7", json!({ "products": { "0": { "id": 3 } } }), false),
+        ("/v2/orders/7", json!("<order><products><product/></products></order>"), false),
+        ("/v2/orders/7", json!([{ "status_id": 2 }]), false),
         ("/v3/catalog/products/7", json!({ "name": "Mug" }), true),
     ] {
         assert_eq!(put(path, &body), expected, "{path} {body}");
