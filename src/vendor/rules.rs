@@ -159,20 +159,20 @@ pub fn is_page(answer: &Answer) -> bool {
 /// `members`. It is an object with none of them, or it is neither an object nor a list: a text, or nothing where the status
 /// promises a body. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
 ///
-/// No proof of another are a 204, an object without members, a list, and a body that was cut off at its limit.
+/// No proof of another are a 204, an object without members, a list, and an object or a list that was cut off at its limit.
 pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
     let has_no_body =
         matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) && answer.body.is_empty();
     match answer.json() {
         Some(Value::Object(body)) => !body.is_empty() && !has_one(&body, members),
         Some(Value::Array(_)) => false,
-        _ => Guard::TextIsNoSuccess.keeps(!answer.cut && !has_no_body),
+        _ => Guard::TextIsNoSuccess.keeps(!is_cut_json(answer) && !has_no_body),
     }
 }
 
 /// Whether a success lacks the form that all of its route have: an object with one of `members`. A text, or nothing,
 /// comes from something that stands in for the vendor, whatever headers it copies. No proof is an object without members,
-/// and a body that was cut off at its limit or is packed.
+/// an object or a list that was cut off at its limit, and a body that is packed.
 pub fn lacks_form(answer: &Answer, members: &[&str]) -> bool {
     let lacks = || match answer.json() {
         Some(Value::Object(body)) => !body.is_empty() && !has_one(&body, members),
@@ -191,9 +191,18 @@ pub(super) fn is_text(answer: &Answer) -> bool {
     !is_unread(answer) && !answer.json().is_some_and(|body| body.is_object() || body.is_array())
 }
 
-/// Whether the form of the body is not known: it was cut off, or is in an encoding that was not unpacked.
+/// Whether the form of the body is not known: it was cut off, or is in an encoding that was not unpacked. A header alone
+/// does not pack a text.
 fn is_unread(answer: &Answer) -> bool {
-    answer.cut || answer.headers.contains_key(CONTENT_ENCODING)
+    let is_packed =
+        answer.headers.contains_key(CONTENT_ENCODING) && std::str::from_utf8(&answer.body).is_err();
+    is_cut_json(answer) || is_packed
+}
+
+/// Whether the body was cut off at its limit and begins as an object or a list in JSON does, as far as it is there.
+pub(super) fn is_cut_json(answer: &Answer) -> bool {
+    let start = answer.body.trim_ascii_start().first();
+    answer.cut && start.is_none_or(|byte| matches!(byte, b'{' | b'['))
 }
 
 /// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may
@@ -218,4 +227,34 @@ pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> A
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Answer::new(status, headers, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::rig;
+
+    #[test]
+    fn what_can_be_read_is_judged_whatever_its_headers_say() {
+        let answer = |headers: &[(&str, &str)], body: &[u8], cut: bool| {
+            let mut answer = rig::answer(200, headers, "");
+            (answer.body, answer.cut) = (body.to_vec().into(), cut);
+            answer
+        };
+        let (encoded, members) = ([("content-encoding", "gzip")], ["id"]);
+        for (headers, body, cut, is_read) in [
+            (&encoded[..], &b"accepted"[..], false, true),
+            (&encoded, b"{\"message\":\"queued\"}", false, true),
+            (&encoded, b"\x1f\x8b\x08\x00", false, false),
+            (&[], b"{\"message\":\"que", true, false),
+            (&[], b" [{\"message\":\"que", true, false),
+            (&[], b"", true, false),
+            (&[], b"the request is acc", true, true),
+        ] {
+            let answer = answer(headers, body, cut);
+            assert_eq!(lacks_form(&answer, &members), is_read, "{answer:?}");
+            let is_object = body.starts_with(b"{") && !cut;
+            assert_eq!(is_text(&answer), is_read && !is_object, "{answer:?}");
+        }
+    }
 }

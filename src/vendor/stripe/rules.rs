@@ -126,6 +126,9 @@ fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
             false => is_anothers_success(answer, &SUCCESS_MEMBERS),
             true if is_v1 => false,
             // "Returns an empty object" where it returns anything (docs.stripe.com/api/v2, meter event streams).
+            true if attempt.request.url.path().contains("/v2/") => {
+                lacks_form(answer, &SUCCESS_MEMBERS) && !answer.body.is_empty()
+            }
             true => is_text(answer) && !answer.body.is_empty(),
         }
     };

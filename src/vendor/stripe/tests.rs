@@ -309,6 +309,12 @@ fn a_text_with_status_200_is_no_success_whatever_number_it_has() {
     let nothing = answer(204, &[], "");
     let attempt = Attempt::new(&v2, true, Ok(&nothing), Timestamp::default());
     assert_eq!(stripe().classify(&attempt), DONE);
+    // And an object without members is what some of v2 answers with; one without an id is a gateway's.
+    for (body, expected) in [("{}", DONE), (r#"{"message":"queued"}"#, retry(Effect::Unknown))] {
+        let told = answer(200, &[("request-id", "req_1")], body);
+        let attempt = Attempt::new(&v2, true, Ok(&told), Timestamp::default());
+        assert_eq!(stripe().classify(&attempt), expected, "{body}");
+    }
     let mut cut = answer(200, &[], r#"{"id":"ch_1","#);
     cut.cut = true;
     assert_eq!(judge(&cut, Effect::None), DONE);
