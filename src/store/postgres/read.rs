@@ -51,7 +51,7 @@ impl Shared {
     /// # Errors
     ///
     /// Of the kind [`ReadOnly`](crate::store::StoreErrorKind::ReadOnly) where the server takes no claim, such as a
-    /// standby, and what it has is not [final](is_final).
+    /// standby, and what it has is not [final](is_final), or its time is over.
     pub(super) async fn read(self: &Arc<Self>, id: &OperationId) -> Result<Read, StoreError> {
         let rows = match self.ask(READ, self.statements.read.clone(), name(id)).await {
             // A name that it cannot hold is on record nowhere.
@@ -72,7 +72,10 @@ impl Shared {
         } else {
             None
         };
-        if only_reads && !is_final(stored.as_ref().map(|stored| &stored.record)) {
+        let record = stored.as_ref().map(|stored| &stored.record);
+        // What is over may have begun anew.
+        let is_over = record.is_some_and(|record| record.has_expired(now));
+        if only_reads && (is_over || !is_final(record)) {
             return Err(failure::only_reads(READ));
         }
         Ok(Read { now, notes: Notes { believed, ..Notes::default() }, stored })
