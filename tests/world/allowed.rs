@@ -216,8 +216,9 @@ pub const WINDOW: Duration = DAY;
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: Duration = Duration::from_millis(10_500);
 
-/// The longest between two probes of an account whose credentials were refused, and the answer to one.
-const HELD_MAX: Duration = Duration::from_secs(35);
+/// The longest between two probes of an account whose credentials were refused, at a dispatcher's longest period, where one
+/// of the two is lost or finds the store away.
+const HELD_MAX: Duration = Duration::from_secs(2 * (35 + 8));
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);

@@ -636,7 +636,14 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
         Some(Effect::Unknown) => held(send).unwrap_or(send.handed),
         _ => send.left,
     };
-    by_itself && sends.any(|send| began(send) > told.at)
+    // A no that the vendor keeps under the key is what a request that was queued meets as well.
+    let meets_the_no = |send: &Send| {
+        told.said == Said::Refused
+            && send.vendor.replays()
+            && send.handed <= told.at
+            && send.effects.is_empty()
+    };
+    by_itself && sends.any(|send| began(send) > told.at && !meets_the_no(send))
 }
 
 /// Whether a server's clock that was ahead freed the key after the last effect.

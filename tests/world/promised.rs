@@ -203,17 +203,19 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let life = all.life_at(has_begun(all, accepted)?)?;
     let first = life.holds.first()?;
     // A server that was set back finds it due so much later, perhaps after the last dispatcher has gone.
-    let is_set_back =
-        world.schedule.server.and_then(|server| server.step).is_some_and(|(_, by_ms)| by_ms < 0);
-    if is_set_back && first.at > Instant::ORIGIN.plus(world.schedule.horizon) {
+    let step = world.schedule.server.and_then(|server| server.step);
+    let set_back =
+        step.filter(|(_, by_ms)| *by_ms < 0).map(|(_, by_ms)| Duration::from_millis(by_ms.unsigned_abs()));
+    if set_back.is_some() && first.at > Instant::ORIGIN.plus(world.schedule.horizon) {
         return None;
     }
+    let set_back = set_back.map(|by| accepted.due_in_truth.plus(by).min(first.at));
     let by_record = accepted.due.map_or(Duration::MAX, |due| first.now.since(due));
     // Nobody takes anything from a store that nobody reaches.
     let back = world.schedule.extras.store_is_back(first.at).map(|back| back.min(first.at));
     // Nor of an account whose credentials are refused.
     let held = held_until(all, vendor, first.at).map(|until| until.min(first.at));
-    let since = [accepted.at, accepted.due_in_truth].into_iter().chain(back).chain(held);
+    let since = [accepted.at, accepted.due_in_truth].into_iter().chain(back).chain(held).chain(set_back);
     let since = since.max().unwrap_or(accepted.at);
     let waited = first.at.since(since).min(by_record);
     (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))
