@@ -39,7 +39,7 @@ pub struct Queue {
     pub late: u64,
     /// The earliest time at which one is due, or a lease ends. `None` if all wait for their turn, and for dead letters.
     pub next: Option<Timestamp>,
-    /// The one that was sent before and moved last.
+    /// The one that a process had in hand and that moved last.
     pub last: Option<Key>,
 }
 
@@ -73,7 +73,9 @@ pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec
         queue.late += u64::from(is_tried && until.is_some_and(|until| until > now.plus(LATE)));
         queue.next = [queue.next, due].into_iter().flatten().min();
         let this = (row.updated_at, row.id.key.as_str().to_owned());
-        if row.attempts > 0 && row.phase != Phase::Dead && this > *moved {
+        // What an outage spares is no step of the ladder, and was in a process's hand all the same.
+        let was_held = row.attempts > 0 || row.updated_at > row.claimed_at;
+        if was_held && row.phase != Phase::Dead && this > *moved {
             (queue.last, *moved) = (Some(row.id.key.clone()), this);
         }
     }

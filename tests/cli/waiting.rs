@@ -136,7 +136,7 @@ async fn what_waits_is_listed_by_filters_in_the_order_of_its_claims() {
     assert_eq!(keys(&["--after", page["next"].as_str().expect("more")]), ["order-9"]);
     let text = place.run(&["list"]).ended(0);
     assert!(
-        text.contains("overdue since ") && text.contains("not sent yet") && text.contains("due "),
+        text.contains("overdue since ") && text.contains("no attempt counted") && text.contains("due "),
         "{text}"
     );
     assert_eq!(place.run(&["list", "--key-prefix", "x"]).ended(0), "nothing that waits matches\n");

@@ -107,7 +107,8 @@ pub(crate) async fn list(
 
 fn print_row(row: &Summary, now: Timestamp, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", plain(&row.id.to_string()))?;
-    let sent = if row.attempts == 0 { "not sent yet".to_owned() } else { attempts(row.attempts) };
+    // What an outage spares is not counted, nor what is on its way: none counted is not none made.
+    let sent = if row.attempts == 0 { "no attempt counted".to_owned() } else { attempts(row.attempts) };
     writeln!(out, "    {}, {sent}, effect {}", when(row, now), row.effect)
 }
 

@@ -195,6 +195,11 @@ pub async fn check_backlog(store: &dyn Store) {
     let mut sent = transition_at(1, at(9), State::Scheduled { at: at(9).plus(2 * LATE) });
     sent.attempts = 2;
     write(store, &tried, sent).await.expect("the holder may write");
+    // What an outage spared was sent as well, and no step counts it.
+    let spared = id("test/a//POST /spared", "spared");
+    take(store, claim_at(&spared, NOW)).await;
+    let again = Transition { attempts: 0, ..transition_at(1, at(5), State::Scheduled { at: at(800) }) };
+    write(store, &spared, again).await.expect("the holder may write");
     let open = of(&[Phase::InProgress, Phase::Scheduled, Phase::Dead]);
     let listed = list(store, &open).await;
     for now in [NOW, at(3), at(4), at(900), NOW.plus(3 * LATE)] {
@@ -209,6 +214,8 @@ pub async fn check_backlog(store: &dyn Store) {
     let of_tried = counted.iter().find(scheduled).expect("a queue");
     assert_eq!((of_tried.count, of_tried.tried, of_tried.late), (2, 2, 1));
     assert_eq!(of_tried.last.as_ref().map(Key::as_str), Some("tried"));
+    let of_spared = counted.iter().find(|queue| queue.scope.as_str().ends_with("/spared")).expect("a queue");
+    assert_eq!((of_spared.tried, of_spared.last.as_ref().map(Key::as_str)), (0, Some("spared")));
     let keys = keys(store, &Filter { due_before: Some(at(4)), ..Filter::default() }).await;
     assert_eq!(keys, ["first"], "those behind it are not due");
     let said =

@@ -23,7 +23,8 @@ impl Shared {
              count(*) FILTER (WHERE phase < 3 AND wake_ms IS NULL), count(*) FILTER (WHERE phase = 2 AND attempts > 0), \
              count(*) FILTER (WHERE phase = 2 AND attempts > 0 AND wake_ms > $2), \
              min(CASE WHEN wake_ms IS NOT NULL AND phase < 3 THEN until_ms END), \
-             max(CASE WHEN attempts > 0 AND phase < 3 THEN lpad(updated_at_ms::text, {TIME_LEN}, '0') || key END) \
+             max(CASE WHEN (attempts > 0 OR updated_at_ms > claimed_at_ms) AND phase < 3 \
+             THEN lpad(updated_at_ms::text, {TIME_LEN}, '0') || key END) \
              FROM (SELECT * FROM {schema}.operation WHERE phase < 3 \
              UNION ALL SELECT * FROM {schema}.operation WHERE phase = 5) o GROUP BY scope, phase ORDER BY 1, 2"
         );

@@ -43,7 +43,8 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
 const QUEUES: &str = "SELECT scope, phase, count(*), sum(phase = 2 AND until_ms IS NOT NULL AND until_ms <= ?1), \
                       sum(until_ms IS NULL), sum(phase = 2 AND attempts > 0), \
                       sum(phase = 2 AND attempts > 0 AND until_ms IS NOT NULL AND until_ms > ?2), min(until_ms), \
-                      max(CASE WHEN attempts > 0 THEN printf('%019d', updated_at_ms) || key END) \
+                      max(CASE WHEN attempts > 0 OR updated_at_ms > claimed_at_ms \
+                      THEN printf('%019d', updated_at_ms) || key END) \
                       FROM operation INDEXED BY operation_open WHERE phase < 3 GROUP BY scope, phase \
                       UNION ALL SELECT scope, phase, count(*), 0, 0, 0, 0, NULL, NULL \
                       FROM operation INDEXED BY operation_ended WHERE phase > 2 AND until_ms IS NULL AND phase = 5 \
