@@ -100,6 +100,7 @@ pub mod observability {}
 /// [`redact`]: crate::Call::redact
 /// [start over]: crate::guide::recipes#start-over
 /// [late repeats]: crate::guide::recipes#guard-later-writes
+/// [each kind is on its page]: crate::guide::postgres#when-something-is-wrong
 /// [vendors file]: crate::guide::vendors_file
 #[cfg_attr(feature = "seal", doc = "[`SealKeys`]: crate::store::SealKeys")]
 #[cfg_attr(not(feature = "seal"), doc = "[`SealKeys`]: crate#features")]

@@ -37,6 +37,7 @@ impl Meters {
         for reason in LETTERS.map(Reason::name).into_iter().chain([super::REJECTED_ROW]) {
             Meter::new(DEAD_LETTERS, vendor, Some(("reason", reason))).register();
         }
+        Meter::new(RECOVERED, vendor, Some(("outcome", "refused"))).register();
         Meters {
             calls_ok: Meter::new(CALLS, vendor, Some(("outcome", "ok"))),
             call_seconds: Meter::new(CALL_SECONDS, vendor, None),
