@@ -69,7 +69,9 @@ impl DeadLetters {
         if !is_recorded {
             let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
             match claimed {
-                Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
+                Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => {
+                    self.make_due(&record).await?
+                }
                 // Of the same edit at the same time, or of another operation that has taken the key since.
                 Claimed::Busy { .. } | Claimed::Settled(_) | Claimed::Mismatch { .. } => {}
                 // It was replaced by this very key a moment ago; only its record's end is in the way.

@@ -68,7 +68,8 @@ impl<'a> Run<'a> {
         (begun, ended): (Instant, Instant),
     ) {
         self.refused_as = None;
-        let is_refused = self.recovered && self.hold.is_some() && refuses_credentials(verdict, outcome);
+        let is_accepted = self.hold.as_ref().is_some_and(|hold| hold.is_accepted);
+        let is_refused = is_accepted && refuses_credentials(verdict, outcome);
         if is_refused {
             self.refused_as = Box::pin(self.note_refused(begun, ended)).await;
         } else if self.engine.gates.credentials().any() {

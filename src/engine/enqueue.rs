@@ -72,7 +72,7 @@ impl Engine {
             return Ok(false);
         }
         Ok(match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) => {
                 if record.waits_for().is_none() {
                     // At the time that is on record: it is of the store's own clock.
                     self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));

@@ -20,6 +20,8 @@ pub(super) struct Hold<'a> {
     engine: &'a Engine,
     /// The record as of the last write.
     pub record: Record,
+    /// Somebody was told that it goes on by itself: whoever holds it now does not end it for want of credentials.
+    pub is_accepted: bool,
     /// On our own monotonic clock, so that a wall clock that jumps cannot make us overstay.
     lease_until: Instant,
     /// The end of the call's time: no write is waited for beyond it.
@@ -40,7 +42,17 @@ impl<'a> Hold<'a> {
         let lease = record.until().map_or(Duration::ZERO, |until| until.since(record.updated_at));
         let claimed = Instant::from_nanos(lease_until.as_nanos().saturating_sub(lease.as_nanos() as u64));
         let (began, wall) = ((claimed.min(engine.clock.now()), age), record.updated_at);
-        Box::new(Hold { engine, record, lease_until, deadline: lease_until, began, wall, settling: None })
+        let is_accepted = record.fence != record.first_fence;
+        Box::new(Hold {
+            engine,
+            record,
+            is_accepted,
+            lease_until,
+            deadline: lease_until,
+            began,
+            wall,
+            settling: None,
+        })
     }
 
     /// A moment of this hold, for the record. A wall clock that is set during a hold makes it no earlier than it was:

@@ -241,16 +241,18 @@ impl Engine {
         (admission, lease_until): (Admission<'_>, Instant),
     ) -> Result<Reply, Stop> {
         let Keyed { offered, work, started, .. } = *call;
-        if let Claimed::TakenOver(_) = *claimed {
+        if let Claimed::TakenOver(_) | Claimed::Freed(_) = *claimed {
             self.earn(&admission);
         }
         drop(admission);
+        let is_accepted = matches!(*claimed, Claimed::TakenOver(_));
         match *claimed {
             // A first claim does not come here; taken for another, it is no less safe.
-            Claimed::Fresh(record) | Claimed::TakenOver(record) => {
+            Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
                 telemetry::taken_over(&**self.vendor, &record);
-                let hold = Hold::new(self, record, lease_until);
+                let mut hold = Hold::new(self, record, lease_until);
+                hold.is_accepted = is_accepted;
                 Ok(Box::pin(self.carry_on_with(hold, work, (started, offered.deadline), None)).await?)
             }
             Claimed::Settled(record) => {

@@ -205,6 +205,9 @@ pub enum Claimed {
     /// The operation is now the caller's, and something may have been sent before: its lease had run out, or
     /// it was scheduled and is due. [`Record::effect`] says what is known.
     TakenOver(Record),
+    /// The operation is now the caller's: credentials that were refused had ended it, and left its key free.
+    /// [`Record::effect`] says what is known of what was sent before.
+    Freed(Record),
     /// It is settled (succeeded, refused or dead): here is how.
     Settled(Record),
     /// It is held elsewhere, or scheduled for later: it frees at the given time.
@@ -296,7 +299,7 @@ impl Claimed {
     /// The record that a store must write for this to be true.
     pub(crate) fn changes(&self) -> Option<&Record> {
         match self {
-            Claimed::Fresh(record) | Claimed::TakenOver(record) => Some(record),
+            Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => Some(record),
             Claimed::Settled(_)
             | Claimed::Busy { .. }
             | Claimed::Mismatch { .. }
@@ -433,7 +436,7 @@ impl Record {
                 if is_left {
                     record.state = first.state.clone();
                 }
-                Claimed::TakenOver(record)
+                Claimed::Freed(record)
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 Claimed::Settled(self.clone())

@@ -234,10 +234,10 @@ impl Store for Memory {
                 inner.remove(&record.id);
                 inner.put(record.clone(), &self.seals)?;
             }
-            Claimed::TakenOver(record) => inner.put(record.clone(), &self.seals)?,
+            Claimed::TakenOver(record) | Claimed::Freed(record) => inner.put(record.clone(), &self.seals)?,
             _ => {}
         }
-        if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed {
+        if let Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) = &mut claimed {
             inner.fill_place(record);
         }
         Ok(claimed)

@@ -243,6 +243,9 @@ impl Sqlite {
             Claimed::TakenOver(record) => {
                 Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
             }
+            Claimed::Freed(record) => {
+                Claimed::Freed(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
+            }
             Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
             other => other,
         })

@@ -160,7 +160,7 @@ pub fn mended_credentials_start_no_new_window_after_an_unknown_send() -> bool {
     let refused = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let refused = taken.apply(says(taken.fence, 100, Effect::Unknown, refused)).expect("its holder says so");
     match claim(Some(&refused), wanted("k", HOUR), &Notes::default()).1 {
-        Claimed::TakenOver(record) => record.claimed_at == at(0),
+        Claimed::Freed(record) => record.claimed_at == at(0),
         other => panic!("{other:?}"),
     }
 }

@@ -115,6 +115,7 @@ pub fn claimed(claimed: &Claimed) -> String {
     match claimed {
         Claimed::Fresh(_) => "fresh".to_owned(),
         Claimed::TakenOver(record) => format!("taken over, fence {}", record.fence),
+        Claimed::Freed(record) => format!("freed, fence {}", record.fence),
         Claimed::Settled(record) => format!("settled, {}", record.state.name()),
         Claimed::Busy { .. } => "busy".to_owned(),
         Claimed::Mismatch { .. } => "mismatch".to_owned(),

@@ -43,7 +43,7 @@ pub fn claim_of(store: &dyn Store, id: &OperationId) -> Claim {
 /// Claims what must be free.
 pub async fn held(store: &dyn Store, claim: Claim) -> Record {
     match store.claim(claim).await.expect("the store works") {
-        Claimed::Fresh(record) | Claimed::TakenOver(record) => record,
+        Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => record,
         other => panic!("it must be free: {other:?}"),
     }
 }

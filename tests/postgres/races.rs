@@ -136,7 +136,10 @@ async fn no_fence_goes_back_however_purges_and_claims_meet() {
                     told => told.expect("the store works"),
                 };
                 // The other caller of this key.
-                let (Claimed::Fresh(record) | Claimed::TakenOver(record)) = told else { continue };
+                let (Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) = told
+                else {
+                    continue;
+                };
                 assert!(record.fence > highest, "fence {} after {highest}", record.fence);
                 highest = record.fence;
                 settle(&*store, &record).await;

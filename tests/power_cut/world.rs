@@ -90,7 +90,12 @@ impl Told {
 
     fn records(&mut self) -> Vec<&mut Record> {
         match self {
-            Told::Claimed(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Settled(record))
+            Told::Claimed(
+                Claimed::Fresh(record)
+                | Claimed::TakenOver(record)
+                | Claimed::Freed(record)
+                | Claimed::Settled(record),
+            )
             | Told::Moved(Ok(record))
             | Told::Acted(Ok(record)) => vec![record],
             Told::Taken(records) => records.values_mut().collect(),

@@ -57,9 +57,10 @@ fn digest_of_stored(stored: &Stored) -> u64 {
     match stored {
         Stored::Claimed(Ok(claimed)) => {
             let (record, frees_at) = match claimed {
-                Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Settled(record) => {
-                    (Some(digest_of(record)), None)
-                }
+                Claimed::Fresh(record)
+                | Claimed::TakenOver(record)
+                | Claimed::Freed(record)
+                | Claimed::Settled(record) => (Some(digest_of(record)), None),
                 Claimed::Busy { frees_at } => (None, Some(*frees_at)),
                 Claimed::Mismatch { .. } | Claimed::InTheWay { .. } => (None, None),
             };

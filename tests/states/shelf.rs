@@ -63,7 +63,9 @@ impl Stored {
     /// The record as its reader holds it from here on.
     pub fn held(&self) -> Option<&Record> {
         match self {
-            Stored::Claimed(Ok(Claimed::Fresh(record) | Claimed::TakenOver(record))) => Some(record),
+            Stored::Claimed(Ok(
+                Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record),
+            )) => Some(record),
             Stored::Moved(Ok(Ok(record))) => Some(record),
             Stored::Taken(records) => records.first(),
             _ => None,
@@ -87,7 +89,7 @@ impl Shelf {
         let (write, mut claimed) = record::claim(self.record.as_deref(), claim, &notes);
         if let Some(record) = write {
             let record = self.bent(record);
-            if let Claimed::Fresh(held) | Claimed::TakenOver(held) = &mut claimed {
+            if let Claimed::Fresh(held) | Claimed::TakenOver(held) | Claimed::Freed(held) = &mut claimed {
                 *held = record.clone();
             }
             self.put(record);

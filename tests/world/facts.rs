@@ -130,7 +130,7 @@ impl AdmittedAs {
     pub fn of(claimed: &Claimed) -> Option<AdmittedAs> {
         match claimed {
             Claimed::Fresh(_) => Some(AdmittedAs::Begun),
-            Claimed::TakenOver(_) => Some(AdmittedAs::TakenOver),
+            Claimed::TakenOver(_) | Claimed::Freed(_) => Some(AdmittedAs::TakenOver),
             Claimed::Settled(_) | Claimed::Busy { .. } => Some(AdmittedAs::Repeat),
             Claimed::Mismatch { .. } | Claimed::InTheWay { .. } => None,
         }

@@ -212,11 +212,12 @@ impl Watched {
         let held = self.inner.get(&claim.id).await?;
         // What changes nothing is decided by the row's own time, and the rest is a claim like any other.
         let by_row = held.map(|held| claimed_by_row(&held, claim.clone(), written, believed));
-        let claimed =
-            match by_row.filter(|claimed| !matches!(claimed, Claimed::Fresh(_) | Claimed::TakenOver(_))) {
-                Some(claimed) => claimed,
-                None => self.inner.claim(claim).await?,
-            };
+        let claimed = match by_row.filter(|claimed| {
+            !matches!(claimed, Claimed::Fresh(_) | Claimed::TakenOver(_) | Claimed::Freed(_))
+        }) {
+            Some(claimed) => claimed,
+            None => self.inner.claim(claim).await?,
+        };
         if AdmittedAs::of(&claimed).is_some() {
             self.rows.remove(number);
         }

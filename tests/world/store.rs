@@ -83,7 +83,7 @@ impl Watched {
                 let due = due.map(|due| began.plus(due.since(wall)));
                 self.begins(record, due, sequence, predecessor);
             }
-            Claimed::TakenOver(record) => self.of(record, |life, commit| {
+            Claimed::TakenOver(record) | Claimed::Freed(record) => self.of(record, |life, commit| {
                 life.takeovers += 1;
                 life.due = None;
                 life.on_record.taken = (began, wall.since(record.claimed_at));

@@ -169,12 +169,6 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         (State::InProgress { lease_until: at(100) }, Effect::Unknown, Effect::Unknown),
         (State::Scheduled { at: at(100) }, Effect::None, Effect::None),
         (State::Scheduled { at: at(100) }, Effect::Unknown, Effect::Unknown),
-        // A refusal for want of credentials says nothing of the attempts before it.
-        (
-            State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) },
-            Effect::Unknown,
-            Effect::Unknown,
-        ),
     ] {
         let held = held(state, before);
         let (record, told) = claim(Some(&held), wanted(150), &Notes::default());
@@ -182,6 +176,12 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         assert_eq!(told, Claimed::TakenOver(record.clone()));
         assert_eq!(record, taken(&held, 150, effect));
     }
+    // A refusal for want of credentials says nothing of the attempts before it.
+    let held = held(State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) }, Effect::Unknown);
+    let (record, told) = claim(Some(&held), wanted(150), &Notes::default());
+    let record = record.expect("a record");
+    assert_eq!(told, Claimed::Freed(record.clone()));
+    assert_eq!(record, taken(&held, 150, Effect::Unknown));
 }
 
 #[test]
@@ -551,7 +551,7 @@ proptest! {
             match step {
                 Step::Claim => {
                     let (write, told) = claim(Some(&before), wanted(now), &Notes::default());
-                    taken_over = matches!(told, Claimed::TakenOver(_) | Claimed::Fresh(_));
+                    taken_over = matches!(told, Claimed::TakenOver(_) | Claimed::Freed(_) | Claimed::Fresh(_));
                     prop_assert_eq!(write.is_some(), taken_over);
                     if let Claimed::Fresh(record) = told {
                         prop_assert!(before.has_expired(at(now)));

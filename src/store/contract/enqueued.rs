@@ -61,7 +61,7 @@ pub async fn check_enqueue(store: &dyn Store) {
     let held = take(store, claim_at(&freed, NOW)).await;
     let refused = transition_at(held.fence, NOW, refuse(Refusal::Unauthorized));
     write(store, &freed, refused).await.expect("the holder may write");
-    let Claimed::TakenOver(record) = claim(store, left(&freed)).await else { panic!("the key is free") };
+    let Claimed::Freed(record) = claim(store, left(&freed)).await else { panic!("the key is free") };
     assert_eq!((record.state.clone(), record.fence), (State::Scheduled { at: LATER }, held.fence + 1));
     assert_eq!(get(store, &freed).await, Some(record));
 }

@@ -165,7 +165,7 @@ pub async fn check_sequence_claims(store: &dyn Store) {
     );
     // Enqueued anew, it waits at its place.
     let again = Claim { due: Some(NOW), ..claim_at(&a.id, NOW) };
-    let Claimed::TakenOver(again) = claim(store, again).await else { panic!("its key is free") };
+    let Claimed::Freed(again) = claim(store, again).await else { panic!("its key is free") };
     assert_eq!(again.waits_for().map(|ahead| ahead.id.key.as_str()), Some("b"));
     assert_eq!(line.take().await, [""; 0]);
     line.end("b", dead_letter(Reason::Exhausted)).await;

@@ -49,6 +49,7 @@ enum Call {
 enum Outcome {
     Fresh,
     TakenOver(Effect),
+    Freed,
     Settled,
     Busy,
     Mismatch,
@@ -83,7 +84,7 @@ const SETTLED: Outcome = Outcome::Declined(Declined::Settled);
 
 #[rustfmt::skip]
 const TABLE: [Row; 10] = {
-    use Outcome::{Busy, Fresh, Mismatch, Moved, Settled, TakenOver};
+    use Outcome::{Busy, Freed, Fresh, Mismatch, Moved, Settled, TakenOver};
     const UNSURE: Outcome = TakenOver(Effect::Unknown);
     const CLEAN: Outcome = TakenOver(Effect::None);
     [
@@ -111,7 +112,7 @@ const TABLE: [Row; 10] = {
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::Unauthorized,
-              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
+              current: /*           */ [Freed,   Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
         Row { start: Start::DeadNone,
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
@@ -151,7 +152,7 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
     assert_eq!(told, expected, "{case}");
     let after = get(store, &id).await;
     match told {
-        Outcome::Fresh | Outcome::TakenOver(_) | Outcome::Moved => {
+        Outcome::Fresh | Outcome::TakenOver(_) | Outcome::Freed | Outcome::Moved => {
             assert_eq!(after, given, "{case}: the record given is the record kept");
             let after = after.unwrap_or_else(|| panic!("{case}: a record"));
             assert_eq!(after.state, state_after(call), "{case}");
@@ -217,6 +218,7 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome
     match claim(store, wanted).await {
         Claimed::Fresh(record) => (Outcome::Fresh, Some(record)),
         Claimed::TakenOver(record) => (Outcome::TakenOver(record.effect), Some(record)),
+        Claimed::Freed(record) => (Outcome::Freed, Some(record)),
         Claimed::Settled(record) => (Outcome::Settled, Some(record)),
         Claimed::Busy { frees_at } => {
             assert_eq!(frees_at, FREES_AT, "when to come back");
@@ -253,7 +255,7 @@ fn state_after(call: Call) -> State {
 
 /// A takeover moves the fence by one; nothing else does.
 fn fence_after(told: Outcome) -> u64 {
-    if matches!(told, Outcome::TakenOver(_)) { 2 } else { 1 }
+    if matches!(told, Outcome::TakenOver(_) | Outcome::Freed) { 2 } else { 1 }
 }
 
 /// When the call under test is made: the very moment at which the first lease runs out.

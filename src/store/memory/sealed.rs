@@ -251,7 +251,7 @@ impl Inner {
 
     /// Fills what a claim found from the row's blobs. In place: a record is large.
     pub(super) fn fill_found(&self, claimed: &mut Claimed, seals: &Seals) -> Result<(), StoreError> {
-        if let Claimed::TakenOver(record) | Claimed::Settled(record) = claimed
+        if let Claimed::TakenOver(record) | Claimed::Freed(record) | Claimed::Settled(record) = claimed
             && let Some(row) = self.rows.get(&record.id)
         {
             *record = row.fill(record.clone(), seals)?;

@@ -160,7 +160,7 @@ async fn the_index_follows_every_change_of_an_expiry() {
     let refusal = crate::error::Refusal::Unauthorized;
     settle(&store, 1, at(0), State::Refused { refusal, answer }).await;
     assert_eq!(expiring(&store).len(), 2);
-    assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::TakenOver(_))));
+    assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::Freed(_))));
     assert_eq!(expiring(&store).len(), 1, "taken again, it no longer expires");
     contract::let_pass(&store, at(u64::MAX)).await;
     assert_eq!(store.purge(at(u64::MAX), 10).await.expect("works"), 1);

@@ -173,7 +173,7 @@ async fn decide_within(
             write::start_over(within, record, request).await?;
             sequence::enter_anew(within, record).await?;
         }
-        Claimed::TakenOver(record) => {
+        Claimed::TakenOver(record) | Claimed::Freed(record) => {
             held.check(&within.shared.seals)?;
             write::update(within, [record]).await?;
             write::unanswer(within, [&record.id]).await?;
@@ -189,6 +189,9 @@ fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, St
     Ok(match claimed {
         Claimed::TakenOver(record) => {
             Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&shared.seals)?)
+        }
+        Claimed::Freed(record) => {
+            Claimed::Freed(Stored { record, answer: None, ..stored }.whole(&shared.seals)?)
         }
         Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&shared.seals)?),
         other => other,

@@ -245,7 +245,7 @@ async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(),
 
 /// What a claim was given, with its place as it is now.
 pub(super) async fn placed(within: &Within, mut claimed: Claimed) -> Result<Claimed, StoreError> {
-    if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed
+    if let Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) = &mut claimed
         && record.sequence.is_some()
     {
         let statement = &within.shared.statements.sequence.place;

@@ -8,7 +8,7 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::{Effect, Policy, Reason};
+use steadfast::{Disposition, Effect, Gate, Policy, Reason};
 
 use super::ruled::{Ruled, enqueue, letters};
 use super::shop::phases;
@@ -62,6 +62,42 @@ fn nor_do_two_hours_of_it_in_a_file() {
     on_virtual_time(|clock, at_work| {
         let store = Sqlite::open(place.path().join("calls.db")).expect("opens");
         sign_in_fails(clock, Arc::new(Watched::new(store, at_work)), secs(2 * 3_600))
+    });
+}
+
+/// A web handler, or a job that is tried again, sends a key that waits: what was accepted goes on.
+#[test]
+fn who_sends_a_key_that_waits_does_not_end_it() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 401);
+        let client = vendor.client(&store, Policy::background());
+        let charge = |key: &str| client.post("/v1/charges").key(key.to_owned()).form(&[("amount", "1")]);
+        let handles = [
+            charge("held").enqueue().await.expect("accepted"),
+            charge("due").enqueue().await.expect("accepted"),
+        ];
+        let dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(20)).await;
+        // Whether it was tried before or not, and as often as somebody asks.
+        for key in ["held", "due", "held", "due"] {
+            let error = charge(key).send().await.expect_err("the sign-in fails");
+            assert_eq!((error.gate(), error.effect()), (Some(Gate::Credentials), Effect::None), "{error}");
+            assert!(matches!(error.disposition(), Disposition::Continues { .. }), "{error}");
+        }
+        // A call of its own was accepted by nobody: its caller hears of it, each time.
+        for _ in 0..2 {
+            let error = charge("live").send().await.expect_err("the sign-in fails");
+            assert!(error.is_refused() && error.effect() == Effect::None, "{error}");
+        }
+        vendor.turn(|_, _| 200);
+        until_open(&store, &clock, 0, secs(45)).await;
+        for handle in handles {
+            handle.wait(secs(1)).await.expect("it was accepted");
+        }
+        assert_eq!(vendor.executed(), 2);
+        charge("live").send().await.expect("its key is free");
+        drop(dispatcher);
     });
 }
 
