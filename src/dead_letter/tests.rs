@@ -18,6 +18,7 @@ use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use crate::transport::SendErrorKind;
 use crate::vendor::{Postmark, Stripe, Vendor};
 
+mod moved;
 mod rules;
 
 /// A store with a Stripe client on it, all on one clock.

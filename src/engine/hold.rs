@@ -20,7 +20,7 @@ pub(super) struct Hold<'a> {
     engine: &'a Engine,
     /// The record as of the last write.
     pub record: Record,
-    /// Somebody was told that it goes on by itself: whoever holds it now does not end it for want of credentials.
+    /// A caller was told that it goes on by itself: a later holder does not end it for want of credentials.
     pub is_accepted: bool,
     /// On our own monotonic clock, so that a wall clock that jumps cannot make us overstay.
     lease_until: Instant,

@@ -118,6 +118,27 @@ async fn a_copy_sends_nothing_and_leaves_what_is_open_to_the_original() {
     assert_eq!(Shop::open(&original).delivers().await, 10);
 }
 
+/// A service that only writes rows has no operation on record, and its copy is one all the same.
+#[tokio::test]
+async fn a_copy_of_rows_alone_leaves_them_to_the_original() {
+    let Some(directory) = directory() else { return };
+    let [original, copy, _] = files(&directory);
+    let shop = Shop::open(&original);
+    let file = rusqlite::Connection::open(&original).expect("opens");
+    shop.call("row").blocking_enqueue_in(&file).expect("is written");
+    drop(file);
+    shop.close().await;
+    fs::copy(&original, &copy).expect("copies");
+    let staging = Shop::open(&copy);
+    staging.client.recover(100).await.expect_err("it takes nothing");
+    let said = staging.say(Some(Said::Copy)).await;
+    assert_eq!((said.operations, said.rows, said.displaced), (0, 1, None));
+    assert_eq!(staging.delivers().await, 0);
+    staging.close().await;
+    let shop = Shop::open(&original);
+    assert_eq!(shop.delivers().await, 1);
+}
+
 /// README, "What it cannot do": the file is where it was, and nothing in it or about it says that it is older.
 #[tokio::test]
 async fn a_backup_that_is_copied_over_the_file_looks_like_the_original() {

@@ -20,6 +20,46 @@ fn a_request_with_either_condition_overwrites_nothing() {
     };
     assert!(put(None) && put(Some("if-none-match")));
     assert!(!put(Some("if-match")) && !put(Some("if-unmodified-since")));
+    let of = |method| overwrites(&Request::new(method, "https://vendor.test/x".parse().expect("a url")));
+    assert!(of(http::Method::PATCH) && of(http::Method::DELETE) && !of(http::Method::POST));
+}
+
+/// No operator chose the risk for an edit, and force is on record only where it is needed.
+#[tokio::test]
+async fn no_second_send_is_accepted_that_nobody_chose() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let stripe = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
+    let risky = bench.pay(&stripe, "risky").on_unknown(crate::OnUnknown::Resend);
+    risky.send().await.expect_err("nothing gets out");
+    let id = bench.letters().find("risky").await.expect("a letter");
+    let how = Change::by("ada").because("the amount was wrong");
+    let key = Key::new("risky-2").expect("a key");
+    let new = bench.letters().edit(&id, key, "amount=9", &how).await.expect("it is free");
+    let record = bench.store.get(&new).await.expect("works").expect("a record");
+    assert_eq!((record.on_unknown, record.resends_left), (crate::OnUnknown::Park, 0));
+
+    let id = bench.lost("in its window").await;
+    let redriven = redrive(&bench.letters(), &id, &how.force()).await;
+    assert_eq!((redriven.done, redriven.forced), (1, 0));
+    assert_eq!(bench.store.get(&id).await.expect("works").expect("a record").resends_left, 0);
+}
+
+/// `pay` is not the end of `adyen-pay`.
+#[tokio::test]
+async fn a_vendor_is_meant_by_its_whole_name() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    for name in ["adyen-pay", "pay"] {
+        let vendor = crate::vendor::KeyedConfig::new(name, "https://v.test");
+        let vendor = crate::vendor::Keyed::new(vendor, "none");
+        let client = client(vendor, &bench.store, &bench.clock, &bench.network);
+        client.post("/x").key(name).enqueue().await.expect("on record");
+    }
+    let of = |vendor: &str| Filter { vendor: Some(vendor.to_owned()), ..Filter::default() };
+    for name in ["adyen-pay", "pay"] {
+        let rows = bench.letters().waiting(&of(name), None, 10).await.expect("works").rows;
+        assert_eq!(rows.iter().map(|row| row.id.key.as_str()).collect::<Vec<_>>(), [name]);
+    }
 }
 
 #[tokio::test]

@@ -508,6 +508,38 @@ fn act(action: Action, now: u64) -> Act {
     Act { action, by: "me".into(), why: "so".into(), now: at(now), fence: None }
 }
 
+#[test]
+fn a_redriven_letter_has_lookups_of_its_own_and_no_time_of_the_vendors() {
+    let dead = State::Dead { reason: Reason::Unknown, answer: None };
+    for (effect, clock) in [(Effect::Unknown, Some(-3)), (Effect::None, None)] {
+        let letter = Record { look_ups: 4, ..held(dead.clone(), effect) };
+        let (redriven, _) = letter.act(&act(Action::Redrive { forced: false }, 200)).expect("a letter");
+        assert_eq!((redriven.look_ups, redriven.vendor_clock_ms), (0, clock), "{effect:?}");
+    }
+}
+
+#[test]
+fn an_edit_that_was_cut_short_opens_no_letter_that_another_has_replaced() {
+    let dead = held(State::Dead { reason: Reason::Unknown, answer: None }, Effect::None);
+    let key = |key| Key::new(key).expect("a key");
+    let replaced = Action::Resolve(Resolution::Replaced { key: key("third") });
+    let (replaced, _) = dead.act(&act(replaced, 200)).expect("a letter");
+    let by = |name| replaced.act(&act(Action::NotReplaced { key: key(name) }, 210));
+    assert_eq!(by("second"), Err(Forbidden::Resolved));
+    assert_eq!(by("third").expect("its own").0.phase(), Phase::Dead);
+}
+
+/// What was adopted may have been sent under its first name.
+#[test]
+fn the_window_of_what_was_adopted_goes_on() {
+    let enqueued = Record::first(Claim { due: Some(at(10)), ..wanted(0) });
+    let adopted = Record { first_scope: Some(enqueued.id.scope.clone()), ..enqueued.clone() };
+    for (record, expected) in [(enqueued, at(150)), (adopted, at(0))] {
+        let (taken, _) = claim(Some(&record), wanted(150), &Notes::default());
+        assert_eq!(taken.expect("it is due").claimed_at, expected);
+    }
+}
+
 /// One step of a random history: a claim, a taker, an operator, or a move written under a fence at most two
 /// behind the current.
 #[derive(Clone, Debug)]

@@ -118,4 +118,37 @@ fn what_failed_before_is_neutral_but_not_for_ever_without_an_answer() {
     assert_eq!(call(&gates, put, 1, Outcome::Failure, now), Some(true));
     call(&gates, "PUT /orders/18", 2, Outcome::Success, at(6));
     assert_eq!(call(&gates, put, 1, Outcome::Failure, at(7)), Some(false));
+    let well_until = 6 + super::WELL_FOR.as_secs();
+    assert_eq!(call(&gates, put, 1, Outcome::Failure, at(well_until)), Some(true), "that is long ago");
+}
+
+/// Each fails once. Their names differ where no id is.
+fn many_fail(gates: &Gates, now: Instant) {
+    for nth in 0..super::ROUTES_MAX as u64 + 6 {
+        let letter = |at: u64| char::from(b'a' + (at % 26) as u8);
+        let route = format!("POST /{}{}", letter(nth / 26), letter(nth));
+        call(gates, &route, 100 + nth, Outcome::Failure, now);
+    }
+}
+
+#[test]
+fn an_open_circuit_is_not_forgotten_for_routes_that_fail_once() {
+    let gates = gates();
+    three_open(&gates);
+    many_fail(&gates, at(1));
+    assert_eq!((open_routes(&gates, at(1)), is_closed(&gates, at(1))), (3, true));
+    // Nor because others have been well for long.
+    let later = at(1 + super::REMEMBERED.as_secs());
+    call(&gates, "GET /charges", 1, Outcome::Success, later);
+    assert_eq!(open_routes(&gates, later), 3);
+}
+
+#[test]
+fn what_has_fallen_out_of_the_table_is_not_untried() {
+    let gates = gates();
+    let untried = |route: &str| gates.circuits().is_some_and(|circuits| circuits.is_untried(route));
+    three_open(&gates);
+    assert!(untried("POST /aa") && !untried(FAILING[0]));
+    many_fail(&gates, at(1));
+    assert!(!untried("POST /aa"), "it has failed");
 }

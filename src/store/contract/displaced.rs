@@ -55,7 +55,8 @@ pub async fn check_displaced(store: &dyn Store) {
 
 async fn check_left_to_the_original(store: &dyn Store, upkeep: &dyn Upkeep) {
     let copied = store::here(store, Some(Said::Copy), ("ada", "staging"), LATER).await.expect("is said");
-    assert_eq!((copied.operations, copied.displaced), (5, None), "due, held, letter, refuted, first");
+    let left = (copied.operations, copied.displaced);
+    assert_eq!(left, (5 + MANY as u64, None), "due, held, letter, refuted, first, and many");
     assert_eq!(upkeep.head().await.expect("the store works").standing, Standing::default());
     for phase in [Phase::Scheduled, Phase::InProgress] {
         assert_eq!(store.take(taker(phase)).await.expect("it is open"), [], "{phase}");
@@ -92,6 +93,10 @@ async fn fill(store: &dyn Store) {
     write(store, &name("done"), transition_at(1, NOW, succeed())).await.expect("its holder");
     for key in ["due", "first"] {
         take(store, Claim { due: Some(NOW.plus(LEASE)), ..claim_at(&name(key), NOW) }).await;
+    }
+    for nth in 0..MANY {
+        let id = name(&format!("many-{nth}"));
+        take(store, Claim { due: Some(NOW.plus(LEASE)), ..claim_at(&id, NOW) }).await;
     }
     for key in ["held", "answered"] {
         take(store, claim_at(&name(key), LATER)).await;
@@ -138,3 +143,6 @@ fn name(key: &str) -> OperationId {
 /// A minute before leases of then are over, and after those of the suite's time.
 const LATER: crate::clock::Timestamp =
     crate::clock::Timestamp::from_millis(NOW.as_millis() + Duration::from_secs(600).as_millis() as u64);
+
+/// More than are closed at a time.
+const MANY: usize = 510;

@@ -5,8 +5,8 @@ use crate::operation::record::{Claim, Part, Phase, State, Takeover, Transition, 
 use crate::operation::{OperationId, RouteName};
 use crate::store::Store;
 
-/// Which operations are of a route is the same to the store as to the rest, whatever the segments are like: what only one
-/// of the two takes for an id would never be probed.
+/// A store and [`RouteName`] agree on which operations are of a route, whatever its segments are like. What only one of the
+/// two takes for an id would never be probed.
 pub async fn check_routes(store: &dyn Store) {
     let long = "create-renewals_of:subscriptions.v";
     let forms = [

@@ -8,7 +8,7 @@ use super::{
 use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally,
+    Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally, Transition,
 };
 use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::store::backlog::{LATE, queues};
