@@ -39,13 +39,13 @@ pub struct Queue {
     pub late: u64,
     /// The earliest time at which one is due, or a lease ends. `None` if all wait for their turn, and for dead letters.
     pub next: Option<Timestamp>,
-    /// The one that a process had in hand and that moved last.
+    /// Of those that were sent before, the one that moved last; without any, of those that a process had in hand.
     pub last: Option<Key>,
 }
 
 /// Groups the rows of a list, for a store that cannot count.
 pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec<Queue> {
-    let mut queues: BTreeMap<(Scope, Phase), (Queue, (Timestamp, String))> = BTreeMap::new();
+    let mut queues: BTreeMap<(Scope, Phase), (Queue, (bool, Timestamp, String))> = BTreeMap::new();
     for row in rows {
         let is_scheduled = row.phase == Phase::Scheduled;
         let waits = row.sequence.as_ref().is_some_and(|place| place.behind.is_some());
@@ -72,9 +72,9 @@ pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec
         queue.tried += u64::from(is_tried);
         queue.late += u64::from(is_tried && until.is_some_and(|until| until > now.plus(LATE)));
         queue.next = [queue.next, due].into_iter().flatten().min();
-        let this = (row.updated_at, row.id.key.as_str().to_owned());
         // What an outage spares is no step of the ladder, and was in a process's hand all the same.
         let was_held = row.attempts > 0 || row.updated_at > row.claimed_at;
+        let this = (row.attempts > 0, row.updated_at, row.id.key.as_str().to_owned());
         if was_held && row.phase != Phase::Dead && this > *moved {
             (queue.last, *moved) = (Some(row.id.key.clone()), this);
         }

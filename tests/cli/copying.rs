@@ -68,7 +68,7 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
 #[tokio::test]
 async fn while_somebody_holds_an_operation_a_copy_is_refused_with_the_time_or_waits() {
     let place = Place::fresh();
-    let held = holds(&place, "held", Duration::from_millis(2_500)).await;
+    let held = holds(&place, "held", Duration::from_millis(1_500)).await;
     let said = place.run_with(&[], &COPY);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);
     let expected = "steadfast: 1 operation is held in the source, the last until ";
@@ -253,10 +253,10 @@ fn copied(place: &Place) -> serde_json::Value {
     super::schema::answer(&said)["result"].take()
 }
 
-/// Holds an operation for so long from now. Gives the lease's end.
+/// Holds an operation for so long from now, by a clock that is a second ahead. Gives the lease's end.
 async fn holds(place: &Place, key: &str, lease: Duration) -> steadfast::clock::Timestamp {
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
-    let now = SystemClock::new().wall();
+    let now = SystemClock::new().wall().plus(Duration::from_secs(1));
     store.claim(claim(key, now, lease)).await.expect("claims");
     store.close().await;
     now.plus(lease)

@@ -333,6 +333,10 @@ async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is
         pay(&stripe, "order-1").send().await.expect("sent");
         assert_eq!(stripe.recover(10).await.expect("the file is there").taken, 0);
         let path = bench.place.path().join("calls.db");
+        let file = steadfast::outbox::rusqlite::Connection::open(&path).expect("opens");
+        let row = pay(&stripe, "order-3").sequence("customer-7");
+        row.blocking_enqueue_in(&file).expect("it is written");
+        drop(file);
         if replace {
             std::fs::copy(&path, path.with_extension("copy")).expect("copies");
             std::fs::rename(path.with_extension("copy"), &path).expect("replaces");
@@ -343,6 +347,8 @@ async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is
         assert!(error.is_store() && format!("{error:#}").contains("was deleted or replaced"), "{error:#}");
         let error = pay(&stripe, "order-2").send().await.expect_err("it would be on no record");
         assert!(error.is_store(), "{error:#}");
+        let behind_a_row = pay(&stripe, "order-4").sequence("customer-7").enqueue().await;
+        assert!(behind_a_row.expect_err("no process would find it").is_store());
         assert_eq!(bench.sent(), 1, "nothing is sent");
     }
 }

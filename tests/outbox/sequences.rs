@@ -175,6 +175,32 @@ async fn what_is_held_back_behind_a_rejected_row_is_cancelled_in_the_outbox() {
     assert_eq!(network.requests().len(), 0);
 }
 
+/// The key's earlier life is over, and its end is still on record: the row is another life's, and can be taken back.
+#[tokio::test]
+async fn a_row_is_taken_back_whatever_the_end_of_an_earlier_life() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    charge(&stripe, "order-2", 2, "a").enqueue().await.expect("it is recorded");
+    deliver(&stripe).await;
+    // Such a step is doubted for an hour.
+    for hours in [8 * 24, 2] {
+        shop.clock.advance(std::time::Duration::from_secs(hours * 3_600));
+        charge(&stripe, &format!("after-{hours}"), 3, "b").enqueue().await.expect("it is recorded");
+        deliver(&stripe).await;
+    }
+    shop.sql(
+        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
+         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
+         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
+    );
+    let call = charge(&stripe, "order-2", 2, "a");
+    let again = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    deliver(&stripe).await;
+    again.cancel("withdrawn").await.expect("it is removed");
+    assert_eq!((shop.waiting(), network.requests().len()), (0, 3));
+}
+
 /// Whoever enqueues without a transaction comes behind what was committed before, also if nobody has recorded that yet.
 #[tokio::test]
 async fn what_is_enqueued_comes_behind_the_rows_that_were_committed_before() {

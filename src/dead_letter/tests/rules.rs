@@ -45,6 +45,50 @@ async fn no_second_send_is_accepted_that_nobody_chose() {
     assert_eq!(bench.store.get(&id).await.expect("works").expect("a record").resends_left, 0);
 }
 
+/// What an operator is told is what the client that sends the letter will do.
+#[tokio::test]
+async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_own() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    let lost = || ScriptedTransport::new().always_fail(SendErrorKind::Reset);
+    let postmark = |look_ups_max| {
+        let policy = Policy::background().backoff(Backoff::none()).without_breaker().without_budget();
+        Client::builder(Postmark::new("token"))
+            .policy(Policy { look_ups_max, ..policy })
+            .store(Arc::clone(&bench.store))
+            .clock(bench.clock.clone())
+            .transport(lost())
+            .build()
+            .expect("a client")
+    };
+    let (never, asks) = (postmark(0), postmark(3));
+    never.post("/email").key("mail").json(&json!({"To": "b@x.test"})).send().await.expect_err("it is lost");
+    let put = |choice: crate::OnUnknown| {
+        let config = crate::vendor::KeyedConfig::new("acme", "https://v.test");
+        let acme = client(crate::vendor::Keyed::new(config, "none"), &bench.store, &bench.clock, &lost());
+        let call = acme.put("/x").key(format!("{choice:?}")).json(&json!({})).on_unknown(choice);
+        (acme, call)
+    };
+    let shown = async |by: &Client, key: &str| {
+        let letters = bench.letters_without_rules().with_client(by);
+        let id = letters.find(key).await.expect("a letter");
+        letters.show(&id).await.expect("on record").safety
+    };
+    assert_eq!(shown(&never, "mail").await, Some(Safety::Unsafe), "its client looks nothing up");
+    assert_eq!(shown(&asks, "mail").await, Some(Safety::LookUp));
+    for (choice, expected) in
+        [(crate::OnUnknown::Park, Safety::Unsafe), (crate::OnUnknown::ByMethod, Safety::Repeatable)]
+    {
+        let (acme, call) = put(choice);
+        call.send().await.expect_err("it is lost");
+        assert_eq!(shown(&acme, &format!("{choice:?}")).await, Some(expected), "{choice:?}");
+    }
+    // What a person has said to be applied is no letter to redrive.
+    let id = bench.letters().find("mail").await.expect("a letter");
+    let applied = Resolution::Applied { vendor_id: "m-1".to_owned() };
+    bench.letters().resolve(&id, applied, &Change::by("ada").because("it is there")).await.expect("a letter");
+    assert_eq!(shown(&asks, "mail").await, None);
+}
+
 /// `pay` is not the end of `adyen-pay`.
 #[tokio::test]
 async fn a_vendor_is_meant_by_its_whole_name() {

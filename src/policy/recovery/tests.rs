@@ -180,3 +180,23 @@ fn others_that_come_and_go_do_not_take_it_under_the_floor() {
         "a thousand of them have their part of the first"
     );
 }
+
+#[test]
+fn behind_a_gate_that_opens_each_of_several_begins_with_its_part_of_the_first_rate() {
+    let recovery = recovery(RecoveryConfig::new(100, 200));
+    recovery.divide(4, at(0));
+    send(&recovery, (0, 8_000), |_| Sign::Good);
+    assert_eq!(recovery.per_second(at(8_000)), 50.0);
+    recovery.restart(at(8_000));
+    assert_eq!(recovery.per_second(at(8_000)), 25.0);
+}
+
+#[test]
+fn a_fall_of_another_counts_once_however_often_it_is_told() {
+    let recovery = recovery(RecoveryConfig::new(10, 200));
+    send(&recovery, (0, 8_000), |_| Sign::Good);
+    for beat in 0..5 {
+        recovery.heard(Sign::Failed, Duration::from_millis(beat * 1_000), at(8_000 + beat * 1_000));
+    }
+    assert_eq!(recovery.per_second(at(12_000)), 100.0);
+}

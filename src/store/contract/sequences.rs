@@ -48,6 +48,24 @@ pub async fn check_sequences(store: &dyn Store) {
     line.enter("behind", "slow").await;
     assert_eq!(line.take().await, [""; 0], "its own time holds those behind it");
     assert_eq!(line.take_at(later).await, ["later"]);
+    // What starts over an operation of another sequence has no place to take.
+    line.enter("old", "left").await;
+    assert_eq!(line.take().await, ["old"]);
+    line.end("old", dead_letter(Reason::Exhausted)).await;
+    for key in ["p", "q"] {
+        line.enter(key, "joined").await;
+    }
+    let over = Claim { predecessor: Key::new("old").ok(), ..line.claim("over", "joined", NOW) };
+    let Claimed::Fresh(over) = claim(store, over).await else { panic!("it had no effect") };
+    assert_eq!(
+        over.waits_for().map(|ahead| ahead.id.key.as_str()),
+        Some("p"),
+        "it waits for those before it"
+    );
+    for next in ["p", "q", "over"] {
+        assert_eq!(line.take().await, [next]);
+        line.end(next, succeed()).await;
+    }
 }
 
 /// What waits for another attempt or whose holder died holds those behind it; a refusal lets them go.
@@ -251,6 +269,20 @@ pub async fn check_sequence_adoption(store: &dyn Store) {
         let fence = get(store, &id).await.expect("on record").fence;
         write(store, &id, transition_at(fence, NOW, succeed())).await.expect("the holder may write");
     }
+    // Proof that comes late under the old name ends the heir as well, and lets the next one go.
+    for key in ["d", "e"] {
+        line.enter(key, "t").await;
+    }
+    assert_eq!(line.take().await, ["d"]);
+    let fence = line.record("d").await.fence;
+    line.end("d", State::Scheduled { at: NOW.plus(LEASE) }).await;
+    for key in ["d", "e"] {
+        let to = Scope::from_stored("moves/third//POST /x");
+        line.act(key, Action::Adopt { to }).await;
+    }
+    assert_eq!(line.take_of("third").await, [""; 0]);
+    write(store, &line.id("d"), transition_at(fence, NOW, succeed())).await.expect("it is proof");
+    assert_eq!(line.take_of("third").await, ["e"]);
 }
 
 /// Eight takers at once, and callers who enqueue meanwhile: each operation goes to one of them, after the one before it

@@ -24,7 +24,7 @@ impl Shared {
              count(*) FILTER (WHERE phase = 2 AND attempts > 0 AND wake_ms > $2), \
              min(CASE WHEN wake_ms IS NOT NULL AND phase < 3 THEN until_ms END), \
              max(CASE WHEN (attempts > 0 OR updated_at_ms > claimed_at_ms) AND phase < 3 \
-             THEN lpad(updated_at_ms::text, {TIME_LEN}, '0') || key END) \
+             THEN (attempts > 0)::int::text || lpad(updated_at_ms::text, {TIME_LEN}, '0') || key END) \
              FROM (SELECT * FROM {schema}.operation WHERE phase < 3 \
              UNION ALL SELECT * FROM {schema}.operation WHERE phase = 5) o GROUP BY scope, phase ORDER BY 1, 2"
         );
@@ -55,7 +55,7 @@ fn queue(from: &mut Reader<'_>) -> Result<Queue, StoreError> {
     let next = from.next::<Option<i64>>()?.map(from_ms);
     // Behind the time, which is there for its order alone.
     let last: Option<String> = from.next()?;
-    let last = last.and_then(|last| Key::new(last.get(TIME_LEN..).unwrap_or_default()).ok());
+    let last = last.and_then(|last| Key::new(last.get(1 + TIME_LEN..).unwrap_or_default()).ok());
     Ok(Queue { scope, phase, count, overdue, behind, tried, late, next, last })
 }
 

@@ -25,7 +25,7 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
     let count = |at| row.get::<_, i64>(at).map(|count| count.max(0) as u64);
     let last: Option<String> = row.get(8)?;
     // Behind the time, which is there for its order alone.
-    let last = last.and_then(|last| Key::new(last.get(TIME_LEN..).unwrap_or_default()).ok());
+    let last = last.and_then(|last| Key::new(last.get(1 + TIME_LEN..).unwrap_or_default()).ok());
     Ok(Queue {
         scope: Scope::from_stored(row.get::<_, String>(0)?),
         phase: phase(row.get(1)?).ok_or_else(|| damaged(1, "no such phase"))?,
@@ -44,7 +44,7 @@ const QUEUES: &str = "SELECT scope, phase, count(*), sum(phase = 2 AND until_ms 
                       sum(until_ms IS NULL), sum(phase = 2 AND attempts > 0), \
                       sum(phase = 2 AND attempts > 0 AND until_ms IS NOT NULL AND until_ms > ?2), min(until_ms), \
                       max(CASE WHEN attempts > 0 OR updated_at_ms > claimed_at_ms \
-                      THEN printf('%019d', updated_at_ms) || key END) \
+                      THEN printf('%d%019d', attempts > 0, updated_at_ms) || key END) \
                       FROM operation INDEXED BY operation_open WHERE phase < 3 GROUP BY scope, phase \
                       UNION ALL SELECT scope, phase, count(*), 0, 0, 0, 0, NULL, NULL \
                       FROM operation INDEXED BY operation_ended WHERE phase > 2 AND until_ms IS NULL AND phase = 5 \
