@@ -107,6 +107,19 @@ async fn a_route_says_what_becomes_of_an_unknown_outcome_and_a_call_says_otherwi
     }
 }
 
+/// Where a person waits, the route's preset ends the call when it says so, and not when the vendor's does.
+#[tokio::test]
+async fn a_routes_preset_says_how_long_its_caller_waits() {
+    for (routes, sent) in [("", 2), ("routes.'/email'.preset = 'interactive'\n", 1)] {
+        let clock = TestClock::auto();
+        let network = ScriptedTransport::new().status(429).header("retry-after", "15");
+        let network = network.json(200, json!({"MessageID": "m-1", "ErrorCode": 0}));
+        let postmark = client(&format!("{POSTMARK}{routes}"), &network, &clock);
+        let outcome = postmark.post("/email").key("k").json(&mail()).send().await;
+        assert_eq!((outcome.is_ok(), network.requests().len()), (sent == 2, sent), "{routes}: {outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn recovery_goes_by_the_route_too() {
     let clock = TestClock::auto();

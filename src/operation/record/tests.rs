@@ -540,6 +540,21 @@ fn the_window_of_what_was_adopted_goes_on() {
     }
 }
 
+/// Under its first name nothing goes on by itself where the key was free.
+#[test]
+fn what_is_left_behind_says_what_becomes_of_the_key() {
+    let to = Scope::from_stored("test/w//POST /x");
+    let refused = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
+    for (state, expected) in [
+        (refused, Disposition::Ended),
+        (State::Scheduled { at: at(100) }, Disposition::Continues { at: None }),
+        (State::Dead { reason: Reason::Exhausted, answer: None }, Disposition::AwaitsOperator),
+    ] {
+        let adopted = held(state, Effect::None).act(&act(Action::Adopt { to: to.clone() }, 200));
+        assert_eq!(adopted.expect("it is adopted").0.disposition(), expected);
+    }
+}
+
 /// One step of a random history: a claim, a taker, an operator, or a move written under a fence at most two
 /// behind the current.
 #[derive(Clone, Debug)]

@@ -544,3 +544,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn it_is_open_since_it_opened_first_however_many_probes_fail() {
+    let breaker = breaker(BreakerConfig::default());
+    calls(&breaker, Outcome::Failure, 5, at_ms(100));
+    for probed in [2_000, 6_000, 20_000] {
+        call(&breaker, Outcome::Failure, at_ms(probed));
+        assert_eq!(breaker.since(), Some(at_ms(100)), "{probed}");
+    }
+    calls(&breaker, Outcome::Success, 3, at_ms(80_000));
+    assert_eq!((breaker.state(at_ms(80_000)), breaker.since()), (BreakerState::Closed, None));
+}

@@ -178,3 +178,15 @@ fn the_run_time_state_is_under_16_kib_whatever_the_number_of_calls() {
     // Windows, counters and limiter are inline; on the heap are only the shared clock and generator.
     assert!(size_of::<Gates>() < 4 * 1024, "{}", size_of::<Gates>());
 }
+
+/// A vendor that cuts each stream is down as one that answers none.
+#[test]
+fn a_streamed_reply_that_breaks_off_is_a_failure_of_its_circuit() {
+    let gates = gates(60);
+    for nth in 0..2 {
+        assert_eq!(gates.breaker_state(NOW), Some(BreakerState::Closed), "{nth}");
+        let lent = gates.admit(NOW).expect("closed").lend(NOW, SECOND);
+        gates.take_back(lent, Outcome::Failure, None, NOW);
+    }
+    assert!(matches!(gates.breaker_state(NOW), Some(BreakerState::Open { .. })));
+}
