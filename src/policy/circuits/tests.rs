@@ -152,3 +152,14 @@ fn what_has_fallen_out_of_the_table_is_not_untried() {
     many_fail(&gates, at(1));
     assert!(!untried("POST /aa"), "it has failed");
 }
+
+#[test]
+fn a_route_that_worked_long_ago_is_no_witness_against_the_account() {
+    for (after, is_of_account) in [(10, true), (super::REMEMBERED.as_secs(), false)] {
+        let gates = gates();
+        call(&gates, "POST /payouts", 1, Outcome::Success, at(0));
+        call(&gates, "GET /charges", 2, Outcome::Success, at(after));
+        let said = call(&gates, "POST /payouts", 3, Outcome::Failure, at(after));
+        assert_eq!(said, Some(is_of_account), "after {after} s");
+    }
+}

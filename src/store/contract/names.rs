@@ -188,10 +188,14 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     let (old, to) = (id("test/old/a/POST /y", "k"), Scope::from_stored("test/new/b/POST /y"));
     let new = OperationId::new(to.clone(), old.key.clone());
     let before = dead(store, &old, Effect::Unknown).await;
-    take(store, claim_at(&new, NOW)).await;
-    write(store, &new, transition_at(1, NOW, succeed())).await.expect("the holder may write");
+    // Its third holder ends it.
+    let settled = NOW.plus(LEASE * 2);
+    for at in [NOW, NOW.plus(LEASE), settled] {
+        take(store, claim_at(&new, at)).await;
+    }
+    write(store, &new, transition_at(3, settled, succeed())).await.expect("the holder may write");
     let adopt = |now| Act { now, ..act(Action::Adopt { to: to.clone() }) };
-    let over = NOW.plus(KEEP);
+    let over = settled.plus(KEEP);
     let told = do_it(store, &old, adopt(over.minus(Duration::from_millis(1)))).await;
     assert_eq!(told, Err(Forbidden::NameTaken));
     assert_eq!(get(store, &old).await, Some(before));
@@ -214,7 +218,9 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     do_it(store, &old, adopt(over)).await.expect("its time is over");
     let moved = get(store, &new).await.expect("is there");
     assert_eq!((moved.phase(), moved.effect), (Phase::Dead, Effect::Unknown));
-    assert!(moved.fence > 1);
+    assert!(moved.fence > 3, "above all that held the name");
+    let late = write(store, &new, transition_at(3, over, succeed())).await;
+    assert_eq!(late, Err(Declined::Fenced), "of the life before");
     let itself = Act { now: over, ..act(Action::Adopt { to: to.clone() }) };
     assert_eq!(do_it(store, &new, itself).await, Err(Forbidden::NameTaken), "its own name");
 }

@@ -310,3 +310,22 @@ fn a_vendor_that_is_down_is_left_alone_however_many_routes_are_called() {
         assert!(requests <= 60 + routes, "{requests}: its probes, and one of each route");
     }
 }
+
+/// What one route alone is down for is told within an hour or so, and not a day later.
+#[test]
+fn a_route_that_stays_down_makes_dead_letters_after_an_hour() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, never_takes_poison);
+        let client = vendor.client(&store, Policy::background());
+        // Of a kind that is not looked up.
+        poison(&client, |_| "/v1/quotes".to_owned(), 6).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        for minute in 0..100 {
+            let charge = client.post("/v1/charges").key(format!("live-{minute}")).form(&[("amount", "1")]);
+            charge.send().await.expect("the vendor is well");
+            clock.latency(secs(60)).await;
+        }
+        assert_eq!(letters(&store).await.len(), 6);
+    });
+}
