@@ -70,7 +70,7 @@ impl DeadLetters {
             let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
             match claimed {
                 Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => {
-                    self.make_due(&record).await?
+                    self.make_due(&record).await?;
                 }
                 // Of the same edit at the same time, or of another operation that has taken the key since.
                 Claimed::Busy { .. } | Claimed::Settled(_) | Claimed::Mismatch { .. } => {}

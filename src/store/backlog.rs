@@ -43,9 +43,12 @@ pub struct Queue {
     pub last: Option<Key>,
 }
 
+/// Whether an operation has a step on record, when it moved, and its key: the greatest is its queue's [`last`](Queue::last).
+type Moved = (bool, Timestamp, String);
+
 /// Groups the rows of a list, for a store that cannot count.
 pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec<Queue> {
-    let mut queues: BTreeMap<(Scope, Phase), (Queue, (bool, Timestamp, String))> = BTreeMap::new();
+    let mut queues: BTreeMap<(Scope, Phase), (Queue, Moved)> = BTreeMap::new();
     for row in rows {
         let is_scheduled = row.phase == Phase::Scheduled;
         let waits = row.sequence.as_ref().is_some_and(|place| place.behind.is_some());

@@ -333,7 +333,7 @@ async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is
         pay(&stripe, "order-1").send().await.expect("sent");
         assert_eq!(stripe.recover(10).await.expect("the file is there").taken, 0);
         let path = bench.place.path().join("calls.db");
-        let file = steadfast::outbox::rusqlite::Connection::open(&path).expect("opens");
+        let file = rusqlite::Connection::open(&path).expect("opens");
         let row = pay(&stripe, "order-3").sequence("customer-7");
         row.blocking_enqueue_in(&file).expect("it is written");
         drop(file);
