@@ -51,7 +51,7 @@
 //! | `content_type` | `application/json` | of the body; for a form, `application/x-www-form-urlencoded` |
 //! | `headers` | `{}` | a JSON object of names and texts, or arrays of texts. No secret: the adapter adds those |
 //! | `due_ms` | now | not to be sent before; milliseconds since 1970 |
-//! | `on_unknown` | `park` | or `resend`, see [`Call::on_unknown`](crate::Call::on_unknown) |
+//! | `on_unknown` | what the route says | or `by_method`, `park`, `resend`: see [`OnUnknown`](crate::OnUnknown) |
 //! | `sequence`, `on_dead_letter` | none, `hold` | as [`Call::sequence`](crate::Call::sequence); `skip` lets the next one go |
 //! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
 //!

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::error::Reason;
 
-use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS};
+use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS, RECOVERED};
 #[cfg(feature = "metrics")]
-use super::{CONFLICTS, ENQUEUED, LOOK_UPS, RECOVERED, REFUSALS, REPLAYS, RETRY_SECONDS, outbox::REJECTIONS};
+use super::{CONFLICTS, ENQUEUED, LOOK_UPS, REFUSALS, REPLAYS, RETRY_SECONDS, outbox::REJECTIONS};
 
 /// The metrics of a clean call to one vendor.
 #[derive(Debug)]
