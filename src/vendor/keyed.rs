@@ -23,9 +23,7 @@ use crate::error::{Effect, Error, Refusal};
 use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::rules::{
-    asked, by_status, is_cut_json, is_page, no_answer, refused, replay_speaks_for, was_deleted,
-};
+use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for, was_deleted};
 use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict, account};
 
 mod config;
@@ -126,7 +124,7 @@ impl Keyed {
             form.route.as_ref().is_none_or(|route| routes::is_on(route, &request.method, path))
         };
         let mut forms = self.config.success.iter().filter(is_here).peekable();
-        forms.peek().is_none() || is_cut_json(answer) || forms.any(|form| form.matches(answer))
+        forms.peek().is_none() || answer.cut || forms.any(|form| form.matches(answer))
     }
 
     fn is_stamped(&self, request: &Request) -> bool {

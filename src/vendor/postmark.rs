@@ -20,7 +20,7 @@ use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::pages::NextPage;
-use crate::vendor::rules::{asked, by_status, is_cut_json, is_page, is_text, lacks_form, no_answer, refused};
+use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
 use crate::vendor::times::check_settle_time;
 use crate::vendor::{
     Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, check_account,
@@ -271,7 +271,8 @@ fn sent(attempt: &Attempt<'_>, kind: Kind, answer: &Answer) -> Verdict {
             _ if kind != Kind::Single || lacks_form(answer, &SUCCESS_MEMBERS) => Verdict::Unknown,
             _ => Verdict::Done { replayed: false },
         },
-        _ if is_cut_json(answer) => Verdict::Done { replayed: false },
+        // Of a page it is known whose it is, also where it was cut off.
+        _ if answer.cut && !is_page(answer) => Verdict::Done { replayed: false },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
         _ => Verdict::Unknown,
     }
