@@ -498,10 +498,10 @@ async fn an_edit_whose_key_is_taken_in_between_leaves_the_letter_open() {
         assert_eq!(refusal(edit(&letters, &cut_short, ("taken", "amount=9")).await), Forbidden::KeyTaken);
 
         let at_once = bench.never_sent("order-2").await;
-        let by = parking_lot::Mutex::new(Some(bench.pay(&bench.stripe, "taken-2")));
-        let takes = Takes { store: Arc::clone(&bench.store), by };
-        let raced =
-            DeadLetters::new(Arc::new(takes)).with_clock(bench.clock.clone()).with_client(&bench.stripe);
+        // A call of the service takes the key just before the edit's claim.
+        let call = bench.pay(&bench.stripe, "taken-2");
+        let takes = async move { drop(call.enqueue().await.expect("recorded")) };
+        let raced = moved::raced(&bench, moved::Before::Claim, takes);
         assert_eq!(refusal(edit(&raced, &at_once, ("taken-2", "amount=9")).await), Forbidden::KeyTaken);
 
         // Also by the very request of the edit: the service has sent it for its own reasons.
@@ -530,28 +530,6 @@ async fn an_edit_whose_key_is_taken_in_between_leaves_the_letter_open() {
         }
     })
     .await;
-}
-
-/// A store in which a call of the service takes its key just before the first claim of anybody else.
-#[derive(Debug)]
-struct Takes {
-    store: Arc<dyn Store>,
-    by: parking_lot::Mutex<Option<crate::Call>>,
-}
-
-#[async_trait::async_trait]
-impl crate::store::Wrapper for Takes {
-    fn inner(&self) -> &dyn Store {
-        &*self.store
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let call = self.by.lock().take();
-        if let Some(call) = call {
-            call.enqueue().await.expect("recorded");
-        }
-        self.store.claim(claim).await
-    }
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ impl Store for Postgres {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let (due, now) = (claim.due, claim.now);
         let claimed = claim::claim(&self.0, claim).await?;
-        if let (Some(due), Claimed::Fresh(_) | Claimed::TakenOver(_) | Claimed::Freed(_)) = (due, &claimed) {
+        if let (Some(due), Some(_)) = (due, claimed.changes()) {
             notify::tell(&self.0, due, now);
         }
         Ok(claimed)

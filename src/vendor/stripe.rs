@@ -157,6 +157,13 @@ impl Stripe {
     }
 }
 
+/// Whether this is a v1 path as it is written, without an id: those of which objects are created.
+fn is_v1_route(route: &str) -> bool {
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    route.strip_prefix("/v1/").is_some_and(|path| path.split('/').all(is_word))
+}
+
 impl Vendor for Stripe {
     fn name(&self) -> &str {
         "stripe"
@@ -369,13 +376,6 @@ const STAYING_ROUTES: [&str; 11] = [
     "/v1/shipping_rates",
     "/v1/subscription_schedules",
 ];
-/// Whether this is a v1 path as it is written, without an id: those of which objects are created.
-fn is_v1_route(route: &str) -> bool {
-    let is_word =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    route.strip_prefix("/v1/").is_some_and(|path| path.split('/').all(is_word))
-}
-
 /// Those that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they lack
 /// one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.
 const METADATA_ROUTES: [&str; 20] = [

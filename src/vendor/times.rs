@@ -1,24 +1,28 @@
-//! Times that an adapter is told, and that nothing but its user can know.
+//! Bounds of the times that the user of an adapter sets.
 
 use std::time::Duration;
 
 use crate::error::{Error, Input};
 
+/// Checks a settle time.
+///
 /// # Errors
 ///
 /// A validation error for a time that makes each lookup worthless, or that keeps an operation from ever being looked up.
 pub(super) fn check_settle_time(time: Duration) -> Result<(), Error> {
     let problem = match time {
-        Duration::ZERO => "zero; a lookup would miss what is still being done, and its miss is believed",
+        Duration::ZERO => "zero; a lookup would miss what is still being done",
         time if time > SETTLE_TIME_MAX => "over a day; what is unknown would wait for it as long",
         _ => return Ok(()),
     };
     Err(Error::invalid(Input::Other("settle_time"), problem))
 }
 
+/// Checks a replay window.
+///
 /// # Errors
 ///
-/// A validation error for a window that no vendor documents: a key would be sent again that is forgotten.
+/// A validation error for a window that no vendor documents: a key that is forgotten would be sent again.
 pub(super) fn check_window(window: Duration) -> Result<(), Error> {
     if window <= WINDOW_MAX {
         return Ok(());
@@ -28,7 +32,7 @@ pub(super) fn check_window(window: Duration) -> Result<(), Error> {
     Err(Error::invalid(Input::Other("replay_window"), problem))
 }
 
-/// The adapters' defaults are below two minutes.
+/// Far more than the adapters' defaults, which are below two minutes.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest that is documented of Stripe (its v2 keys) and of Adyen (7 days), with a day to spare.

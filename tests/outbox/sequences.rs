@@ -159,11 +159,7 @@ async fn what_is_held_back_behind_a_rejected_row_is_cancelled_in_the_outbox() {
     let shop = Shop::open();
     let network = network();
     let stripe = client(&shop, Arc::clone(&shop.store), &network);
-    shop.sql(
-        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
-         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
-         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
-    );
+    hold_by_a_row_that_is_rejected(&shop);
     let call = charge(&stripe, "order-2", 2, "a");
     let behind = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
     deliver(&stripe).await;
@@ -173,6 +169,15 @@ async fn what_is_held_back_behind_a_rejected_row_is_cancelled_in_the_outbox() {
     shop.sql("DELETE FROM steadfast_outbox WHERE key = 'order-1'");
     deliver(&stripe).await;
     assert_eq!(network.requests().len(), 0);
+}
+
+/// A dispatcher rejects it for its header. It holds the sequence `a`.
+fn hold_by_a_row_that_is_rejected(shop: &Shop) {
+    shop.sql(
+        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
+         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
+         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
+    );
 }
 
 /// The key's earlier life is over, and its end is still on record: the row is another life's, and can be taken back.
@@ -189,11 +194,7 @@ async fn a_row_is_taken_back_whatever_the_end_of_an_earlier_life() {
         charge(&stripe, &format!("after-{hours}"), 3, "b").enqueue().await.expect("it is recorded");
         deliver(&stripe).await;
     }
-    shop.sql(
-        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
-         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
-         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
-    );
+    hold_by_a_row_that_is_rejected(&shop);
     let call = charge(&stripe, "order-2", 2, "a");
     let again = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
     deliver(&stripe).await;
@@ -226,11 +227,7 @@ async fn a_handle_removes_the_row_of_the_account_that_its_header_chose() {
     let shop = Shop::open();
     let network = network();
     let stripe = client(&shop, Arc::clone(&shop.store), &network);
-    shop.sql(
-        "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
-         on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', 'order-1', 'application/x-www-form-urlencoded', \
-         'amount=1', '{\"Cookie\": \"a=1\"}', 'a', 'hold');",
-    );
+    hold_by_a_row_that_is_rejected(&shop);
     let enqueue = |account: Option<&str>| {
         let call = charge(&stripe, "order-2", 2, "a");
         let call = account.iter().fold(call, |call, account| call.header("Stripe-Account", *account));

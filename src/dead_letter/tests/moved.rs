@@ -13,7 +13,7 @@ struct Meanwhile {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+pub(super) enum Before {
     Act,
     Claim,
     List,
@@ -62,7 +62,11 @@ impl Wrapper for Meanwhile {
 }
 
 /// Letters of a process that is slow.
-fn raced(bench: &Bench, before: Before, first: impl Future<Output = ()> + Send + 'static) -> DeadLetters {
+pub(super) fn raced(
+    bench: &Bench,
+    before: Before,
+    first: impl Future<Output = ()> + Send + 'static,
+) -> DeadLetters {
     let first = parking_lot::Mutex::new(Some(Box::pin(first) as BoxFuture<'static, ()>));
     let store = Meanwhile { store: Arc::clone(&bench.store), before, first };
     DeadLetters::new(Arc::new(store)).with_clock(bench.clock.clone()).with_client(&bench.stripe)

@@ -103,11 +103,7 @@ pub(in crate::store) fn values(
     let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
     let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
     let skips = row.sequence.as_ref().is_some_and(Sequence::skips_dead_letters);
-    let on_unknown = row.on_unknown.map(|choice| match choice {
-        OnUnknown::ByMethod => BY_METHOD,
-        OnUnknown::Park => PARK,
-        OnUnknown::Resend => RESEND,
-    });
+    let on_unknown = row.on_unknown.map(|choice| text(name_of(choice)));
     vec![
         text(&account.namespace),
         text(&account.vendor),
@@ -119,7 +115,7 @@ pub(in crate::store) fn values(
         Parameter::Bytes((!is_sealed).then(|| row.body.clone())),
         Parameter::Bytes(sealed.map(Bytes::from)),
         Parameter::Integer(row.due.map(to_ms)),
-        Parameter::Text(on_unknown.map(str::to_owned)),
+        on_unknown.unwrap_or(Parameter::Text(None)),
         Parameter::Integer(row.keep.map(duration_ms)),
         Parameter::Text(names_text(&row.redact)),
         Parameter::Text(row.supersedes.clone()),
@@ -204,16 +200,20 @@ pub(super) fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     Some(OperationId::new(scope, Key::new(key).ok()?))
 }
 
-/// What a row says of an unknown outcome; the inner `None` if nothing, and the outer one if there is no such choice.
-pub(in crate::store) fn on_unknown(written: Option<&str>) -> Option<Option<OnUnknown>> {
-    let Some(written) = written else { return Some(None) };
-    let choices = [(BY_METHOD, OnUnknown::ByMethod), (PARK, OnUnknown::Park), (RESEND, OnUnknown::Resend)];
-    choices.into_iter().find(|(name, _)| *name == written).map(|(_, choice)| Some(choice))
+/// What a row says of an unknown outcome; `None` if there is no such choice.
+pub(in crate::store) fn on_unknown(written: &str) -> Option<OnUnknown> {
+    let choices = [OnUnknown::ByMethod, OnUnknown::Park, OnUnknown::Resend];
+    choices.into_iter().find(|choice| name_of(*choice) == written)
 }
 
-const BY_METHOD: &str = "by_method";
-const PARK: &str = "park";
-const RESEND: &str = "resend";
+fn name_of(choice: OnUnknown) -> &'static str {
+    match choice {
+        OnUnknown::ByMethod => "by_method",
+        OnUnknown::Park => "park",
+        OnUnknown::Resend => "resend",
+    }
+}
+
 const HOLD: &str = "hold";
 const SKIP: &str = "skip";
 

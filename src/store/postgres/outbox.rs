@@ -301,8 +301,9 @@ fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Opti
         headers.push(("content-type".to_owned(), content_type));
     }
     let due = from.next::<Option<i64>>()?.map(from_ms);
-    let on_unknown =
-        on_unknown(from.next()?).ok_or_else(|| damaged("no such choice for an unknown outcome"))?;
+    let choice =
+        |written| on_unknown(written).ok_or_else(|| damaged("no such choice for an unknown outcome"));
+    let on_unknown = from.next::<Option<&str>>()?.map(choice).transpose()?;
     let keep = from.next::<Option<i64>>()?.map(duration);
     let redact = names(from.next()?).unwrap_or_else(|told| {
         problem.get_or_insert(told);

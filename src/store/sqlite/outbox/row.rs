@@ -34,8 +34,10 @@ pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Resu
     }
     let told = names(texts.at(12)?.as_deref());
     let redact = texts.noted(told);
-    let on_unknown = on_unknown(texts.at(10)?.as_deref())
-        .ok_or_else(|| damaged(10, "no such choice for an unknown outcome"))?;
+    let choice = |written: String| {
+        on_unknown(&written).ok_or_else(|| damaged(10, "no such choice for an unknown outcome"))
+    };
+    let on_unknown = texts.at(10)?.map(choice).transpose()?;
     let (supersedes, origin) = (texts.at(13)?, texts.at(15)?);
     let sequence = sequence(texts.at(16)?, &texts.needed(17)?);
     let read = OutboxRow {
