@@ -102,6 +102,7 @@ pub mod observability {}
 /// [late repeats]: crate::guide::recipes#guard-later-writes
 /// [each kind is on its page]: crate::guide::postgres#when-something-is-wrong
 /// [vendors file]: crate::guide::vendors_file
+/// [`unauthorized`]: crate::vendor::KeyedConfig
 #[cfg_attr(feature = "seal", doc = "[`SealKeys`]: crate::store::SealKeys")]
 #[cfg_attr(not(feature = "seal"), doc = "[`SealKeys`]: crate#features")]
 ///

@@ -274,6 +274,9 @@ impl Vendor for Keyed {
             // What the key has made may well be ours, of a life that is no longer on record.
             return Verdict::Unknown;
         }
+        if any(&self.config.unauthorized) {
+            return refused(attempt, Refusal::Unauthorized, says, wait);
+        }
         // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
         if any(&self.config.in_progress) || any(&self.config.retry_same_key) {
             return Verdict::Retry { effect: Effect::Unknown, not_before: wait };

@@ -42,6 +42,7 @@ use crate::vendor::{KeyPlace, check_account};
 /// | `in_progress` | failures: a request with this key is still under way. Retried with the same key |
 /// | `reused` | failures: this key belongs to another request. Never retried, and decided before the others |
 /// | `duplicate` | failures: an earlier request with this key has made what this one asks for. Never retried, and unknown |
+/// | `unauthorized` | failures that refuse the secret with another status than 401, as some do with 400. [The account is held](crate::guide::operations#the-vendor-refuses-our-secret). A 403 never counts: it forbids one request |
 /// | `retry_same_key` | failures that the vendor asks to have repeated with the same key, whatever their status |
 ///
 /// A marker has at least one of these parts, and all that it has must match:
@@ -131,6 +132,9 @@ pub struct KeyedConfig {
     /// the markers of [`reused`](KeyedConfig::reused).
     #[serde(default)]
     pub(super) duplicate: Vec<Marker>,
+    /// Failures that refuse the secret itself with another status than 401. A 403 forbids one request, and never counts.
+    #[serde(default)]
+    pub(super) unauthorized: Vec<Marker>,
     /// Failures that the vendor asks to have repeated with the same key, whatever their status.
     #[serde(default)]
     pub(super) retry_same_key: Vec<Marker>,
@@ -158,6 +162,7 @@ impl fmt::Debug for KeyedConfig {
             .field("in_progress", &self.in_progress)
             .field("reused", &self.reused)
             .field("duplicate", &self.duplicate)
+            .field("unauthorized", &self.unauthorized)
             .field("retry_same_key", &self.retry_same_key)
             .finish()
     }
@@ -277,6 +282,7 @@ impl KeyedConfig {
             in_progress: Vec::new(),
             reused: Vec::new(),
             duplicate: Vec::new(),
+            unauthorized: Vec::new(),
             retry_same_key: Vec::new(),
         }
     }
@@ -353,12 +359,17 @@ impl KeyedConfig {
             (field!(in_progress), &self.in_progress),
             (field!(reused), &self.reused),
             (field!(duplicate), &self.duplicate),
+            (field!(unauthorized), &self.unauthorized),
             (field!(retry_same_key), &self.retry_same_key),
         ];
         for (list, markers) in lists {
             for (index, marker) in markers.iter().enumerate() {
                 marker.check(&list.clone().item(index))?;
             }
+        }
+        if let Some(index) = self.unauthorized.iter().position(|marker| marker.status == Some(403)) {
+            let problem = "a 403 forbids one request; it does not refuse the secret";
+            return Err(invalid(field!(unauthorized).item(index), problem));
         }
         if let Some(marker) = &self.replay {
             marker.check(&field!(replay))?;

@@ -269,6 +269,20 @@ fn a_no_speaks_for_an_earlier_attempt_only_where_the_vendor_replays() {
     }
 }
 
+/// Some vendors refuse a secret with 400, which would otherwise be a no to the request.
+#[test]
+fn a_refused_secret_may_have_another_status() {
+    let marked = format!("{RESEND}unauthorized = [{{ says = 'INVALID_API_KEYS' }}]");
+    let (marked, plain) = (vendor(&marked), vendor(RESEND));
+    let refused = answer(400, &[], &json!({ "error_code": "INVALID_API_KEYS" }));
+    let unauthorized = no(Refusal::Unauthorized, SpeaksFor::ThisAttempt);
+    assert_eq!(judge(&marked, &refused, Effect::Unknown), unauthorized);
+    let rejected = no(Refusal::Rejected, SpeaksFor::EarlierToo);
+    assert_eq!(judge(&plain, &refused, Effect::Unknown), rejected);
+    let other = answer(400, &[], &json!({ "error_code": "INVALID_FIELD" }));
+    assert_eq!(judge(&marked, &other, Effect::Unknown), rejected);
+}
+
 fn page(status: u16, kind: &str, body: &str) -> Answer {
     let mut page = answer(status, &[("content-type", kind)], &Value::Null);
     page.body = Bytes::from(body.to_owned());
@@ -408,6 +422,7 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
         ("reused = [{}]", "reused[0]"),
         ("in_progress = [{ json = { pointer = 'code', value = '1' } }]", "in_progress[0]"),
         ("retry_same_key = [{ status = 409 }, { status = 20 }]", "retry_same_key[1]"),
+        ("unauthorized = [{ says = 'bad_key' }, { status = 403 }]", "unauthorized[1]"),
         ("replay = {}", "replay"),
         ("own = {}", "own"),
         ("own = { header = 'a b' }", "own"),

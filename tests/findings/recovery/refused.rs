@@ -8,7 +8,8 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::{Disposition, Effect, Gate, Policy, Reason};
+use steadfast::vendor::{Keyed, KeyedConfig};
+use steadfast::{Client, Disposition, Effect, Gate, Policy, Reason};
 
 use super::ruled::{Ruled, enqueue, letters};
 use super::shop::phases;
@@ -33,6 +34,16 @@ async fn until_open(store: &Arc<dyn Store>, clock: &TestClock, open: u64, limit:
 async fn sign_in_fails(clock: TestClock, store: Arc<dyn Store>, lasts: std::time::Duration) {
     let vendor = Ruled::new(&clock, |_, _| 401);
     let client = vendor.client(&store, Policy::background());
+    holds_and_goes_on(clock, store, lasts, vendor, client).await;
+}
+
+async fn holds_and_goes_on(
+    clock: TestClock,
+    store: Arc<dyn Store>,
+    lasts: std::time::Duration,
+    vendor: Ruled,
+    client: Client,
+) {
     enqueue(&client, "/v1/charges", 40).await;
     enqueue(&client, "/v1/refunds", 10).await;
     let dispatcher = client.keep_recovering(PERIOD);
@@ -54,6 +65,25 @@ async fn sign_in_fails(clock: TestClock, store: Arc<dyn Store>, lasts: std::time
 #[test]
 fn a_minute_of_401_ends_nothing_that_waits() {
     on_virtual_time(|clock, _| sign_in_fails(clock, Arc::new(Memory::new()), secs(60)));
+}
+
+#[test]
+fn nor_does_what_a_keyed_vendor_is_said_to_refuse_a_secret_with() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let vendor = Ruled::new(&clock, |_, _| 400);
+        let config = KeyedConfig::from_toml(
+            r#"
+            name = "keyed"
+            base_url = "https://keyed.test"
+            key = { header = "Idempotency-Key" }
+            unauthorized = [{ status = 400, json = { pointer = "/error/type", value = "api_error" } }]
+        "#,
+        );
+        let keyed = Keyed::new(config.expect("a vendor"), "s3cret");
+        let client = vendor.client_of(keyed, &store, Policy::background());
+        holds_and_goes_on(clock, store, secs(60), vendor, client).await;
+    });
 }
 
 #[test]

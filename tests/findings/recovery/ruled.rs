@@ -12,7 +12,7 @@ use steadfast::operation::record::{Filter, Phase, Summary};
 use steadfast::store::Store;
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
-use steadfast::vendor::Stripe;
+use steadfast::vendor::{Stripe, Vendor};
 use steadfast::{Client, Policy};
 
 use crate::rig::{Rig, ms};
@@ -52,8 +52,11 @@ impl Ruled {
     }
 
     pub fn client(&self, store: &Arc<dyn Store>, policy: Policy) -> Client {
-        let setup =
-            Rig::of(Stripe::new("sk_test_123")).policy(policy).network(self.clone()).clock(&self.clock);
+        self.client_of(Stripe::new("sk_test_123"), store, policy)
+    }
+
+    pub fn client_of(&self, vendor: impl Vendor, store: &Arc<dyn Store>, policy: Policy) -> Client {
+        let setup = Rig::of(vendor).policy(policy).network(self.clone()).clock(&self.clock);
         setup.random(SeededRandom::new(7)).store(Arc::clone(store)).client()
     }
 
