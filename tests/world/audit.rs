@@ -230,7 +230,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             if is_answer_dropped(world, all, number, life) {
                 return Some(Kind::AnswerDropped);
             }
-            has_no_look_up_answered(all, number, asked).then_some(Kind::DeadOnFailedLookUps)
+            has_no_look_up_answered(world, all, number).then_some(Kind::DeadOnFailedLookUps)
         }
         State::Succeeded { answer, reconciled } => {
             let text = String::from_utf8_lossy(&answer.body);
@@ -302,14 +302,17 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
 }
 
 /// Whether lookups failed, and none was answered since the last send.
-fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
+fn has_no_look_up_answered(world: &World, all: &All, number: usize) -> bool {
+    let asked = world.schedule.operations[number].kind;
     let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
     let is_look_up = |send: &&Send| send.operation.is_none() && send.vendor == asked.vendor();
     let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last);
-    // After a day of lookups that failed, a person is told.
+    // After a day of lookups that failed, a person is told. A server that is ahead has seen more of it.
     let lasted = look_ups.clone().map(|look_up| look_up.left.since(last)).max();
+    let ahead = world.schedule.server.and_then(|server| server.ahead).map_or(0, |(.., ms)| ms.unsigned_abs());
+    let day = secs(24 * 3600).saturating_sub(std::time::Duration::from_millis(ahead));
     asked.has_look_up()
-        && lasted.is_some_and(|lasted| lasted < secs(24 * 3600))
+        && lasted.is_some_and(|lasted| lasted < day)
         && look_ups.all(|look_up| !matches!(look_up.answered, Some(200 | 204)))
 }
 
@@ -536,11 +539,11 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         if promise::untrue_but_for_count(Effect::None, counted).is_some() {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(none_told(world, all, told, is_own));
-        } else if !told.goes_on() && is_sent_by_nobody(all, told, is_calm(world)) {
+        } else if !told.goes_on() && is_sent_by_nobody(world, all, told) {
             found.push(Kind::NoneToldAndThenSent);
         }
     }
-    let is_sent = || is_sent_by_nobody(all, told, is_calm(world));
+    let is_sent = || is_sent_by_nobody(world, all, told);
     match told.next {
         Some(Disposition::Ended) if told.effect == Some(Effect::Unknown) && is_sent() => {
             found.push(Kind::EndedToldAndThenSent);
@@ -619,7 +622,8 @@ fn is_late(world: &World, told: &Told) -> bool {
 }
 
 /// Whether it was sent after its caller was told that nothing goes on by itself, although nobody asked for that.
-fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
+fn is_sent_by_nobody(world: &World, all: &All, told: &Told) -> bool {
+    let is_calm = is_calm(world);
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
@@ -628,11 +632,13 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let by_row = told.life.is_some_and(|life| all.is_asked_again_by_row((told.operation, life), told.at));
     let by_itself =
         life.redrives == 0 && !called_again && !by_row && !is_claimed_meanwhile(all, told, life, is_calm);
-    // What is unknown may be on its way, or in the hand of a host that stands still.
+    // What is unknown may be on its way, or in the hand of a host that stands still, or whose hold seemed to be over by
+    // another's clock.
+    let is_held_on = !is_calm || clocks_differ(world, told.at.since(Instant::ORIGIN)) > CLOCKS_DIFFER_MAX;
     let held =
         |send: &Send| life.holds.iter().find(|hold| Some(hold.commit) == send.held).map(|hold| hold.at);
     let began = |send: &Send| match told.effect {
-        Some(Effect::Unknown) if is_calm => send.handed,
+        Some(Effect::Unknown) if !is_held_on => send.handed,
         Some(Effect::Unknown) => held(send).unwrap_or(send.handed),
         _ => send.left,
     };
