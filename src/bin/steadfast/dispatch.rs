@@ -39,7 +39,7 @@ pub(crate) struct DispatchArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
     /// How long what is under way may take to end after SIGTERM or SIGINT; a second signal ends it at once
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "31s", value_parser = time)]
     pub stop_within: Duration,
     /// How long at most until what another process enqueued is found
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period)]
