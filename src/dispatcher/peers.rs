@@ -306,3 +306,6 @@ const LASTS: Duration = Duration::from_secs(5);
 const CIRCUIT: &str = "circuit";
 
 const TELL: &str = "tell the other dispatchers";
+
+#[cfg(test)]
+mod tests;
