@@ -86,6 +86,8 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{Policy, RecoveryConfig};
+    use crate::vendor::Stripe;
 
     #[test]
     fn no_more_are_held_than_there_are() {
@@ -103,5 +105,16 @@ mod tests {
         assert_eq!((places.free(), count()), (2, 1));
         drop(used);
         assert_eq!((places.free(), count()), (3, 0));
+    }
+
+    #[test]
+    fn a_vendor_has_the_most_that_one_of_its_clients_says() {
+        let client = |account: &str, at_once| {
+            let policy = Policy::background().recovery(RecoveryConfig::new(10, 500).at_once(at_once));
+            Client::builder(Stripe::new("sk_test_123").account(account)).policy(policy).build().unwrap()
+        };
+        let clients = [client("a", 2), client("b", 4), client("c", 3)];
+        let at_once = |given| Places::of_each(&clients, given, &Arc::default())["stripe"].at_once();
+        assert_eq!((at_once(None), at_once(Some(7))), (4, 7));
     }
 }
