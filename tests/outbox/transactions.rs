@@ -188,6 +188,21 @@ async fn a_call_that_waits_in_the_outbox_is_cancelled() {
     assert!(matches!(again, DeadLetterError::Refused { .. }), "{again}");
 }
 
+/// However many rows wait before it: it is on record that it is closed.
+#[tokio::test]
+async fn a_call_behind_more_rows_than_are_read_at_once_is_closed_on_record() {
+    let shop = Shop::open();
+    let mut connection = shop.connection();
+    let transaction = connection.transaction().expect("begins");
+    let all = (0..=100).map(|order| shop.charge(order).blocking_enqueue_in(&transaction));
+    let last = all.last().expect("some").expect("it is written");
+    transaction.commit().expect("commits");
+    let last = last.committed();
+    last.cancel("the order was withdrawn").await.expect("nobody sends it");
+    let error = last.wait(Duration::ZERO).await.expect_err("it is closed");
+    assert!(error.is_dead_letter() && error.effect() == Effect::None, "{error}");
+}
+
 /// The record of last month is still there: no purge has come by. It is not the outcome of what is in the outbox now.
 #[tokio::test]
 async fn the_outcome_of_an_earlier_life_is_not_that_of_the_row() {
