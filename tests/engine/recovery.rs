@@ -92,6 +92,31 @@ async fn what_a_dead_process_left_and_what_is_due_take_turns() {
     assert_eq!(sent, ["/left/1", "/due/1", "/left/2", "/due/2", "/due/3"]);
 }
 
+/// There is only one of the two kinds: a round takes as many of it as it may of both.
+#[tokio::test]
+async fn a_round_takes_what_it_may_of_whichever_kind() {
+    for are_left in [true, false] {
+        let vendor = Acme::replaying(secs(86_400));
+        let rig =
+            Rig::new(vendor.clone(), (0..6).fold(ScriptedTransport::new(), |network, _| network.hang()));
+        for nth in 0..6 {
+            let call = rig.client.post("/charges").key(format!("order-{nth}"));
+            if !are_left {
+                call.enqueue().await.expect("recorded");
+                continue;
+            }
+            let task = tokio::spawn(async move { call.send().await });
+            until(|| rig.charges_sent() > nth).await;
+            task.abort();
+            assert!(task.await.is_err_and(|error| error.is_cancelled()));
+        }
+        rig.clock.advance(secs(3_600));
+        let network = (0..6).fold(ScriptedTransport::new(), |network, _| network.status(200));
+        let heir = rig.another_process(vendor, network);
+        assert_eq!(heir.client.recover(6).await.expect("a store").succeeded, 6, "{are_left}");
+    }
+}
+
 #[tokio::test]
 async fn of_two_recoverers_one_sends() {
     let vendor = Acme::replaying(secs(86_400));
