@@ -192,3 +192,6 @@ impl Member {
 
 /// Between two takes, and the spread of them: at many short operations at once, each that ends would be a take of one.
 pub(super) const GAP: std::time::Duration = std::time::Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use tokio::sync::watch;
+
+use super::*;
+use crate::Policy;
+use crate::answer::Answer;
+use crate::engine::Leaving;
+use crate::error::Effect;
+use crate::policy::Backoff;
+use crate::policy::recovery::Sign;
+use crate::testkit::{ScriptedTransport, TestClock};
+use crate::vendor::Stripe;
+
+/// A client at a vendor that is well but for one route that is overloaded, and a dispatcher's part of it.
+fn member(clock: &TestClock) -> Member {
+    let network = ScriptedTransport::new().always_with(|request| {
+        let (status, wait) = match request.url.path() {
+            "/v1/refunds" => (StatusCode::TOO_MANY_REQUESTS, Some(("retry-after", "60"))),
+            _ => (StatusCode::OK, None),
+        };
+        let wait = wait.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        Ok(Answer::new(status, wait.into_iter().collect(), r#"{"id":"ch_1","object":"charge"}"#))
+    });
+    let client = Client::builder(Stripe::new("sk_test_123")).transport(network).clock(clock.clone());
+    let client = client.policy(Policy::background().backoff(Backoff::ladder([LATER]))).build().unwrap();
+    Member::new(&client, Places::new(8, &Arc::default()))
+}
+
+fn under_way() -> UnderWay {
+    let (_stop, stopped) = watch::channel(false);
+    UnderWay::new(["stripe".to_owned()].into_iter(), Leaving::when(stopped))
+}
+
+/// After longer than an operation waits in its place.
+const LATER: Duration = Duration::from_secs(60);
+
+#[test]
+fn behind_a_pause_it_starts_anew() {
+    let mut member = member(&TestClock::new());
+    let engine = Arc::clone(&member.client.engine);
+    let (now, recovery) = (member.now(), engine.gates.recovery());
+    while recovery.per_second(now) < 40.0 {
+        recovery.heed(Sign::Good, now);
+    }
+    member.client.pause_for(Duration::from_secs(30));
+    assert!(matches!(member.room(0), Err(Next::Closed(_))));
+    assert_eq!(recovery.per_second(now), 10.0);
+}
+
+/// What was postponed waits for longer, and is no part of what is delivered in a second.
+#[tokio::test]
+async fn what_was_postponed_has_not_gone() {
+    let mut member = member(&TestClock::new());
+    for route in ["/v1/charges", "/v1/refunds"] {
+        let call = member.client.post(route).key("order-42").form(&[("charge", "ch_1")]);
+        call.enqueue().await.unwrap();
+    }
+    let mut under_way = under_way();
+    member.has = Has::BOTH;
+    assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 2);
+    while !under_way.is_empty() {
+        under_way.some_end().await;
+    }
+    assert_eq!((under_way.recovered.succeeded, under_way.recovered.postponed), (1, 1));
+    assert_eq!(under_way.gone_of(0), 1);
+}
+
+/// As hosts do whose clocks are far apart, on a store that has none: one takes over what another holds, or it itself.
+#[tokio::test]
+async fn what_is_taken_while_it_is_under_way_here_is_nothing_new() {
+    let clock = TestClock::new();
+    let member = member(&clock);
+    let client = member.client.clone();
+    for (route, is_sent) in [("/v1/charges", false), ("/v1/refunds", true)] {
+        let call = client.post(route).key("order-42").form(&[("charge", "ch_1")]);
+        let id = call.enqueue().await.unwrap().id().clone();
+        let mut record = client.engine.store.get(&id).await.unwrap().unwrap();
+        if is_sent {
+            record.effect = Effect::Unknown;
+        }
+        let mut under_way = under_way();
+        for is_here in [false, true] {
+            under_way.carry_on(0, &client, (record.clone(), member.now()), None, false);
+            assert_eq!(under_way.came_to_nothing(), is_sent && is_here);
+        }
+    }
+}
