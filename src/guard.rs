@@ -278,6 +278,8 @@ guards! {
     FormOfSuccess,
     /// A query that cannot be written is a mistake where it may have an effect.
     FilterIsWritten,
+    /// No header of a call makes its method another one.
+    MethodIsOne,
     /// An account's name has no mark that begins another's.
     OneAccount,
     // What is read.
@@ -360,6 +362,8 @@ guards! {
     SafeFooting,
     /// A store that is sealed reads no record in the clear.
     SealedAlone,
+    /// What a vendor answers forges no line that an operator reads.
+    TextIsVisible,
 }
 
 impl Guard {

@@ -8,6 +8,8 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, Method};
 use url::Url;
 
+use crate::guard::Guard;
+
 /// A request, whole: cheap to clone and byte-identical each time it is sent.
 ///
 /// `Debug` shows the method, host, path, the names of the headers and the length of the body: never a query,
@@ -65,13 +67,12 @@ impl fmt::Debug for Request {
 /// Whether a header says where a request goes or ends, or as which method it counts. Neither a call nor a vendor's table
 /// may say that.
 pub(crate) fn is_of_the_connection(name: &HeaderName) -> bool {
-    NOT_A_CALLS.contains(name)
+    NOT_A_CALLS.contains(name) || (Guard::MethodIsOne.holds() && OTHER_METHOD.contains(name))
 }
 
 /// `Host` may lead a shared proxy to another host than the base URL's, with the adapter's secret. The others say where a
-/// request ends on a connection that later requests share (RFC 9112, sections 3.2, 6 and 9.6). The last make a server take
-/// the method for another, so that a GET may delete, and a PUT may add.
-const NOT_A_CALLS: [HeaderName; 10] = [
+/// request ends on a connection that later requests share (RFC 9112, sections 3.2, 6 and 9.6).
+const NOT_A_CALLS: [HeaderName; 7] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -79,6 +80,10 @@ const NOT_A_CALLS: [HeaderName; 10] = [
     header::UPGRADE,
     header::TE,
     header::TRAILER,
+];
+
+/// They make a server take the method for another, so that a GET may delete, and a PUT may add.
+const OTHER_METHOD: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-method-override"),

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::guard::Guard;
+
 /// Escapes each character that could forge a line or drive a terminal, in JSON's form: `\u202e`, and `\n` for a line's end.
 /// These are the Unicode categories `Cc`, `Cf`, `Zl` and `Zp`. Applied to compact JSON, it gives JSON of the same value.
 ///
@@ -17,7 +19,7 @@ use std::fmt::Write as _;
 /// assert_eq!(visible("order-42/receipt"), "order-42/receipt");
 /// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_invisible) {
+    if !text.chars().any(is_invisible) || Guard::TextIsVisible.is_out() {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);

@@ -499,3 +499,9 @@ pub fn a_delete_does_not_lose_its_filter() -> bool {
     let _ = wait(bench.client.delete("/products").query(&json!({ "ids": none })).send());
     bench.transport.requests().is_empty()
 }
+
+pub fn a_get_is_no_delete() -> bool {
+    let bench = Bench::new(Acme::new(), plain(), script().always(json_answer(200, "{}")));
+    let _ = wait(bench.client.get("/products/1").header("X-HTTP-Method-Override", "DELETE").send());
+    bench.transport.requests().is_empty()
+}

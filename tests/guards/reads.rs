@@ -1,9 +1,10 @@
-//! What is read: where it may lead, and how far; and where the id in a path ends.
+//! What is read: where it may lead, and how far; where the id in a path ends; and what an operator sees of it.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use steadfast::Client;
+use steadfast::dead_letter::visible;
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
@@ -86,4 +87,8 @@ pub fn an_id_is_no_piece_of_the_route() -> bool {
         })
         .collect();
     asked == ["cus_1%2Fsources%2Fcard_1%3Fexpand%5B%5D%3Downer"]
+}
+
+pub fn an_answer_forges_no_line() -> bool {
+    !visible("paid\u{2028}phase: dead\nredrive: safe").contains(['\n', '\u{2028}'])
 }

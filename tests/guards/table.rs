@@ -150,6 +150,7 @@ pub const PROOFS: &[Proof] = proofs! {
     ScheduleInReach: life::what_was_tried_is_not_due_next_year,
     FormOfSuccess: adapters::a_text_is_not_done_whatever_headers_are_beside_it,
     FilterIsWritten: calls::a_delete_does_not_lose_its_filter,
+    MethodIsOne: calls::a_get_is_no_delete,
     OneAccount: adapters::no_account_begins_with_anothers,
     SameHost: reads::a_secret_goes_to_no_other_host,
     ReadsAlone: reads::a_post_is_not_sent_once_more_where_it_is_led,
@@ -183,4 +184,5 @@ pub const PROOFS: &[Proof] = proofs! {
     CopyCloses: shelves::what_is_open_in_a_copy_is_left_to_the_original,
     SafeFooting: shelves::no_client_is_built_on_a_file_of_two_names,
     SealedAlone: shelves::a_request_in_the_clear_is_not_read_in_a_sealed_store,
+    TextIsVisible: reads::an_answer_forges_no_line,
 };
