@@ -144,6 +144,10 @@ impl Engine {
                     if let Some(why) = rejected {
                         return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
                     }
+                    let is_last = self.clock.now() >= deadline;
+                    if is_last && Box::pin(self.is_nowhere(accepted)).await {
+                        return Err(waited(gone(told.effect())));
+                    }
                     told
                 }
                 (Standing::Final { outcome, .. }, _) => {
@@ -156,10 +160,7 @@ impl Engine {
                     in_progress(&open)
                 }
                 // Its time on record is over, or somebody removed it.
-                (Standing::Absent, None) => {
-                    let gone = Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
-                    return Err(waited(gone.going_on(Disposition::Ended)));
-                }
+                (Standing::Absent, None) => return Err(waited(gone(Effect::Unknown))),
                 (Standing::CannotSay, _) => {
                     // What woke it may not wake it again.
                     pauses.once_more();
@@ -198,6 +199,18 @@ impl Engine {
             && matches!(self.record_of(id, until).await, Ok(Some(record)) if answers(&record))
     }
 
+    /// Whether the row of a call is not in the outbox, and has become no record of its own: a person removed it.
+    async fn is_nowhere(&self, accepted: &Accepted) -> bool {
+        let id = &accepted.named.id;
+        let until = self.clock.now().plus(STORE_GRACE);
+        self.is_in_outbox(id, until).await == Some(false)
+            && match self.record_of(id, until).await {
+                Ok(None) => true,
+                Ok(Some(record)) => record.has_expired(self.wall()),
+                Err(_) => false,
+            }
+    }
+
     /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.
     async fn why_rejected(&self, accepted: &Accepted) -> Option<String> {
         let outbox = self.outbox()?;
@@ -205,6 +218,11 @@ impl Engine {
         let look = outbox.rejection(&account, accepted.named.id.key.as_str());
         limit::within(&*self.clock, self.clock.now().plus(STORE_GRACE), look).await?.ok()?
     }
+}
+
+/// Nothing goes on by itself: its time on record is over, or somebody removed it.
+fn gone(effect: Effect) -> Error {
+    Error::new(Kind::Store { doing: FIND }, effect).going_on(Disposition::Ended)
 }
 
 /// How often a wait looks whether another process rejected its row, beside the first and the last time.

@@ -9,7 +9,7 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::Outbox;
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Sequence};
+use steadfast::{Call, Client, Disposition, Effect, Sequence};
 
 use super::bench::{Shop, account, deliver};
 use crate::rig::Rig;
@@ -164,6 +164,8 @@ async fn what_is_held_back_behind_a_rejected_row_is_cancelled_in_the_outbox() {
     let behind = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
     deliver(&stripe).await;
     behind.cancel("the order was withdrawn").await.expect("it is removed");
+    let error = behind.wait(std::time::Duration::ZERO).await.expect_err("it is in the outbox no more");
+    assert_eq!((error.disposition(), error.effect()), (Disposition::Ended, Effect::None), "{error}");
     let audit = shop.letters().audit(behind.id()).await.expect("a store");
     assert_eq!((audit.len(), &*audit[0].why), (1, "the order was withdrawn"));
     shop.sql("DELETE FROM steadfast_outbox WHERE key = 'order-1'");
