@@ -181,6 +181,16 @@ fn no_link_of_a_guide_leads_to_a_file_in_the_documentation() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// rustdoc's sidebar cuts a longer one off.
+#[test]
+fn the_titles_of_the_recipes_fit_into_the_sidebar() {
+    const LETTERS_MAX: usize = 28;
+    let text = read(&root().join("src/docs/recipes.md"));
+    let titles: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let long: Vec<_> = titles.iter().filter(|title| title.chars().count() > LETTERS_MAX).collect();
+    assert!(titles.len() > 20 && long.is_empty(), "{long:?}");
+}
+
 /// Whoever alerts on an event reads the page, not the source: each event is on it with its level, and no other is.
 #[test]
 fn the_page_on_observability_has_every_event_with_its_level_and_no_other() {
