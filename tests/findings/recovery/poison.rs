@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use steadfast::Policy;
@@ -309,6 +310,24 @@ fn a_vendor_that_is_down_is_left_alone_however_many_routes_are_called() {
         let requests = requests_while_it_is_down(routes, gap);
         assert!(requests <= 60 + routes, "{requests}: its probes, and one of each route");
     }
+}
+
+/// All that waits has failed. The store is asked for something else each two seconds.
+#[test]
+fn the_store_of_a_vendor_that_is_down_is_left_alone_too() {
+    on_virtual_time(|clock, at_work| async move {
+        let watched = Arc::new(Watched::new(Memory::new(), at_work));
+        let store: Arc<dyn Store> = watched.clone();
+        let client = Ruled::new(&clock, |_, _| 503).client(&store, Policy::background());
+        enqueue(&client, "/v1/charges", 20).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(120)).await;
+        assert_ne!(client.breaker_state(), Some(BreakerState::Closed));
+        let before = watched.takes.load(Ordering::Relaxed);
+        clock.latency(secs(60)).await;
+        let takes = watched.takes.load(Ordering::Relaxed) - before;
+        assert!((30..=45).contains(&takes), "{takes} takes, with those of its probes");
+    });
 }
 
 /// What one route alone is down for is told within an hour or so, and not a day later.
