@@ -159,16 +159,24 @@ async fn what_was_sent_to_another_address_is_not_adopted() {
     assert_eq!(letters.adopt(from, to, &how).await.expect("the store works").done, 1);
 }
 
-/// Also dead letters: a redrive would find no client.
+/// Dead letters too, for a redrive would find no client; and what a process that died has left in progress.
 #[tokio::test]
-async fn a_dead_letter_of_a_former_account_is_named() {
+async fn what_is_open_under_a_former_account_is_named_in_each_phase() {
     let bench = Bench::new(Arc::new(Memory::new()));
     bench.lost("order-1").await;
+    bench.pay(&bench.stripe, "order-2").enqueue().await.expect("recorded");
+    let network = ScriptedTransport::new().hang();
+    let dies = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
+    let call = tokio::spawn(bench.pay(&dies, "order-3").send());
+    while network.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
     let renamed =
         client(Stripe::new("sk_test_1").account("acct_1"), &bench.store, &bench.clock, &bench.network);
     let unreached = bench.letters_without_rules().with_client(&renamed).unreached().await.expect("works");
     let phases: Vec<Phase> = unreached.iter().map(|group| group.phase).collect();
-    assert_eq!(phases, [Phase::Dead]);
+    assert_eq!(phases, [Phase::InProgress, Phase::Scheduled, Phase::Dead]);
 }
 
 #[tokio::test]
@@ -189,4 +197,25 @@ async fn a_circuit_is_open_since_the_first_that_says_so_and_probed_when_the_next
     let circuit = &status.accounts[0].closed[0];
     assert_eq!((circuit.dispatchers, circuit.since), (3, Some(now.minus(Duration::from_secs(60)))));
     assert_eq!(circuit.until, Some(now.plus(Duration::from_millis(500))));
+}
+
+#[tokio::test]
+async fn what_is_due_is_said_to_wait_for_the_circuit_of_its_own_route_and_of_no_other() {
+    let bench = Bench::new(Arc::new(Memory::new()));
+    bench.pay(&bench.stripe, "order-1").enqueue().await.expect("recorded");
+    bench.clock.advance(Duration::from_secs(1));
+    let routes =
+        ["POST /v1/charges", "POST /v1/quotes"].map(|route| json!({"gate": "route", "route": route}));
+    let beat = Beat {
+        account: "default/stripe/test".into(),
+        dispatcher: "one".into(),
+        says: Some(json!({"shut": routes}).to_string()),
+    };
+    let heartbeat =
+        Heartbeat { now: bench.letters().now(), lasts: Duration::from_secs(5), beats: vec![beat] };
+    bench.store.heartbeat(&heartbeat).await.expect("works");
+    let id = bench.letters().find("order-1").await.expect("recorded");
+    let shown = bench.letters().show(&id).await.expect("on record").account.expect("it is due");
+    let named: Vec<_> = shown.closed.iter().filter_map(|closed| closed.route.as_deref()).collect();
+    assert_eq!(named, ["POST /v1/quotes"]);
 }
