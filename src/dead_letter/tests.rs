@@ -464,6 +464,33 @@ async fn an_edit_is_a_new_operation_that_is_linked_and_due() {
     .await;
 }
 
+/// Both are named by the path that the old one was recorded with.
+#[tokio::test]
+async fn after_a_move_the_services_own_call_of_an_edited_key_is_the_edit() {
+    on_each_store(async |bench| {
+        let at = |base_url: &str, network: &ScriptedTransport| {
+            Client::builder(Stripe::new("sk_test_1").base_url(base_url))
+                .policy(Policy::background().backoff(Backoff::none()).without_breaker())
+                .store(Arc::clone(&bench.store))
+                .clock(bench.clock.clone())
+                .transport(network.clone())
+        };
+        let former = "https://old.example/base";
+        let nothing_gets_out = ScriptedTransport::new().fail(SendErrorKind::Connect);
+        let before = at(former, &nothing_gets_out).build().expect("a client");
+        bench.pay(&before, "order-1").send().await.expect_err("dead");
+        let network = ScriptedTransport::new().json(200, json!({"id": "po_1"}));
+        let moved = at("https://api.stripe.com", &network).former_base_url(former).build().expect("a client");
+        let letters = bench.letters_without_rules().with_client(&moved);
+        let old = letters.find("order-1").await.expect("a letter");
+        edit(&letters, &old, ("order-1b", "amount=9")).await.expect("works");
+        let call = moved.post("/v1/quotes").key("order-1b").form(&[("amount", "9")]);
+        call.send().await.expect("the same operation");
+        assert_eq!(network.requests().len(), 1);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_edit_that_was_cut_short_is_completed_by_the_same_edit() {
     on_each_store(async |bench| {
