@@ -1,11 +1,15 @@
 //! Operations that nobody holds any more.
 
+use std::collections::HashSet;
+
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use steadfast::clock::Clock;
 use steadfast::operation::record::{Act, Action, State};
 use steadfast::policy::RecoveryConfig;
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Effect, OnUnknown};
 
 use super::cancellation::drop_in_flight;
@@ -238,4 +242,26 @@ async fn the_dispatcher_delivers_what_is_due_and_removes_what_has_expired() {
     assert!(delivered, "within the first hours");
     assert_eq!(rig.store.get(&id()).await.expect("a store"), None, "7 days after it was settled");
     drop(dispatcher);
+}
+
+/// The retry budget of live calls does not pay for them.
+#[tokio::test]
+async fn the_repeats_of_what_is_recovered_are_within_its_rate() {
+    let sent = Mutex::new(HashSet::new());
+    // Each is answered well when it comes again.
+    let network = ScriptedTransport::new().always_with(move |request| {
+        let is_first = sent.lock().insert(request.url.path().to_owned());
+        let status = if is_first { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        Ok(Answer::new(status, HeaderMap::new(), "{}"))
+    });
+    let policy = plain().recovery(RecoveryConfig::new(10, 10));
+    let rig = Rig::with(Acme::replaying(secs(86_400)), network, policy);
+    for nth in 0..100 {
+        rig.client.post(&format!("/charges/{nth}")).key(nth.to_string()).enqueue().await.expect("recorded");
+    }
+    let began = rig.clock.now();
+    assert_eq!(rig.client.recover(100).await.expect("a store").succeeded, 100);
+    assert_eq!(rig.network.requests().len(), 200);
+    let took = rig.clock.now().since(began);
+    assert!(took > secs(18), "ten at once, and ten a second: {took:?}");
 }
