@@ -2,7 +2,7 @@
 
 use steadfast::Effect;
 use steadfast::clock::Clock as _;
-use steadfast::policy::Jitter;
+use steadfast::policy::{BreakerConfig, Jitter};
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
 
@@ -179,4 +179,22 @@ async fn what_is_answered_from_the_record_earns_no_retry() {
     }
     let error = rig.client.get("/x").send().await.expect_err("two calls do not pay for a retry");
     assert_eq!(error.gate().map(steadfast::Gate::name), Some("budget"));
+}
+
+/// Alone in an outage it is sent again and again; each process would begin with the short steps.
+#[tokio::test]
+async fn what_is_spared_its_ladder_goes_on_at_the_last_step_in_the_next_process() {
+    let vendor = Acme::replaying(secs(86_400));
+    let down = || ScriptedTransport::new().always_fail(SendErrorKind::Reset);
+    let policy = || plain().breaker(BreakerConfig::default());
+    let rig = Rig::with(vendor.clone(), down(), policy());
+    rig.charge().enqueue().await.expect("recorded");
+    rig.client.recover(1).await.expect("a store");
+    assert_eq!(rig.charges_sent(), 4, "it has slept for 500 ms, 2 s and 5 s");
+    for _ in 0..3 {
+        rig.clock.advance(secs(31));
+        let heir = rig.beside(vendor.clone()).network(down()).policy(policy()).build();
+        heir.client.recover(1).await.expect("a store");
+        assert_eq!(heir.charges_sent(), 1);
+    }
 }
