@@ -95,6 +95,25 @@ fn nor_do_two_hours_of_it_in_a_file() {
     });
 }
 
+/// A sign-in server that is overloaded is slow, too.
+#[test]
+fn while_one_probes_the_account_no_other_goes_out_with_what_was_refused() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let mut vendor = Ruled::new(&clock, |_, _| 401);
+        vendor.latency = secs(10);
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/charges", 20).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(300)).await;
+        let begun: Vec<_> = vendor.sent().into_iter().map(|sent| sent.at).collect();
+        // The first of all were under way together.
+        let probes: Vec<_> = begun.iter().filter(|at| at.since(begun[0]) >= vendor.latency).collect();
+        assert!(probes.len() > 5, "{begun:?}");
+        assert!(probes.windows(2).all(|two| two[1].since(*two[0]) > vendor.latency), "{probes:?}");
+    });
+}
+
 /// A web handler, or a job that is tried again, sends a key that waits: what was accepted goes on.
 #[test]
 fn who_sends_a_key_that_waits_does_not_end_it() {
