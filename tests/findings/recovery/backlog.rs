@@ -175,3 +175,21 @@ fn a_rate_of_ones_own_is_the_most_that_recovery_sends() {
         assert!(clock.now() > Instant::ORIGIN.plus(ms(1)));
     });
 }
+
+/// Also after a pause that is shorter than what makes a rate old. A live call was asked for it, or an operator did.
+#[test]
+fn after_a_pause_it_begins_with_the_first_rate() {
+    on_virtual_time(|clock, at_work| async move {
+        let (vendor, store) = (Vendor::new(&clock), memory(at_work));
+        vendor.crash(&store, 5_000).await;
+        let client = vendor.client(&store, Policy::background().recovery(RecoveryConfig::new(10, 100)));
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(10)).await;
+        let rate = || gates(&client).recovery().per_second(clock.now());
+        assert_eq!(rate(), 100.0);
+        client.pause_for(secs(3));
+        clock.latency(ms(2_900)).await;
+        // What was under way has been answered well since.
+        assert!(rate() < 25.0, "{}", rate());
+    });
+}
