@@ -12,7 +12,7 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
-use steadfast::testkit::internals::gates;
+use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
@@ -200,4 +200,49 @@ fn what_a_process_had_is_for_those_that_are_left() {
             assert_eq!(rate(), 100.0);
         });
     }
+}
+
+/// Until it has heard them it may believe that the whole rate is its own.
+#[test]
+fn a_process_that_comes_takes_one_before_it_has_heard_the_others() {
+    on_virtual_time(|clock, at_work| async move {
+        let (vendor, stores) = (Vendor::new(&clock), Stores::in_memory(at_work));
+        let store = stores.of_a_process();
+        vendor.crash(&store, 1_000).await;
+        let policy = || Policy::background().recovery(RecoveryConfig::new(100, 100));
+        let (_, _first) = process(&vendor, &stores, policy(), 1);
+        clock.latency(secs(3)).await;
+        let of_second = Vendor::new(&clock);
+        let (_, _second) = process(&of_second, &stores, policy(), 2);
+        // Less than the pause between two takes.
+        clock.latency(ms(15)).await;
+        assert_eq!(of_second.with(|seen| seen.requests), 1);
+    });
+}
+
+/// Its own circuit is open or its own switch is off: it delivers nothing, and its calls go on as they can.
+#[test]
+fn who_delivers_alone_leaves_room_for_the_calls_of_a_process_that_waits_for_a_gate() {
+    on_virtual_time(|clock, at_work| async move {
+        let (vendor, stores) = (Vendor::new(&clock), Stores::in_memory(at_work));
+        let store = stores.of_a_process();
+        vendor.crash(&store, 5_000).await;
+        let (_, _delivers) = process(&vendor, &stores, two_hundred_a_second(), 1);
+        let beat = || Beat {
+            account: "default/stripe/test".to_owned(),
+            dispatcher: "another".to_owned(),
+            says: Some(r#"{"delivers":false,"live_per_second":80.0}"#.to_owned()),
+        };
+        let mut requests = 0;
+        for second in 0..20 {
+            let heartbeat = Heartbeat { now: clock.wall(), lasts: secs(5), beats: vec![beat()] };
+            store.heartbeat(&heartbeat).await.expect("a store");
+            clock.latency(secs(1)).await;
+            if second == 9 {
+                requests = vendor.with(|seen| seen.requests);
+            }
+        }
+        let recovered = vendor.with(|seen| seen.requests) - requests;
+        assert!((1_000..=1_200).contains(&recovered), "200 a second, less 80: {recovered} in 10 s");
+    });
 }
