@@ -5,7 +5,7 @@ mod expired;
 mod places;
 mod poison;
 mod refused;
-mod ruled;
+pub mod ruled;
 mod shared;
 pub mod shop;
 mod storm;

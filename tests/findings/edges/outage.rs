@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use steadfast::Policy;
+use steadfast::dead_letter::DeadLetters;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::store::{Memory, Store};
@@ -12,6 +13,7 @@ use steadfast::testkit::{ScriptedTransport, SeededRandom, TestClock};
 use steadfast::transport::SendErrorKind;
 
 use crate::engine::vendor::Acme;
+use crate::recovery::ruled::{Ruled, enqueue};
 use crate::recovery::shop::{Vendor, delivered, phases};
 use crate::recovery::time::on_virtual_time;
 use crate::rig::{Rig, secs};
@@ -124,5 +126,29 @@ fn an_operation_that_always_fails_does_not_keep_the_circuit_open() {
         assert!(refused <= 10, "{refused} of 60 calls, at a vendor that is well");
         let phases = phases(&store).await;
         assert_eq!((phases[&Phase::Succeeded], phases.get(&Phase::Dead)), (1, Some(&1)), "{phases:?}");
+    });
+}
+
+/// A probe may take as long as an attempt may. Meanwhile the circuit is no more closed than before it.
+#[test]
+fn a_circuit_that_is_being_probed_is_shown_as_what_keeps_its_account_and_since_when() {
+    on_virtual_time(|clock, _| async move {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let mut vendor = Ruled::new(&clock, |_, _| 502);
+        vendor.latency = secs(20);
+        let client = vendor.client(&store, Policy::background());
+        enqueue(&client, "/v1/charges", 20).await;
+        let _dispatcher = client.keep_recovering(PERIOD);
+        let letters = DeadLetters::new(Arc::clone(&store)).with_clock(clock.clone());
+        let mut since = Vec::new();
+        for _ in 0..120 {
+            clock.latency(secs(1)).await;
+            let status = letters.status().await.expect("a store");
+            let circuit = status.accounts[0].closed.iter().find(|closed| closed.gate == "circuit");
+            since.push(circuit.and_then(|circuit| circuit.since));
+        }
+        let opened = since.iter().position(Option::is_some).expect("it opens");
+        assert!(opened < 60, "{since:?}");
+        assert!(since[opened..].iter().all(|at| *at == since[opened]), "{since:?}");
     });
 }
