@@ -203,11 +203,7 @@ async fn a_lease_is_renewed_while_a_call_waits() {
     assert_eq!(taken, 0, "nobody may take what is still held");
 }
 
-#[tokio::test]
-async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
-    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-    let rig = Rig::new(Acme::new(), transport);
-    assert!(rig.charge().send().await.expect_err("nothing connects").is_dead_letter());
+async fn redrive(rig: &Rig) {
     let redrive = Act {
         action: Action::Redrive { forced: false },
         by: "ann".to_owned(),
@@ -216,12 +212,36 @@ async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
         fence: None,
     };
     rig.store.act(&id(), redrive).await.expect("a store").expect("it is a dead letter");
+}
+
+#[tokio::test]
+async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
+    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let rig = Rig::new(Acme::new(), transport);
+    assert!(rig.charge().send().await.expect_err("nothing connects").is_dead_letter());
+    redrive(&rig).await;
     let heir = rig.another_process(
         Acme::new(),
         ScriptedTransport::new().fail(SendErrorKind::Connect).fail(SendErrorKind::Connect).status(200),
     );
     assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
     assert_eq!(heir.charges_sent(), 3);
+}
+
+/// By itself it is sent no more, as no repeat changes such an answer. A person says that it is to be sent all the same.
+#[tokio::test]
+async fn what_is_redriven_after_an_answer_that_says_nothing_is_sent_again() {
+    let mut vendor = Acme::replaying(secs(86_400));
+    vendor.look_up = true;
+    let cannot_tell = Answer::new(StatusCode::OK, HeaderMap::new(), "{}");
+    let network = ScriptedTransport::new().status(500).header("acme-replayed", "true").always(cannot_tell);
+    let rig = Rig::new(vendor.clone(), network);
+    assert!(rig.charge().send().await.expect_err("nobody can tell").is_dead_letter());
+    assert_eq!(rig.charges_sent(), 1);
+    redrive(&rig).await;
+    let heir = rig.another_process(vendor, ScriptedTransport::new().status(200));
+    assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
+    assert_eq!((heir.charges_sent(), heir.look_ups_sent()), (1, 0));
 }
 
 #[tokio::test]
