@@ -220,9 +220,9 @@ fn a_process_that_comes_takes_one_before_it_has_heard_the_others() {
     });
 }
 
-/// Its own circuit is open or its own switch is off: it delivers nothing, and its calls go on as they can.
+/// A circuit that opens and closes again is each process's own: what it called lately, it will call again.
 #[test]
-fn who_delivers_alone_leaves_room_for_the_calls_of_a_process_that_waits_for_a_gate() {
+fn one_that_delivers_alone_leaves_room_for_the_calls_of_a_process_that_waits_for_a_gate() {
     on_virtual_time(|clock, at_work| async move {
         let (vendor, stores) = (Vendor::new(&clock), Stores::in_memory(at_work));
         let store = stores.of_a_process();
