@@ -221,6 +221,12 @@ async fn what_is_enqueued_comes_behind_the_rows_that_were_committed_before() {
     }
     deliver(&stripe).await;
     assert_eq!(done(&network), amounts(1..=4));
+    // Nor does it pass a row that was rejected and holds its sequence.
+    hold_by_a_row_that_is_rejected(&shop);
+    deliver(&stripe).await;
+    charge(&stripe, "order-6", 6, "a").enqueue().await.expect("it is recorded");
+    deliver(&stripe).await;
+    assert_eq!((done(&network), shop.waiting()), (amounts(1..=4), 1));
 }
 
 /// Behind a rejected row nothing can be admitted. What a handle cancels there is its own row, and no other account's.

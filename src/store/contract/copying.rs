@@ -16,7 +16,7 @@ mod parts;
 mod rows;
 mod shown;
 
-use parts::{Breaks, Claimed, Fixed};
+use parts::{Breaks, Claimed, Fixed, InPagesOfOne};
 use rows::{act, fill};
 use shown::{Contents, assert_closed};
 
@@ -110,7 +110,8 @@ pub async fn check_copy_of_held_operations(
     let ends = NOW.plus(Duration::from_secs(30)).plus(LEASE);
     let at = |now| Copying::new("the old store", "the new store").clock(Fixed(now));
     let last = ends.minus(Duration::from_millis(1));
-    let refused = store::copy(&*source, &*target, &at(last)).await.expect_err("two is held");
+    let pages = InPagesOfOne(source.clone());
+    let refused = store::copy(&pages, &*target, &at(last)).await.expect_err("two is held");
     assert!(matches!(refused, CopyError::Held { held: 1, last } if last == ends), "{refused}");
     assert!(refused.to_string().starts_with("1 operation is held in the source"), "{refused}");
     for store in [&source, &target] {

@@ -231,11 +231,18 @@ pub async fn check_sequence_lives(store: &dyn Store) {
         let over = Claim { predecessor: Key::new(next).ok(), ..line.claim(&format!("{next}2"), "s", end) };
         let Claimed::Fresh(over) = claim(store, over).await else { panic!("it had no effect") };
         assert_eq!(over.waits_for(), None, "in the place of {next}");
+        let fence = line.record(next).await.fence;
+        let late = write(store, &line.id(next), transition_at(fence, end, succeed())).await;
+        late.expect("proof that comes late ends nothing but the letter");
         let over = over.id.key.as_str().to_owned();
         assert_eq!(line.take_at(end).await, [&over[..]]);
         line.end(&over, succeed()).await;
     }
-    assert_eq!(line.take_at(end).await, ["d"]);
+    assert!(matches!(claim(store, line.claim("e", "s", end)).await, Claimed::Fresh(_)));
+    for next in ["d", "e"] {
+        assert_eq!(line.take_at(end).await, [next], "what is new is behind all that wait");
+        line.end(next, succeed()).await;
+    }
     // Of a sequence that nobody is in any more nothing is left.
     let last = end.plus(KEEP * 2);
     for (key, at) in [("x", end), ("y", last)] {

@@ -118,13 +118,15 @@ async fn what_a_claim_starts_over_is_not_what_makes_room_for_it() {
     for key in 0..2 {
         store.claim(claim(key, at(0))).await.expect("room");
     }
+    settle(&store, 1, at(5), done()).await;
+    let over = Claim { predecessor: Some(id(0).key), ..claim(2, at(30)) };
+    assert!(matches!(store.claim(over.clone()).await, Ok(Claimed::InTheWay { .. })));
+    assert_eq!((store.len(), store.evicted()), (2, 0), "what is refused needs no room");
     let answer = Answer::new(StatusCode::PAYMENT_REQUIRED, HeaderMap::new(), Bytes::new());
     let refused = State::Refused { refusal: crate::error::Refusal::Rejected, answer };
     let held = store.get(&id(0)).await.expect("works").expect("it is held");
     let moved = store.transition(&held, contract::transition_at(1, at(10), refused)).await;
     moved.expect("works").expect("its holder may");
-    settle(&store, 1, at(20), done()).await;
-    let over = Claim { predecessor: Some(id(0).key), ..claim(2, at(30)) };
     assert!(matches!(store.claim(over).await, Ok(Claimed::Fresh(_))));
     let old = store.get(&id(0)).await.expect("works").expect("it is not forgotten");
     assert!(old.resolved.is_some(), "it says what took its place: {old:?}");
@@ -165,6 +167,31 @@ async fn the_index_follows_every_change_of_an_expiry() {
     contract::let_pass(&store, at(u64::MAX)).await;
     assert_eq!(store.purge(at(u64::MAX), 10).await.expect("works"), 1);
     assert!(store.get(&id(1)).await.expect("works").is_some());
+}
+
+#[tokio::test]
+async fn a_page_of_a_full_audit_record_goes_on_where_the_last_one_ended() {
+    use crate::operation::record::{Action, AuditEntry, Phase};
+
+    let store = Memory::new();
+    let log = |nth: usize| {
+        store.inner.lock().log(AuditEntry {
+            id: id(nth),
+            at: at(0),
+            action: Action::Reopen,
+            by: "ada".to_owned(),
+            why: "a test".to_owned(),
+            before: Phase::Resolved,
+            after: Phase::Dead,
+        });
+    };
+    (0..Memory::AUDIT_MAX + 5).for_each(log);
+    let first = store.audit(None, None, 2).await.expect("works");
+    (Memory::AUDIT_MAX + 5..Memory::AUDIT_MAX + 6).for_each(log);
+    let second = store.audit(None, first.next.as_deref(), 2).await.expect("works");
+    let shown: Vec<OperationId> =
+        [first.rows, second.rows].concat().into_iter().map(|entry| entry.id).collect();
+    assert_eq!(shown, [5, 6, 7, 8].map(id));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::upkeep;
 use crate::BoxFuture;
 use crate::clock::{Clock, Instant, Timestamp};
-use crate::operation::record::Claim;
+use crate::operation::record::{Claim, Filter, Page, Summary};
 use crate::store::{
     Head, Reseal, ResealedBatch, Restore, Stage, Standing, Store, StoreError, Upkeep, Wrapper,
 };
@@ -123,6 +123,26 @@ impl Upkeep for Claimed {
             self.0.claim(self.1.clone()).await?;
         }
         upkeep(&self.0).stand(from, to).await
+    }
+}
+
+/// A page may have fewer rows than were asked for.
+#[derive(Debug)]
+pub(super) struct InPagesOfOne(pub Arc<dyn Store>);
+
+#[async_trait]
+impl Wrapper for InPagesOfOne {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        _: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.0.list(filter, after, 1).await
     }
 }
 
