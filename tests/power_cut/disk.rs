@@ -50,6 +50,7 @@ pub struct Cut {
 pub struct Disk {
     syncs: Syncs,
     off: AtomicBool,
+    memory_full: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -94,7 +95,8 @@ impl Disk {
             let number = Some(state.files.len() - 1);
             state.names.insert(name, Name { synced: number, since: Vec::new() });
         }
-        Disk { syncs, off: AtomicBool::new(false), state: Mutex::new(state) }
+        let (off, memory_full) = (AtomicBool::new(false), AtomicBool::new(false));
+        Disk { syncs, off, memory_full, state: Mutex::new(state) }
     }
 
     /// Sets when the power goes, counted from now.
@@ -117,6 +119,15 @@ impl Disk {
 
     pub fn is_off(&self) -> bool {
         self.off.load(Ordering::SeqCst)
+    }
+
+    /// The memory that connections share does not grow from now on.
+    pub fn fill_memory(&self) {
+        self.memory_full.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_memory_full(&self) -> bool {
+        self.memory_full.load(Ordering::SeqCst)
     }
 
     pub fn steps(&self) -> u64 {

@@ -6,12 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use rusqlite::Connection;
 use steadfast::Random;
-use steadfast::store::Sqlite;
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::Record;
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::store::{Sqlite, Store, StoreError};
 use steadfast::testkit::SeededRandom;
+use steadfast::transport::Request;
 
 use crate::audit::{Broken, What, audit};
+use crate::commands;
 use crate::disk::{Cut, Disk, Images, Syncs, below};
 use crate::in_memory;
 use crate::vfs::{Synchronous, mount};
@@ -256,6 +262,34 @@ pub async fn every_step_of_the_making() -> (u64, Vec<Broken>) {
         }
     }
     (0, broken)
+}
+
+/// Claims on a store whose shared memory does not grow, until one fails: its error, and what is on record of it after a
+/// cut.
+pub async fn claims_until_memory_is_full() -> (StoreError, Option<Record>) {
+    let (directory, after) = (in_memory::directory(), in_memory::directory());
+    let disk = Arc::new(Disk::new(Images::new(), Syncs::Honest));
+    let _mounted = mount(directory.path(), disk.clone(), Synchronous::AsAsked);
+    let path = directory.path().join(NAME);
+    let store = Sqlite::open(&path).expect("opens");
+    // It keeps the log from beginning anew.
+    let reader = Connection::open(&path).expect("opens");
+    reader.execute_batch("BEGIN; SELECT number FROM operation").expect("reads");
+    disk.fill_memory();
+    for nth in 0..1_000 {
+        let mut request = Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL"));
+        request.body = vec![b'x'; 100_000].into();
+        let key = Key::new(format!("order-{nth}")).expect("a key");
+        let id = OperationId::new(Scope::from_stored("test/v//POST /x"), key);
+        let claim = commands::claim(&id, request, Timestamp::from_millis(1_000));
+        if let Err(error) = store.claim(claim).await {
+            disk.cut_now();
+            put(after.path(), &disk.survivors(&SeededRandom::new(1)));
+            let left = Sqlite::open(after.path().join(NAME)).expect("opens");
+            return (error, left.get(&id).await.expect("reads"));
+        }
+    }
+    panic!("its memory has room for all")
 }
 
 /// Opens the file of `images`, and gives the disk if the power went meanwhile.

@@ -37,7 +37,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use audit::What;
 use disk::Syncs;
-use lives::{Ground, Report, every_step_of_the_making, history};
+use lives::{Ground, Report, claims_until_memory_is_full, every_step_of_the_making, history};
+use steadfast::store::StoreErrorKind;
 use tokio::task::JoinSet;
 use vfs::Synchronous;
 
@@ -64,6 +65,15 @@ async fn a_file_whose_making_is_cut_off_at_any_step_can_be_opened() {
     assert!(steps > 20, "{steps} steps");
     let lines: Vec<String> = broken.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "{}", lines.join("\n"));
+}
+
+/// The memory that connections share grows once the commit is in the log. Where it cannot, the log is read anew after a
+/// crash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_may_be_in_the_log_is_not_told_as_surely_unwritten() {
+    let (error, record) = claims_until_memory_is_full().await;
+    assert!(record.is_some(), "the claim is on record");
+    assert_eq!(error.kind(), StoreErrorKind::Other, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -374,7 +374,13 @@ unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: see `close`.
     let open = unsafe { open_of(file) };
-    if open.disk.is_off() { ffi::SQLITE_IOERR_SHMMAP } else { below!(open, xShmMap, region, len, extend, at) }
+    if open.disk.is_off() {
+        ffi::SQLITE_IOERR_SHMMAP
+    } else if region > 0 && extend != 0 && open.disk.is_memory_full() {
+        ffi::SQLITE_IOERR_SHMSIZE
+    } else {
+        below!(open, xShmMap, region, len, extend, at)
+    }
 }
 
 unsafe extern "C" fn shm_lock(
