@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use steadfast::outbox::tokio_postgres::{self, NoTls};
 use steadfast::store::{self, Here, Postgres, Said, Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
@@ -105,6 +106,39 @@ async fn a_copied_database_sends_nothing_and_leaves_what_is_open_to_the_original
         assert_eq!(Shop::open(server, &copy, options).delivers().await, 0);
         assert_eq!(Shop::open(server, &original, options).delivers().await, 11);
     }
+}
+
+/// Of a store in which nothing but a row waits; and of a row whose transaction is open while that is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_copy_leaves_the_rows_of_its_outbox_to_the_original() {
+    let Some(server) = server::shared() else { return };
+    let original = database();
+    server.sql(&format!("CREATE DATABASE {original}"));
+    drop(Shop::open(server, &original, ""));
+    let put =
+        |key: &str| format!("SELECT calls.enqueue('stripe', 'POST', '/v1/charges', '{key}', NULL, 'test')");
+    server.sql_as("postgres", &original, &put("row-1")).expect("a row");
+    let copy = copied(server, &original);
+    let url = server.url_as("postgres", &copy, "calls");
+    let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
+    let (writer, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
+    tokio::spawn(connection);
+    writer.batch_execute(&format!("BEGIN; {}", put("row-2"))).await.expect("it is written");
+    let staging = Shop::open(server, &copy, "");
+    staging.assert_displaced("the database (oid) is another one").await;
+    let staging = Arc::new(staging);
+    let says = Arc::clone(&staging);
+    let said = tokio::spawn(async move { says.say(Some(Said::Copy)).await });
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'calls.outbox'::regclass";
+    server::soon(|| match server.sql_as("postgres", &copy, waits)?.as_str() {
+        "0" if !said.is_finished() => Err("nobody waits".to_owned()),
+        _ => Ok(()),
+    });
+    writer.batch_execute("COMMIT").await.expect("commits");
+    let said = said.await.expect("no panic");
+    assert_eq!((said.operations, said.rows, said.displaced), (0, 2, None));
+    assert_eq!(staging.delivers().await, 0);
+    assert_eq!(Shop::open(server, &original, "").delivers().await, 1);
 }
 
 /// What a logical restore does to the oid: the records are in a schema that was made for them.
