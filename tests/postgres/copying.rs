@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use steadfast::Sequence;
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed};
+use steadfast::operation::record::{Claim, Claimed, State, Takeover, Transition};
 use steadfast::store::{self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Store, StoreErrorKind};
 use steadfast::testkit::contract;
 use steadfast::testkit::internals::{Stage, Standing};
 use tokio::task::JoinSet;
 
-use super::calls::{claim_of, held, id, settle};
+use super::calls::{self, LEASE, claim_of, held, id, settle, step};
 use super::driven::{Driven, fresh_schema};
 use super::in_memory;
 use super::outbox::connection;
@@ -292,4 +293,15 @@ async fn the_time_is_the_servers_whatever_a_hosts_clock_says() {
     assert_eq!(by_test.time(far), shown.plus(Duration::from_secs(3_600)), "it goes on as its clock does");
     let now = by_test.believed(far).await.expect("the store works");
     assert!(now < shown.plus(Duration::from_secs(60)), "the server's own time is another");
+    // So is what is taken, and what is written about one of a sequence.
+    let due = claim_of(&by_machine, &id("order-2"));
+    let (due, sequence) = (Some(due.now), Some(Sequence::new("s")));
+    held(&by_machine, Claim { due, sequence, ..claim_of(&by_machine, &id("order-2")) }).await;
+    let take = Takeover { now: far, account: None, ..calls::due(&by_machine, 10) };
+    let taken = by_machine.take(take).await.expect("the store works").pop().expect("it is due by the server");
+    assert!(taken.until() > Some(before.plus(LEASE)), "{taken:?}");
+    let later = step(&by_machine, &taken, State::Scheduled { at: far.plus(LEASE) });
+    let later = by_machine.transition(&taken, Transition { now: far, ..later }).await;
+    let later = later.expect("the store works").expect("its holder may write");
+    assert!(later.until() > Some(before.plus(LEASE)), "{later:?}");
 }
