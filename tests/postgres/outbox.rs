@@ -356,6 +356,7 @@ async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of
     assert_eq!(purge().await, 0, "the record of a row's key stays");
     shop.deliver().await;
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
+    assert_eq!(shop.sql("SELECT fence FROM {schema}.operation"), "1", "the row was a repeat");
     // What a purge has left once, it comes back to within seconds.
     let mut removed = 0;
     while removed == 0 {

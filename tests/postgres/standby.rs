@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadfast::Effect;
 use steadfast::dead_letter::{DeadLetterError, DeadLetters};
-use steadfast::operation::record::{Claim, State};
+use steadfast::operation::record::{Claim, Filter, State};
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 
@@ -75,6 +75,9 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
             let found = letters.find(key).await.expect_err("the standby does not have it");
             assert!(matches!(found, DeadLetterError::Store { .. }), "{found:?}");
         }
+        let unknown = Filter { wire_key: Some("never".to_owned()), ..Filter::default() };
+        let error = behind.list(&unknown, None, 10).await.expect_err("the primary may have it");
+        told(&error, StoreErrorKind::ReadOnly);
         assert_eq!(letters.find("before").await.expect("it is there"), id("before"));
         // Who only counts and lists is told what is there.
         let stats = DeadLetters::new(Arc::clone(&behind)).stats().await.expect("it may look");

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Act, Action};
 use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
@@ -109,6 +111,7 @@ async fn a_claim_that_no_standby_has_is_not_sent() {
     let client = stripe(Arc::clone(&store), &network);
     pay(&client, "order-1").await.expect("no standby is asked for");
     let waits = client.post("/v1/quotes").key("quote-1").enqueue().await.expect("no standby is asked for");
+    let drops = client.post("/v1/quotes").key("quote-2").enqueue().await.expect("no standby is asked for");
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'");
     server.sql("SELECT pg_reload_conf()");
     soon(|| match &*server.sql("SHOW synchronous_standby_names") {
@@ -125,6 +128,11 @@ async fn a_claim_that_no_standby_has_is_not_sent() {
     };
     assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
     assert_eq!(network.requests().len(), paid, "what could not be claimed was not sent");
+    // What may be on record is not done again, nor told as what another did.
+    let (action, now) = (Action::Cancel, store.time(Timestamp::default()));
+    let act = Act { action, by: "ada".to_owned(), why: "withdrawn".to_owned(), now, fence: None };
+    let acted = store.act(drops.id(), act).await.expect_err("the standby is away");
+    assert_eq!(acted.kind(), StoreErrorKind::Lost, "{acted}");
     // Nor what could not be taken, or be put into the outbox.
     let takes = client.recover(8).await.expect_err("the standby is away");
     assert_eq!(kind(&takes), Some(StoreErrorKind::Lost), "{takes:#}");
