@@ -59,6 +59,8 @@ guards! {
     UndoneStays,
     /// A dead letter stays until a person has given their word on it.
     DeadLetterStays,
+    /// A request that may yet arrive is not said to have had no effect.
+    LastRequestAwaited,
     /// Force is for what may have taken effect; what has not needs none.
     ForceForUnknown,
     /// Starting over closes the old letter.

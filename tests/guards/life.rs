@@ -180,6 +180,18 @@ pub fn a_dead_letter_does_not_expire() -> bool {
     !dead(Effect::Unknown).has_expired(at(100 * KEEP))
 }
 
+pub fn a_person_does_not_deny_what_may_yet_arrive() -> bool {
+    let taken = first(0).take(&lapsed(60)).expect("its lease is over");
+    let buried =
+        Transition { unknown_since: taken.unknown_since, ..says(taken.fence, 61, Effect::Unknown, BURIED) };
+    let letter = taken.apply(buried).expect("its holder says so");
+    let denied = |after: u64| acted(&letter, Action::Resolve(Resolution::NotApplied), after).map(drop);
+    let forced = acted(&letter, Action::Redrive { forced: true }, 70).map(drop);
+    let late = 61 + ATTEMPT.as_secs();
+    assert_eq!(denied(late), Ok(()), "the longest attempt is over");
+    (denied(70), forced) == (Err(Forbidden::Held), Err(Forbidden::Held))
+}
+
 pub fn force_leaves_no_spare_send_where_nothing_took_effect() -> bool {
     let redriven = acted(&dead(Effect::None), Action::Redrive { forced: true }, 20).expect("it is dead");
     redriven.resends_left == 0

@@ -38,6 +38,7 @@ pub const PROOFS: &[Proof] = proofs! {
     LateSuccessIsProof: life::a_late_success_settles_what_was_taken_for_not_applied,
     UndoneStays: life::a_late_success_does_not_undo_a_persons_word,
     DeadLetterStays: life::a_dead_letter_does_not_expire,
+    LastRequestAwaited: life::a_person_does_not_deny_what_may_yet_arrive,
     ForceForUnknown: life::force_leaves_no_spare_send_where_nothing_took_effect,
     StartOverCloses: life::a_letter_that_was_started_over_cannot_be_redriven,
     CancelledUnknown: life::what_was_cancelled_and_may_have_happened_is_not_started_over,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::forbidden::Forbidden;
 use super::notes::Notes;
 use super::view::Phase;
-use super::{Record, State};
+use super::{CLOCKS_DIFFER_MAX, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::guard::Guard;
@@ -337,6 +337,10 @@ impl Record {
             Phase::Resolved => return Err(Forbidden::Resolved),
             _ => return Err(Forbidden::NotDead),
         }
+        let denies = matches!(resolution, Resolution::NotApplied | Resolution::Replaced { .. });
+        if denies && self.may_be_under_way(act.now) {
+            return Err(Forbidden::Held);
+        }
         let mut record = self.clone();
         let (by, why) = (act.by.clone(), act.why.clone());
         record.resolved = Some(Resolved { resolution: resolution.clone(), by, why, at: act.now });
@@ -376,6 +380,9 @@ impl Record {
             (Phase::Resolved, _) => return Err(Forbidden::Resolved),
             _ => return Err(Forbidden::NotDead),
         };
+        if forced && self.may_be_under_way(now) {
+            return Err(Forbidden::Held);
+        }
         let mut record = self.moved(State::Scheduled { at: now }, now);
         record.resolved = None;
         record.fence = self.fence.saturating_add(1);
@@ -400,6 +407,14 @@ impl Record {
         record.resends_left =
             u32::from(forced && !Guard::ForceForUnknown.keeps(record.effect == Effect::None));
         Ok(record)
+    }
+
+    /// Whether the last request of a holder that is gone may still arrive: who looks at the vendor now sees too little.
+    fn may_be_under_way(&self, now: Timestamp) -> bool {
+        let longest = now.plus(CLOCKS_DIFFER_MAX).plus(self.attempt_max);
+        Guard::LastRequestAwaited.holds()
+            && self.effect == Effect::Unknown
+            && self.unknown_since.is_some_and(|ended| ended > now && ended <= longest)
     }
 
     fn resolution(&self) -> Option<&Resolution> {

@@ -16,8 +16,8 @@ pub enum Forbidden {
     /// It is not a dead letter.
     #[error("it is not a dead letter (any more)")]
     NotDead,
-    /// A process holds it, and may be sending.
-    #[error("somebody holds it and may be sending; try again when its lease is over")]
+    /// A process holds it, and may be sending. Or the one that held it is gone, and its last request may yet arrive.
+    #[error("somebody may be sending it; try again when its lease, or its longest attempt, is over")]
     Held,
     /// It has ended: it neither waits nor was left.
     #[error("it has ended: it neither waits for an attempt nor was left by a dead process")]
