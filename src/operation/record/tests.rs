@@ -213,7 +213,7 @@ fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
         let resolved = matches!(state, State::Dead { .. });
         let mut held = held(state.clone(), Effect::Unknown);
         if resolved {
-            let said = Action::Resolve(Resolution::NotApplied);
+            let said = Action::Resolve(Resolution::Compensated);
             held = held.act(&act(said, 0)).expect("a dead letter").0;
         }
         for fingerprint in [1, 2] {
