@@ -9,9 +9,9 @@ use super::keyed::Named;
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, limit};
 use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Kind};
+use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
-use crate::operation::record::Record;
+use crate::operation::record::{Record, State};
 use crate::operation::{Key, OperationId, Scope};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -114,25 +114,30 @@ impl Engine {
         limit::within(&*self.clock, until, self.store.get(id)).await.ok_or(None)?.map_err(Some)
     }
 
-    /// The same, or a row of the outbox. A row may become a record between the two looks: where there is neither, the record
-    /// is looked for again.
+    /// The same, or a row of the outbox. A row may become a record between the two looks: where there is neither, or only a
+    /// record that leaves its key free, the record is looked for again.
     pub(super) async fn record_or_row(
         &self,
         id: &OperationId,
         until: Instant,
     ) -> Result<Found, Option<StoreError>> {
         let found = |record: Record| Found::Record(Box::new(record));
-        if let Some(record) = self.record_of(id, until).await? {
-            return Ok(found(record));
-        }
-        if self.outbox().is_none() {
-            return Ok(Found::Nothing);
+        let before = self.record_of(id, until).await?;
+        let is_the_last_word = match &before {
+            Some(Record { state: State::Refused { refusal: Refusal::Unauthorized, .. }, .. }) => false,
+            Some(record) => !self.is_over(record, until).await,
+            None => false,
+        };
+        if is_the_last_word || self.outbox().is_none() {
+            return Ok(before.map_or(Found::Nothing, found));
         }
         if self.is_in_outbox(id, until).await.ok_or(None)? {
-            return Ok(Found::Row);
+            return Ok(before.map_or(Found::Row, found));
         }
-        let recorded = Guard::RowBecameRecord.keeps(self.record_of(id, until).await?);
-        Ok(recorded.map_or(Found::Nothing, found))
+        if Guard::RowBecameRecord.is_out() {
+            return Ok(before.map_or(Found::Nothing, found));
+        }
+        Ok(self.record_of(id, until).await?.map_or(Found::Nothing, found))
     }
 
     /// Whether a row of the outbox asks for this operation and is not recorded yet. `None` if the store cannot say, or not

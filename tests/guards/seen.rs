@@ -11,7 +11,7 @@ use crate::run::{Stopwatch, number, print};
 use crate::world::run;
 
 /// The breach that shows without the guard, and the first seed known to show it. The search begins there.
-const SEEN: [(Guard, Kind, u64); 26] = [
+const SEEN: [(Guard, Kind, u64); 28] = [
     (Guard::Fence, Kind::SettledByEarlierLife, 3898),
     (Guard::LivesApart, Kind::SettledByEarlierLife, 3898),
     (Guard::LapsedIsUnknown, Kind::SecondEffect, 3),
@@ -38,6 +38,8 @@ const SEEN: [(Guard, Kind, u64); 26] = [
     (Guard::RowComparedAsWritten, Kind::SecondEffectOfALateRow, 555),
     (Guard::RowSparesRecord, Kind::SecondEffectOfALateRow, 555),
     (Guard::RowIsToldOf, Kind::NoneToldOfARow, 125),
+    (Guard::RowBecameRecord, Kind::NoneToldWithoutTime, 7_943_086),
+    (Guard::LastRequestAwaited, Kind::SecondEffectAfterEdit, 7_588_709),
 ];
 
 /// How many schedules a guard's absence may stay unseen.
