@@ -10,9 +10,9 @@ use super::keyed::{Named, Stop};
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, Work, limit, no_time};
 use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind};
+use crate::error::{Disposition, Effect, Error, Kind, Reason};
 use crate::operation::Key;
-use crate::operation::record::{Claimed, Record};
+use crate::operation::record::{Action, Claimed, Record};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
@@ -145,8 +145,8 @@ impl Engine {
                         return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
                     }
                     let is_last = self.clock.now() >= deadline;
-                    if is_last && Box::pin(self.is_nowhere(accepted)).await {
-                        return Err(waited(gone(told.effect())));
+                    if is_last && Box::pin(self.was_cancelled(accepted, since)).await {
+                        return Err(waited(closed(told.effect())));
                     }
                     told
                 }
@@ -160,7 +160,10 @@ impl Engine {
                     in_progress(&open)
                 }
                 // Its time on record is over, or somebody removed it.
-                (Standing::Absent, None) => return Err(waited(gone(Effect::Unknown))),
+                (Standing::Absent, None) => {
+                    let gone = Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
+                    return Err(waited(gone.going_on(Disposition::Ended)));
+                }
                 (Standing::CannotSay, _) => {
                     // What woke it may not wake it again.
                     pauses.once_more();
@@ -199,16 +202,15 @@ impl Engine {
             && matches!(self.record_of(id, until).await, Ok(Some(record)) if answers(&record))
     }
 
-    /// Whether the row of a call is not in the outbox, and has become no record of its own: a person removed it.
-    async fn is_nowhere(&self, accepted: &Accepted) -> bool {
-        let id = &accepted.named.id;
-        let until = self.clock.now().plus(STORE_GRACE);
+    /// Whether a person removed the row of a call, written at `since`, before it was recorded. The audit record alone tells:
+    /// a row that cannot be found may not be visible yet, or stand under another name.
+    async fn was_cancelled(&self, accepted: &Accepted, since: Instant) -> bool {
+        let (id, now) = (&accepted.named.id, self.clock.now());
+        let (until, written) = (now.plus(STORE_GRACE), self.wall().minus(now.since(since)));
+        let audit = self.store.audit(Some(id), None, AUDIT_MAX);
+        let Some(Ok(page)) = limit::within(&*self.clock, until, audit).await else { return false };
         self.is_in_outbox(id, until).await == Some(false)
-            && match self.record_of(id, until).await {
-                Ok(None) => true,
-                Ok(Some(record)) => record.has_expired(self.wall()),
-                Err(_) => false,
-            }
+            && page.rows.iter().any(|entry| entry.action == Action::Cancel && entry.at >= written)
     }
 
     /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.
@@ -220,10 +222,14 @@ impl Engine {
     }
 }
 
-/// Nothing goes on by itself: its time on record is over, or somebody removed it.
-fn gone(effect: Effect) -> Error {
-    Error::new(Kind::Store { doing: FIND }, effect).going_on(Disposition::Ended)
+/// As of a record that was closed before it came to an end.
+fn closed(effect: Effect) -> Error {
+    let kind = Kind::DeadLetter { reason: Reason::Closed, timeout: false, rate_limited: false };
+    Error::new(kind, effect).going_on(Disposition::Ended)
 }
+
+/// As many as are read of one operation's audit record.
+const AUDIT_MAX: usize = 100;
 
 /// How often a wait looks whether another process rejected its row, beside the first and the last time.
 const REJECTED_EVERY: Duration = Duration::from_secs(60);

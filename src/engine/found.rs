@@ -134,10 +134,16 @@ impl Engine {
         if self.is_in_outbox(id, until).await.ok_or(None)? {
             return Ok(before.map_or(Found::Row, found));
         }
-        if Guard::RowBecameRecord.is_out() {
-            return Ok(before.map_or(Found::Nothing, found));
-        }
-        Ok(self.record_of(id, until).await?.map_or(Found::Nothing, found))
+        Ok(self.read_again(id, until).await?.or(before).map_or(Found::Nothing, found))
+    }
+
+    /// The record, once no row was found that may take over its name: one may have been admitted between the two looks.
+    pub(super) async fn read_again(
+        &self,
+        id: &OperationId,
+        until: Instant,
+    ) -> Result<Option<Record>, Option<StoreError>> {
+        Ok(Guard::RowBecameRecord.keeps(self.record_of(id, until).await?))
     }
 
     /// Whether a row of the outbox asks for this operation and is not recorded yet. `None` if the store cannot say, or not

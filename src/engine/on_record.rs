@@ -148,6 +148,10 @@ impl Engine {
             Ok(Found::Record(record)) if !self.is_over(&record, until).await => {
                 (record.effect_by_now(), record.disposition())
             }
+            // A row may begin the key anew.
+            Ok(Found::Record(_)) if self.is_in_outbox(id, until).await != Some(false) => {
+                (Effect::Unknown, IN_OUTBOX.1)
+            }
             Ok(Found::Record(_)) => (Effect::Unknown, Disposition::Ended),
             Ok(Found::Row) => IN_OUTBOX,
             Ok(Found::Nothing) => Standing::Absent.word(),
@@ -193,6 +197,13 @@ impl Engine {
                         let refused = refused.of_effect(effect);
                         // A row may take over the key that is free.
                         let waits = Box::pin(self.is_in_outbox(&id, until)).await != Some(false);
+                        // Or has taken it over since it was read.
+                        if !waits
+                            && let Ok(Some(now)) = self.read_again(&id, until).await
+                            && now.fence != fence
+                        {
+                            return Box::pin(self.standing_of(now, until)).await;
+                        }
                         Standing::Free(if waits { refused.going_on(IN_OUTBOX.1) } else { refused })
                     }
                     outcome => Standing::Final { outcome: Box::new(outcome), fence, is_over },

@@ -42,7 +42,7 @@ use crate::vendor::{KeyPlace, check_account};
 /// | `in_progress` | failures: a request with this key is still under way. Retried with the same key |
 /// | `reused` | failures: this key belongs to another request. Never retried, and decided before the others |
 /// | `duplicate` | failures: an earlier request with this key has made what this one asks for. Never retried, and unknown |
-/// | `unauthorized` | failures that refuse the secret with another status than 401, as some do with 400. [The account is held](crate::guide::operations#the-vendor-refuses-our-secret). A 403 never counts: it forbids one request |
+/// | `unauthorized` | failures that refuse the secret with another status than 401, as some do with 400. Where `own` is given, it must be on them too. [The account is held](crate::guide::operations#the-vendor-refuses-our-secret). A 403 never counts: it forbids one request |
 /// | `retry_same_key` | failures that the vendor asks to have repeated with the same key, whatever their status |
 ///
 /// A marker has at least one of these parts, and all that it has must match:
