@@ -118,7 +118,8 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
 pub fn is_sent_meanwhile(told: &Told, is_alone: bool, send: &Send, is_calm: bool) -> bool {
     // What was refused leaves its key free for another call.
     let is_free = told.said == Said::Refused && !is_alone;
-    let may_be_sent = told.goes_on() || told.said == Said::OfAnother || is_free;
+    // A dead letter may be redriven.
+    let may_be_sent = told.goes_on() || matches!(told.said, Said::OfAnother | Said::Dead) || is_free;
     let is_anothers = told.attempts == 0 || !is_alone;
     is_anothers && may_be_sent && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }

@@ -151,7 +151,15 @@ pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
 fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -> bool {
     let differ = clocks_differ(world, send.left.since(Instant::ORIGIN));
     let was_held = send.on_record.as_ref().is_some_and(|on_record| on_record.taken.0 < cancelled.at);
-    world.schedule.server.is_none() && differ > CLOCKS_DIFFER_MAX && was_held
+    let differs = match world.schedule.server {
+        None => differ > CLOCKS_DIFFER_MAX,
+        // By a server that is days ahead, each lease is over.
+        Some(server) => server.ahead.is_some_and(|(from, to, _)| {
+            let at = cancelled.at.since(Instant::ORIGIN);
+            (from..=to).contains(&at)
+        }),
+    };
+    differs && was_held
 }
 
 /// By the clock that its record is of: whoever takes it must read that its time has come.
@@ -159,8 +167,12 @@ fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -
 /// A server that is set while somebody enqueues keeps the wait, and not the time. A time that is asked for is a wait by what
 /// the host last heard of the server's clock, which drifts since.
 fn taken_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
-    let set_at = world.schedule.server.and_then(|server| server.step).map(|(at, _)| Instant::ORIGIN.plus(at));
-    if set_at.is_some_and(|at| at >= accepted.began && at <= accepted.at) {
+    let is_meanwhile = |at: Duration| (accepted.began..=accepted.at).contains(&Instant::ORIGIN.plus(at));
+    let is_set = world.schedule.server.is_some_and(|server| {
+        server.step.is_some_and(|(at, _)| is_meanwhile(at))
+            || server.ahead.is_some_and(|(from, to, _)| is_meanwhile(from) || is_meanwhile(to))
+    });
+    if is_set {
         return None;
     }
     let life = all.life_at(has_begun(all, accepted)?)?;
