@@ -70,10 +70,10 @@ impl Enqueued {
     ///
     /// # Errors
     ///
-    /// How the operation ended, if not with a reply. A call that a person took out of the outbox is a dead letter that is
-    /// closed. [`is_in_progress`](Error::is_in_progress) if it has not ended by
+    /// How the operation ended, if not with a reply. [`is_in_progress`](Error::is_in_progress) if it has not ended by
     /// then: it goes on, and [`retry_at`](Error::retry_at) is when to ask again. [`is_store`](Error::is_store) if the
-    /// store failed at the last look, or has no record any more because its time is over: effect unknown.
+    /// store failed at the last look, or has no record any more because its time is over: effect unknown. A call that a
+    /// person took out of the outbox is told as a dead letter that is closed.
     ///
     /// # Cancellation safety
     ///

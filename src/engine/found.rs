@@ -9,9 +9,9 @@ use super::keyed::Named;
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, limit};
 use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Kind, Refusal};
+use crate::error::{Disposition, Effect, Error, Kind};
 use crate::guard::Guard;
-use crate::operation::record::{Record, State};
+use crate::operation::record::Record;
 use crate::operation::{Key, OperationId, Scope};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -124,8 +124,7 @@ impl Engine {
         let found = |record: Record| Found::Record(Box::new(record));
         let before = self.record_of(id, until).await?;
         let is_the_last_word = match &before {
-            Some(Record { state: State::Refused { refusal: Refusal::Unauthorized, .. }, .. }) => false,
-            Some(record) => !self.is_over(record, until).await,
+            Some(record) => !record.is_freed() && !self.is_over(record, until).await,
             None => false,
         };
         if is_the_last_word || self.outbox().is_none() {

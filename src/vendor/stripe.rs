@@ -376,6 +376,7 @@ const STAYING_ROUTES: [&str; 11] = [
     "/v1/shipping_rates",
     "/v1/subscription_schedules",
 ];
+
 /// Those that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they lack
 /// one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.
 const METADATA_ROUTES: [&str; 20] = [

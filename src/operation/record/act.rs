@@ -409,7 +409,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether the last request of a holder that is gone may still arrive: who looks at the vendor now sees too little.
+    /// Whether the last request of a holder that is gone may still arrive. A look at the vendor proves nothing until then.
     fn may_be_under_way(&self, now: Timestamp) -> bool {
         let longest = now.plus(CLOCKS_DIFFER_MAX).plus(self.attempt_max);
         Guard::LastRequestAwaited.holds()

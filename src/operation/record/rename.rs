@@ -45,10 +45,9 @@ impl Record {
     /// What an adoption leaves under the old name. A caller that asks for it there is not told that nothing happened:
     /// it goes on elsewhere.
     pub(super) fn left_behind(&self, to: &Scope, act: &Act) -> Result<Record, Forbidden> {
-        let frees_its_key = matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. });
         let mut record = match &self.state {
             State::Succeeded { .. } => return Ok(self.clone()),
-            State::Refused { .. } if !frees_its_key => return Ok(self.clone()),
+            State::Refused { .. } if !self.is_freed() => return Ok(self.clone()),
             State::Dead { .. } if self.is_adopted() => return Err(Forbidden::Resolved),
             State::Dead { reason, answer } => {
                 self.moved(State::Dead { reason: *reason, answer: answer.clone() }, act.now)
@@ -143,6 +142,11 @@ impl Record {
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => Err(Forbidden::NotOpen),
         }
+    }
+
+    /// Whether its credentials were refused, so that its key is free.
+    pub(crate) fn is_freed(&self) -> bool {
+        matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. })
     }
 
     /// Whether it is carried on under another name.
