@@ -55,7 +55,7 @@ pub fn arrived(send: &Send) -> Instant {
 ///
 /// It is explained by what holds recovery back for its whole vendor: recovery's rate, which falls to one start in ten
 /// seconds while what it sends fails or is too much, and whose debt is then as much again; an open circuit; a pause that
-/// was asked for. What holds back another operation alone explains nothing.
+/// was asked for; a rate limit whose part for recovery is used up. What holds back another operation alone explains nothing.
 pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
     let Some(due) = taken.due else { return false };
     let vendor = schedule.operations[taken.operation].kind.vendor();
@@ -99,9 +99,25 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
     let by_hold = held_until(all, vendor, taken.at);
+    let by_limit = schedule.rate.and_then(|rate| used_up_until(all, taken, rate));
     // Nobody could look at the store.
     let by_store = schedule.extras.store_is_back(taken.at);
-    [by_rate, by_circuit, by_pause, by_hold, by_store].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
+    [by_rate, by_circuit, by_pause, by_hold, by_limit, by_store]
+        .into_iter()
+        .flatten()
+        .max()
+        .unwrap_or(Instant::ORIGIN)
+}
+
+/// Until when recovery's half of a limit of `rate` a second is used up by what its taker sent meanwhile.
+fn used_up_until(all: &All, taken: &Taken, rate: u32) -> Option<Instant> {
+    let due = taken.due?;
+    // The taker heard of it a moment later.
+    let mut heard = all.taken_by.iter().filter(|(_, of, _, at)| *of == taken.operation && *at >= taken.at);
+    let (by, ..) = heard.next()?;
+    let is_meanwhile = |at: Instant| due <= at && at <= taken.at;
+    let sent = all.sends.iter().filter(|send| send.incarnation == *by && is_meanwhile(send.left));
+    Some(due.plus(secs(2) * u32::try_from(sent.count()).expect("few") / rate))
 }
 
 /// Whether another call claimed the key for this life while this call was under way: it may have looked a moment before.

@@ -47,6 +47,7 @@ pub enum Kind {
     PageTakenForSuccess,
     NotModifiedTakenForSuccess,
     FoundInEarlierLife,
+    FoundInEarlierLifeOfAServerAhead,
     SettledByEarlierLife,
     SuccessOfNothing,
     GoneTakenForUnknown,
@@ -202,6 +203,17 @@ fn is_of_earlier(all: &All, number: usize, (earlier, life): (usize, usize), text
     })
 }
 
+/// How it came that a lookup took what an earlier life had left for this one's.
+fn found_in_earlier_life(world: &World, all: &All, (number, life): (usize, usize)) -> Kind {
+    let now = all.lives[&number][life].began;
+    let mut earlier = all.sends_of(number).filter(|send| send.life < life && !send.effects.is_empty());
+    let is_forgotten = earlier.any(|send| is_of_a_server_ahead(&world.schedule, send, now));
+    // And by its clock now that effect is of after the claim.
+    let is_behind =
+        world.schedule.server.is_some_and(|server| server.step.is_some_and(|(_, by_ms)| by_ms < 0));
+    if is_forgotten && is_behind { Kind::FoundInEarlierLifeOfAServerAhead } else { Kind::FoundInEarlierLife }
+}
+
 fn is_proxys(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("proxy")
 }
@@ -242,7 +254,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             match (of_earlier, *reconciled) {
                 // It is the only one that can have its name: nothing is lost.
                 (true, true) if asked == Asked::Brand => None,
-                (true, true) => Some(Kind::FoundInEarlierLife),
+                (true, true) => Some(found_in_earlier_life(world, all, (number, life))),
                 // The vendor replayed it: one effect, and this is its answer.
                 (true, false) if is_replayed => None,
                 (true, false) => Some(Kind::SettledByEarlierLife),

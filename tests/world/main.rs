@@ -76,11 +76,12 @@ const SEEDS_NAMED: usize = 12;
 
 /// What README says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
 /// others by the fact that causes them: see `allowed`.
-const KNOWN: [(Kind, &str, u64); 4] = [
+const KNOWN: [(Kind, &str, u64); 5] = [
     (Kind::SecondEffectOfAWrongClock, WRONG_CLOCK, 10_252),
     (Kind::RefusedOfAWrongClock, WRONG_CLOCK, 412),
     (Kind::SecondEffectOfAServerAhead, SERVER_AHEAD, 500_489),
     (Kind::NoneToldOfAServerAhead, SERVER_AHEAD, 3_027_880),
+    (Kind::FoundInEarlierLifeOfAServerAhead, SERVER_AHEAD, 7_875_727),
 ];
 
 const SERVER_AHEAD: &str = "Outlast a wall clock that is days ahead for longer than an hour";

@@ -150,16 +150,18 @@ pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
 /// can make up for. They were told that the effect is unknown.
 fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -> bool {
     let differ = clocks_differ(world, send.left.since(Instant::ORIGIN));
-    let was_held = send.on_record.as_ref().is_some_and(|on_record| on_record.taken.0 < cancelled.at);
-    let differs = match world.schedule.server {
-        None => differ > CLOCKS_DIFFER_MAX,
+    let taken = send.on_record.as_ref().map(|on_record| on_record.taken.0);
+    let Some(taken) = taken.filter(|taken| *taken < cancelled.at) else { return false };
+    let policy = policy(&world.schedule);
+    match world.schedule.server {
+        // By a clock that is ahead by more than what is left of it, the lease is over.
+        None => cancelled.at.since(taken) + differ > policy.timeout.attempt + policy.lease_margin,
         // By a server that is days ahead, each lease is over.
         Some(server) => server.ahead.is_some_and(|(from, to, _)| {
             let at = cancelled.at.since(Instant::ORIGIN);
             (from..=to).contains(&at)
         }),
-    };
-    differs && was_held
+    }
 }
 
 /// By the clock that its record is of: whoever takes it must read that its time has come.

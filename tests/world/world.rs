@@ -810,8 +810,9 @@ const PATIENCE: Duration = secs(100);
 /// Between two rounds: as long as the retry budget needs for one token.
 const ROUND_MIN: Duration = secs(10);
 
-/// Rounds of recovery at the end. A lease, a postponed lookup or a spent budget ends each within a few.
-const ROUNDS_MAX: usize = 40;
+/// Rounds of recovery at the end. A lease, a postponed lookup or a spent budget ends each within a few; an hour of what a
+/// vendor fails at takes some forty.
+const ROUNDS_MAX: usize = 80;
 
 /// What a vendor fails at is spared its ladder for an hour, if nothing else says whether that is the vendor's fault.
 const SPARED_MAX: Duration = secs(75 * 60);
