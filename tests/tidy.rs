@@ -1,15 +1,22 @@
 //! Taste that a machine can check: who imports whom, how long files are, and that nothing is left for later.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+#[allow(dead_code, reason = "the public API reads libraries alone")]
+#[path = "hosts/members.rs"]
+mod members;
 #[path = "tidy/words.rs"]
 mod words;
 
-/// The rooms of the house, by the first part of their path, and the floor each is on. `testkit` and
-/// `telemetry` stand beside: everybody from the floor given may import them.
-const FLOORS: &[(&str, u32)] = &[
+use members::{Member, members, products, sources};
+
+/// The packages that users build, and the rooms of each, by the first part of their path, with the floor each is on: a
+/// room imports from its own floor or below. Between packages Cargo holds the floors. `testkit` and `telemetry` stand
+/// beside: everybody from the floor given may import them.
+const HOUSES: &[(&str, &[(&str, u32)])] = &[("steadfast", CLIENT)];
+
+const CLIENT: &[(&str, u32)] = &[
     ("answer", 1),
     ("attempt", 1),
     ("clock", 1),
@@ -51,37 +58,57 @@ const LONG_FILES: &[(&str, &str)] = &[
 const CODE_LINES_MAX: usize = 400;
 
 #[test]
+fn each_package_that_users_build_has_floors() {
+    let houses: BTreeSet<_> = HOUSES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let products: BTreeSet<_> = products().into_iter().map(|member| member.name).collect();
+    assert_eq!(houses, products);
+}
+
+#[test]
 fn a_file_imports_only_from_its_own_floor_or_below() {
-    let floors: BTreeMap<&str, u32> = FLOORS.iter().copied().collect();
     let mut wrong = Vec::new();
-    for (path, text) in sources("src") {
-        let room = room_of(&path);
-        if matches!(room.as_str(), "lib" | "docs") || path.ends_with("tests.rs") {
-            continue;
-        }
-        let Some(own) = floors.get(room.as_str()) else {
-            wrong.push(format!("{}: room {room} is on no floor", path.display()));
-            continue;
-        };
-        for (number, line) in code_before_tests(&text).lines().enumerate() {
-            for imported in imports(line) {
-                match floors.get(imported.as_str()) {
-                    Some(floor) if floor <= own => {}
-                    Some(_) => {
-                        wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1));
-                    }
-                    None => wrong.push(format!("{}:{}: unknown room {imported}", path.display(), number + 1)),
-                }
-            }
+    for member in products() {
+        let (_, floors) = HOUSES.iter().find(|(name, _)| *name == member.name).expect("a row of HOUSES");
+        let floors: BTreeMap<&str, u32> = floors.iter().copied().collect();
+        for (path, text) in member.sources() {
+            wrong.extend(imported_from_above(&member, &floors, &path, &text));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+fn imported_from_above(
+    member: &Member,
+    floors: &BTreeMap<&str, u32>,
+    path: &Path,
+    text: &str,
+) -> Vec<String> {
+    let room = room_of(member, path);
+    if matches!(room.as_str(), "lib" | "docs") || path.ends_with("tests.rs") {
+        return Vec::new();
+    }
+    let Some(own) = floors.get(room.as_str()) else {
+        return vec![format!("{}: room {room} is on no floor", path.display())];
+    };
+    let mut wrong = Vec::new();
+    for (number, line) in code_before_tests(text).lines().enumerate() {
+        for imported in imports(line) {
+            match floors.get(imported.as_str()) {
+                Some(floor) if floor <= own => {}
+                Some(_) => {
+                    wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1))
+                }
+                None => wrong.push(format!("{}:{}: unknown room {imported}", path.display(), number + 1)),
+            }
+        }
+    }
+    wrong
+}
+
 #[test]
 fn no_file_is_longer_than_a_reader_can_hold() {
     let mut long = Vec::new();
-    for (path, text) in sources("src") {
+    for (path, text) in members().iter().flat_map(Member::sources) {
         let name = path.to_string_lossy().replace('\\', "/");
         if name.ends_with("tests.rs") || LONG_FILES.iter().any(|(allowed, _)| name.ends_with(allowed)) {
             continue;
@@ -98,18 +125,17 @@ fn no_file_is_longer_than_a_reader_can_hold() {
 fn nothing_is_left_for_later() {
     let marks =
         [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("unimpl", "emented!")];
-    for folder in ["src", "tests", "examples", "benches"] {
-        for (path, text) in sources(folder) {
-            for mark in marks {
-                assert!(!text.contains(mark), "{} says {mark}", path.display());
-            }
+    // Whole packages, with their tests. The one at the root holds all others.
+    for (path, text) in sources(Path::new("")) {
+        for mark in marks {
+            assert!(!text.contains(mark), "{} says {mark}", path.display());
         }
     }
 }
 
 #[test]
 fn the_clock_is_asked_in_one_place() {
-    for (path, text) in sources("src") {
+    for (path, text) in products().iter().flat_map(Member::sources) {
         let name = path.to_string_lossy().replace('\\', "/");
         if name.ends_with("src/clock.rs") || name.ends_with("tests.rs") {
             continue;
@@ -122,28 +148,10 @@ fn the_clock_is_asked_in_one_place() {
     }
 }
 
-fn sources(folder: &str) -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
-    let mut folders = vec![root.join(folder)];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries {
-            let path = entry.expect("a directory entry").path();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source file");
-                found.push((path.strip_prefix(root).expect("below the root").to_owned(), text));
-            }
-        }
-    }
-    found
-}
-
 /// `src/policy/breaker.rs` → `policy`.
-fn room_of(path: &Path) -> String {
-    let part = path.iter().nth(1).unwrap_or_default().to_string_lossy();
+fn room_of(member: &Member, path: &Path) -> String {
+    let inside = path.strip_prefix(member.folder.join("src")).expect("one of its sources");
+    let part = inside.iter().next().unwrap_or_default().to_string_lossy();
     part.trim_end_matches(".rs").to_owned()
 }
 

@@ -21,6 +21,9 @@ mod cores;
 mod in_memory;
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
+#[allow(dead_code, reason = "`tests/tidy` and the public API use the rest of it")]
+#[path = "../hosts/members.rs"]
+mod members;
 #[allow(dead_code, reason = "the findings use it")]
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;
@@ -109,11 +112,11 @@ mod shelves;
 mod table;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use steadfast::guard::Guard;
 
+use crate::members::{Member, products};
 use crate::run::{Stopwatch, print};
 use crate::table::PROOFS;
 
@@ -124,7 +127,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn each_guard_is_missed() {
-    let sources = sources();
+    let sources: Vec<_> = products().iter().flat_map(Member::sources).collect();
     let mut wrong = Vec::new();
     print("guard | rule | where | noticed by | ms");
     for proof in PROOFS {
@@ -170,24 +173,6 @@ fn a_guard_is_out_on_its_own_thread_alone_and_is_put_back_after_a_panic() {
         });
     });
     assert!(panicked.is_err() && Guard::Fence.holds());
-}
-
-/// Every file of the crate, with its text.
-fn sources() -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (mut folders, mut found) = (vec![root.join("src")], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source file");
-                found.push((path.strip_prefix(root).expect("below the root").to_owned(), text));
-            }
-        }
-    }
-    found
 }
 
 /// Where the guard's switch stands, as file and line.

@@ -1,5 +1,6 @@
-//! What this crate promises to its users: every public item outside `testkit`, one line each, in `snapshot.txt`. A
-//! change to the public API is a change to that file, so that a review sees it.
+//! What the libraries of this workspace promise to their users: every public item outside `testkit` and `internal`, one
+//! line each, in `snapshot.txt`. A change to the public API is a change to that file, so that a review sees it. An item
+//! that one library shows of another has a line at both.
 //!
 //! The test reads the sources with `syn`. rustdoc's own JSON would be more exact. It needs nightly, and a second build
 //! of every dependency, which takes minutes. What macros make is not seen: here these are trait impls alone.
@@ -8,15 +9,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 
 use quote::ToTokens;
 use syn::{Fields, ImplItem, Item, ItemImpl, TraitItem};
 
+#[allow(dead_code, reason = "`tests/tidy` and the guards use the rest of it")]
+#[path = "../hosts/members.rs"]
+mod members;
 mod names;
 mod tree;
 
-use names::{Found, Names};
+use members::{products, root};
+use names::{Found, Meant, Names};
 use tree::{cfg_of, is_public, one_line};
 
 /// The number of public types outside `testkit`. It may fall. Where it must rise, the commit says for whom.
@@ -26,9 +30,9 @@ const SNAPSHOT: &str = "tests/public_api/snapshot.txt";
 
 #[test]
 fn the_public_api_is_the_one_on_file() {
-    let api = Api::read();
-    let text = api.lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SNAPSHOT);
+    let lines = apis().into_iter().map(|api| api.lines).reduce(|all, more| &all | &more).expect("a library");
+    let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let path = root().join(SNAPSHOT);
     if std::env::var("STEADFAST_PUBLIC_API").is_ok_and(|how| how == "write") {
         fs::write(&path, &text).unwrap();
     }
@@ -49,7 +53,7 @@ fn the_public_api_is_the_one_on_file() {
 
 #[test]
 fn no_more_types_are_public_than_agreed() {
-    let api = Api::read();
+    let [api, ..] = &apis()[..] else { panic!("a library") };
     let count = api.types.len();
     let paths: Vec<_> = api.types.iter().map(|found| &api.paths[found]).collect();
     assert!(count <= TYPES_MAX, "{count} public types, at most {TYPES_MAX}: {paths:#?}");
@@ -57,11 +61,68 @@ fn no_more_types_are_public_than_agreed() {
 
 #[test]
 fn every_type_has_one_path() {
-    let twice: Vec<_> = Api::read().paths.into_values().filter(|paths| paths.len() > 1).collect();
+    let twice: Vec<_> =
+        apis().into_iter().flat_map(|api| api.paths.into_values()).filter(|paths| paths.len() > 1).collect();
     assert!(twice.is_empty(), "more than one path each: {twice:#?}");
 }
 
-/// The public items of the crate.
+#[test]
+fn what_another_crate_defines_is_listed_where_it_is_shown() {
+    let mut names = Names::default();
+    let folder = tempfile::tempdir().unwrap();
+    let mut read = |name: &str, text: &str| {
+        let file = folder.path().join(format!("{name}.rs"));
+        fs::write(&file, text).unwrap();
+        names.read(name, &file);
+    };
+    read(
+        "core",
+        "pub mod clock { pub struct Tick { pub at: u64 } impl Tick { pub fn next(&self) {} fn hidden(&self) {} } }
+         pub mod vendor { pub trait Vendor { fn name(&self); } mod parts { pub struct Part; } pub use parts::Part; }
+         pub mod internal { pub trait Engine { fn step(&self); } }
+         mod key { pub struct Key; } pub use key::Key;",
+    );
+    read(
+        "client",
+        "pub use core::{clock, Key}; pub mod vendor { pub use core::vendor::*; pub struct Own; }
+         impl Clone for Key {}",
+    );
+    let lines = |name: &str| Api::read(&names, name).lines.into_iter().collect::<Vec<_>>();
+    let client = [
+        "client::Key  pub struct",
+        "client::Key: Clone  impl",
+        "client::clock  pub mod",
+        "client::clock::Tick  pub struct",
+        "client::clock::Tick.at: u64  field",
+        "client::clock::Tick::fn next(&self)  pub",
+        "client::vendor  pub mod",
+        "client::vendor::Own  pub struct",
+        "client::vendor::Part  pub struct",
+        "client::vendor::Vendor  pub trait: ",
+        "client::vendor::Vendor::fn name(&self)  required",
+    ];
+    assert_eq!(lines("client"), client);
+    let core = lines("core");
+    assert!(core.contains(&"core::clock::Tick::fn next(&self)  pub".to_owned()), "{core:#?}");
+    assert!(!core.iter().any(|line| line.contains("internal") || line.contains("hidden")), "{core:#?}");
+    assert_eq!(Api::read(&names, "client").types.len(), 5, "of whichever crate");
+}
+
+/// Of each library that users build, the one at the root first.
+fn apis() -> Vec<Api> {
+    let libraries: Vec<_> = products()
+        .into_iter()
+        .filter_map(|member| Some((member.crate_name(), member.library?)))
+        .filter(|(name, _)| name != "steadfast_testkit" && name != "steadfast_fakes")
+        .collect();
+    let mut names = Names::default();
+    for (name, library) in &libraries {
+        names.read(name, &root().join(library));
+    }
+    libraries.iter().map(|(name, _)| Api::read(&names, name)).collect()
+}
+
+/// The public items of one crate.
 struct Api {
     names: Names,
     /// One line each, sorted.
@@ -73,10 +134,10 @@ struct Api {
 }
 
 impl Api {
-    fn read() -> Api {
-        let names = Names::read(Path::new(env!("CARGO_MANIFEST_DIR")));
-        let mut api = Api { names, lines: BTreeSet::new(), types: BTreeSet::new(), paths: BTreeMap::new() };
-        api.module(&[], "steadfast", &[]);
+    fn read(names: &Names, name: &str) -> Api {
+        let (lines, types, paths) = Default::default();
+        let mut api = Api { names: names.clone(), lines, types, paths };
+        api.module(&[name.to_owned()], name, &[]);
         api.impls();
         api
     }
@@ -90,7 +151,7 @@ impl Api {
             }
             let cfgs = [cfgs, &cfg_of(attributes)].concat();
             match &item {
-                Item::Mod(module) if module.ident == "testkit" => {}
+                Item::Mod(module) if module.ident == "testkit" || module.ident == "internal" => {}
                 Item::Mod(module) => {
                     let inner = [at, &[module.ident.to_string()]].concat();
                     let path = format!("{path}::{}", module.ident);
@@ -99,10 +160,7 @@ impl Api {
                 }
                 Item::Use(used) => {
                     for (name, from) in tree::imports(&used.tree) {
-                        match self.names.resolve(at, &from) {
-                            Some(found) => self.item(&found, &format!("{path}::{name}"), &cfgs),
-                            None => self.line("pub use", &format!("{path}::{name}"), "", &cfgs),
-                        }
+                        self.used(at, (&name, &from), path, &cfgs);
                     }
                 }
                 item => {
@@ -115,6 +173,26 @@ impl Api {
                     }
                 }
             }
+        }
+    }
+
+    /// What a module that users know as `path` shows of another.
+    fn used(&mut self, at: &[String], (name, from): (&str, &[String]), path: &str, cfgs: &[String]) {
+        if let Some(of) = from.strip_suffix(&["*".to_owned()]) {
+            if let Some(Meant::Module(of)) = self.names.meant(at, of) {
+                self.module(&of, path, cfgs);
+            }
+            return;
+        }
+        let path = format!("{path}::{name}");
+        match self.names.meant(at, from) {
+            Some(Meant::Item(found)) => self.item(&found, &path, cfgs),
+            Some(Meant::Module(_)) if name == "testkit" => {}
+            Some(Meant::Module(of)) => {
+                self.line("pub mod", &path, "", cfgs);
+                self.module(&of, &path, cfgs);
+            }
+            None => self.line("pub use", &path, "", cfgs),
         }
     }
 

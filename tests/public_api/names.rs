@@ -8,24 +8,31 @@ use syn::{Item, ItemImpl};
 
 use crate::tree;
 
-/// An item, by the module it is defined in and its name there.
+/// An item, by the module it is defined in and its name there. A module begins with its crate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     pub module: Vec<String>,
     pub name: String,
 }
 
-/// The modules of the crate and their items.
+/// What a path means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meant {
+    Item(Found),
+    Module(Vec<String>),
+}
+
+/// The modules of the crates and their items.
+#[derive(Clone, Default)]
 pub struct Names {
     modules: BTreeMap<Vec<String>, Vec<Item>>,
 }
 
 impl Names {
-    pub fn read(root: &Path) -> Names {
-        let mut names = Names { modules: BTreeMap::new() };
-        let source = root.join("src");
-        names.file(&[], &source.join("lib.rs"), &source);
-        names
+    /// Reads a crate, which begins with this file.
+    pub fn read(&mut self, name: &str, library: &Path) {
+        let folder = library.parent().expect("the folder of a file");
+        self.file(&[name.to_owned()], library, folder);
     }
 
     /// Reads the module at `at` from `file`; its own modules are in `folder`.
@@ -63,7 +70,7 @@ impl Names {
     pub fn impls(&self) -> Vec<(Vec<String>, ItemImpl)> {
         let mut impls = Vec::new();
         for (at, items) in &self.modules {
-            if at.first().is_some_and(|first| first == "testkit") {
+            if at.get(1).is_some_and(|first| first == "testkit") {
                 continue;
             }
             impls.extend(items.iter().filter_map(|item| match item {
@@ -74,8 +81,16 @@ impl Names {
         impls
     }
 
-    /// The item that `path` means in the module at `at`; none if it is another crate's.
+    /// The item that `path` means in the module at `at`; none if it is no item, or that of a crate that is not read.
     pub fn resolve(&self, at: &[String], path: &[String]) -> Option<Found> {
+        match self.meant(at, path)? {
+            Meant::Item(found) => Some(found),
+            Meant::Module(_) => None,
+        }
+    }
+
+    /// What `path` means in the module at `at`; none if it is another crate's that is not read.
+    pub fn meant(&self, at: &[String], path: &[String]) -> Option<Meant> {
         self.look(at, path, &mut BTreeSet::new())
     }
 
@@ -84,24 +99,28 @@ impl Names {
         at: &[String],
         path: &[String],
         seen: &mut BTreeSet<(Vec<String>, Vec<String>)>,
-    ) -> Option<Found> {
+    ) -> Option<Meant> {
         if !seen.insert((at.to_vec(), path.to_vec())) {
             return None;
         }
-        let (first, rest) = path.split_first()?;
+        let Some((first, rest)) = path.split_first() else { return Some(Meant::Module(at.to_vec())) };
         match first.as_str() {
-            "crate" => return self.look(&[], rest, seen),
+            "crate" => return self.look(&at[..1], rest, seen),
             "self" => return self.look(at, rest, seen),
             "super" => return self.look(at.split_last()?.1, rest, seen),
             _ => {}
         }
         let items = self.modules.get(at)?;
         if rest.is_empty() && items.iter().any(|item| tree::name(item).as_ref() == Some(first)) {
-            return Some(Found { module: at.to_vec(), name: first.clone() });
+            return Some(Meant::Item(Found { module: at.to_vec(), name: first.clone() }));
         }
         let inner = [at, std::slice::from_ref(first)].concat();
         if self.modules.contains_key(&inner) {
             return self.look(&inner, rest, seen);
+        }
+        let of_crate = std::slice::from_ref(first);
+        if self.modules.contains_key(of_crate) {
+            return self.look(of_crate, rest, seen);
         }
         for item in items {
             let Item::Use(used) = item else { continue };

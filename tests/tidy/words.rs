@@ -1,10 +1,12 @@
 //! How the documentation is written: short sentences, and the words of the glossary (`src/docs/glossary.md`).
 //!
-//! It reads what users read: `///` and `//!` of `src` (the help of the command line is among them), README.md,
-//! CONTRIBUTING.md and the pages of `src/docs`. Code, tables, headings and the targets of links are no prose.
+//! It reads what users read: `///` and `//!` of every package's sources (the help of the command line is among them), the
+//! pages beside their manifests but the changelog, and those of `src/docs`. Code, tables, headings and the targets of links are no prose.
 
 use std::fs;
 use std::path::Path;
+
+use super::members::{Member, members, products, root};
 
 /// A longer sentence has to be read twice.
 const WORDS_MAX: usize = 30;
@@ -53,7 +55,9 @@ fn the_documentation_uses_the_words_of_the_glossary() {
 #[test]
 fn what_the_crate_prints_uses_the_words_of_the_glossary() {
     let mut wrong = Vec::new();
-    for (path, text) in super::sources("src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs")) {
+    for (path, text) in
+        products().iter().flat_map(Member::sources).filter(|(path, _)| !path.ends_with("tests.rs"))
+    {
         let code = super::code_before_tests(&text).lines().enumerate();
         for (number, line) in code.filter(|(_, line)| super::is_code(line)) {
             for said in line.split('"').skip(1).step_by(2).filter(|said| said.contains(' ')) {
@@ -116,20 +120,24 @@ struct Passage {
 
 /// Each file of documentation: its path and its text, with as many lines as the file.
 fn documents() -> Vec<(String, String)> {
-    let mut documents: Vec<_> = super::sources("src")
-        .into_iter()
-        .map(|(path, text)| (path.to_string_lossy().replace('\\', "/"), doc_comments(&text)))
+    let members = members();
+    let name = |path: &Path| path.to_string_lossy().replace('\\', "/");
+    let mut documents: Vec<_> = members
+        .iter()
+        .flat_map(Member::sources)
+        .map(|(path, text)| (name(&path), doc_comments(&text)))
         .collect();
-    documents.extend(["README.md", "CONTRIBUTING.md"].map(|page| (page.to_owned(), read(page))));
-    for folder in ["src/docs", "src/docs/setup"] {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        for entry in fs::read_dir(root.join(folder)).expect("the pages") {
+    let folders = members
+        .iter()
+        .flat_map(|member| ["", "src/docs", "src/docs/setup"].map(|folder| member.folder.join(folder)));
+    for folder in folders.filter(|folder| root().join(folder).is_dir()) {
+        for entry in fs::read_dir(root().join(&folder)).expect("the pages") {
             let path = entry.expect("a directory entry").path();
             // The glossary names what is not written.
-            if path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("glossary.md") {
-                let name =
-                    path.strip_prefix(root).expect("below the root").to_string_lossy().replace('\\', "/");
-                documents.push((name, fs::read_to_string(&path).expect("a page")));
+            let is_read = !path.ends_with("glossary.md") && !path.ends_with("CHANGELOG.md");
+            if is_read && path.extension().is_some_and(|extension| extension == "md") {
+                let of_root = path.strip_prefix(root()).expect("below the root");
+                documents.push((name(of_root), fs::read_to_string(&path).expect("a page")));
             }
         }
     }
@@ -138,7 +146,7 @@ fn documents() -> Vec<(String, String)> {
 }
 
 fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
+    fs::read_to_string(root().join(path)).expect(path)
 }
 
 /// The comments of documentation; every other line is empty.

@@ -22,7 +22,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether each order that was committed was charged once, and nobody else.
+    /// Whether each order that was committed was charged once, and no other.
     pub fn is_well(&self) -> bool {
         let as_expected =
             |line: &Line| line.placed == line.expected && line.charges == usize::from(line.placed);

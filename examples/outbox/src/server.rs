@@ -3,7 +3,7 @@
 //!
 //! A service has none of this: it is given the URL of its database.
 //!
-//! Nobody has to stop the server. A shell beside it reads from a pipe that this process holds. When the pipe closes, also
+//! The server stops by itself. A shell beside it reads from a pipe that this process holds. When the pipe closes, also
 //! because this process was killed, the shell stops the server and removes the directory.
 
 use std::ffi::OsStr;
@@ -136,7 +136,7 @@ fn as_user(user: Option<(u32, u32)>, program: &Path) -> Command {
     command
 }
 
-/// Whom to run as where we are root, which Postgres refuses: the packages' own user, else nobody. `None` where we are
+/// Whom to run as where we are root, which Postgres refuses: the packages' own user, else `nobody`. `None` where we are
 /// not.
 fn other_user() -> Option<(u32, u32)> {
     let number = |words: &[&str]| -> Option<u32> {

@@ -35,7 +35,7 @@ pub struct Aftermath {
 }
 
 impl Kill {
-    /// Surveys the file while nobody runs on it.
+    /// Surveys the file while no process runs on it.
     pub async fn survey(after_orders: usize, store: &Sqlite, ledgers: &[Ledger; 3]) -> Result<Kill, Problem> {
         let under_way = in_phase(store, Phase::InProgress).await?;
         let took_effect = |summary: &&Summary| {

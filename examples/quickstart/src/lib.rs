@@ -14,8 +14,8 @@
 //!
 //! The service is a process of its own (this program once more). It enqueues its calls, which puts them on record in an
 //! SQLite file, and a dispatcher in it sends them. When about half of the orders are through it is killed with SIGKILL,
-//! in the middle of whatever it does. A second one on the same file takes all orders again under the same keys: what had
-//! ended answers from the record, what was under way is taken over once its lease has run out. In the end the operations on record are held
+//! in the middle of whatever it does. A second one on the same file takes all orders again under the same keys. What had
+//! ended answers from the record; what was under way is taken over once its lease has run out. In the end the operations on record are held
 //! against the vendors' ledgers, which know what really took effect, and one dead letter is redriven.
 //!
 //! Begin with `shop.rs`, which is what a service looks like; `letters.rs` is what its operators do.

@@ -32,9 +32,9 @@ struct Row {
     effects: usize,
     /// Wire keys with more than one effect.
     duplicates: usize,
-    /// Operations whose record does not match the ledger (a success without its effect or with another reply
-    /// than the vendor's, a *none* with one), that never came to rest, that nobody asked for or that should be
-    /// there and are not; and effects that no operation answers for.
+    /// Operations whose record does not match the ledger: a success without its effect or with another reply
+    /// than the vendor's, a *none* with one. Those that never came to rest, that were not asked for or that are
+    /// missing. And effects that no operation answers for.
     lost: usize,
     succeeded: usize,
     /// Of those, found by a lookup and not by another send.
@@ -76,7 +76,7 @@ pub fn ledger_of<'a>(id: &OperationId, ledgers: &'a [Ledger; 3]) -> Option<&'a L
 }
 
 impl Report {
-    /// Takes each of the orders from step to step, as the shop did: after a success there must be a record of
+    /// Takes each of the orders from step to step, as the shop did. After a success there must be a record of
     /// the next step, and after any other end there must be none.
     pub fn new(orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
         let mut by_name: HashMap<(usize, String), &Outcome> = HashMap::new();

@@ -80,7 +80,7 @@ impl Shop {
             .json(&json!({"status_id": 0, "billing_address": {"zip": "12345"}, "products": [{"product_id": order + 1, "quantity": 1}]}))
     }
 
-    /// Postmark knows no keys, and a search that finds nothing proves nothing. Where nobody can tell, a receipt
+    /// Postmark knows no keys, and a search that finds nothing proves nothing. Where it stays unknown, a receipt
     /// is better sent twice than never. A gift card is not: the default leaves it to a person.
     fn mail(&self, order: usize, number: u64) -> Call {
         let to = format!("customer-{order}@example.com");

@@ -1,5 +1,5 @@
-//! All that is shown in the end: 80 columns wide, and with what the run said on its way no longer than 23 lines,
-//! so that it can be read on the smallest terminal, above the next prompt.
+//! All that is shown in the end. It is 80 columns wide, and with what the run said on its way no longer than 23
+//! lines. So it can be read on the smallest terminal, above the next prompt.
 
 use std::path::Path;
 

@@ -37,7 +37,7 @@ const FAULTS: &[Fault] = &[
 const FAULT_RATE: f64 = 0.16;
 
 /// How long Postmark's fake needs until a search shows a new mail. The service waits twice as long before it
-/// searches: nobody knows the delay of the real Postmark, so here too a search that finds nothing proves nothing.
+/// searches: the delay of the real Postmark is not known, so here too a search that finds nothing proves nothing.
 const INDEX_LAG: Duration = Duration::from_millis(100);
 
 const SEARCH_TIME: Duration = Duration::from_millis(20);

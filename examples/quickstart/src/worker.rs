@@ -27,7 +27,7 @@ pub const WORKER: &str = "--worker";
 const AT_ONCE: usize = 16;
 
 /// How long after a lost answer a lookup is believed: twice what the fakes take to show a new effect. The
-/// adapters' defaults are 10 to 80 s, because nobody knows what a real vendor takes.
+/// adapters' defaults are 10 to 80 s, because what a real vendor takes is not known.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 /// How much longer than its attempt an operation is held. A real service keeps the default of 30 s; here it
@@ -70,7 +70,7 @@ impl Service {
         Ok((store, shop))
     }
 
-    /// Runs the service until whoever started it lets go of its standard input, or dies.
+    /// Runs the service until the process that started it lets go of its standard input, or dies.
     pub async fn run(self) -> Result<(), Problem> {
         let released = input_ends();
         let (_, shop) = self.open()?;
@@ -134,7 +134,7 @@ fn input_ends() -> oneshot::Receiver<()> {
     ended
 }
 
-/// A worker as whoever started it holds it. Dropped, it is killed, so that no way out leaves one behind.
+/// A worker, as the process that started it holds it. Dropped, it is killed, so that no way out leaves one behind.
 pub struct Worker {
     child: Child,
     /// The worker lives as long as this is open, even if we are killed.
