@@ -9,16 +9,17 @@ use std::time::Duration;
 use http::Method;
 use tracing::Instrument;
 
+use steadfast_core::internal::error::{Context, Kind};
+use steadfast_core::internal::vendor::ShownPath;
+use steadfast_core::operation::{Key, RedactedFields};
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, InFlight, Input, OnUnknown};
+
 use crate::client::Client;
 use crate::engine::{Engine, Work};
-use crate::error::{Context, Error, Input, Kind};
 use crate::inbound::Inbound;
-use crate::operation::{Key, RedactedFields};
-use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::ShownPath;
 
 mod body;
 mod enqueue;

@@ -9,20 +9,24 @@ use std::time::Duration;
 use http::Method;
 use url::Url;
 
+use steadfast_core::clock::{Clock, SystemClock};
+use steadfast_core::internal::error::{Kind, field};
+use steadfast_core::internal::policy::Gates;
+use steadfast_core::internal::random::SystemRandom;
+use steadfast_core::internal::transport::is_loopback;
+use steadfast_core::internal::vendor::{Adapter, SecretHeaders};
+use steadfast_core::operation::RedactedFields;
+use steadfast_core::store::{Memory, Store};
+use steadfast_core::transport::Transport;
+use steadfast_core::vendor::Vendor;
+use steadfast_core::{Effect, Error, Input, Policy, Random};
+
 use crate::call::{Call, with_room};
-use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
 use crate::engine::routes::{Route, Routes};
 use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock};
-use crate::error::{Effect, Error, Input, Kind, field};
-use crate::operation::RedactedFields;
-use crate::policy::{Gates, Policy};
-use crate::random::{Random, SystemRandom};
-use crate::store::{Memory, Store};
 use crate::telemetry::{self, Meters};
-use crate::transport::{Http, Transport, is_loopback};
-use crate::vendor::secret::SecretHeaders;
-use crate::vendor::{Adapter, Vendor};
+use crate::transport::Http;
 
 mod gates;
 #[cfg(feature = "tower")]

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
+use steadfast_core::internal::suggest::shown;
+use steadfast_core::internal::transport::is_loopback;
+use steadfast_core::store::Store;
+use steadfast_core::{Error, Mistake};
+
 use crate::client::{Client, ClientBuilder};
-use crate::error::{Error, Mistake};
-use crate::store::{Store, StoreUrl};
-use crate::suggest::shown;
+use crate::store::StoreUrl;
 use crate::telemetry;
-use crate::transport::is_loopback;
 
 mod adapter;
 mod again;

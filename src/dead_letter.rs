@@ -13,14 +13,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::error::{Error, Input};
-use crate::operation::OperationId;
-use crate::operation::record::{
+use steadfast_core::clock::{Clock, SystemClock, Timestamp};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
     Act, Action, AuditEntry, Filter, Page, Phase, Record, Resolution, State, Summary,
 };
-use crate::store::Store;
+use steadfast_core::store::Store;
+use steadfast_core::{Error, Input};
+
+use crate::client::Client;
 
 mod change;
 mod edit;
@@ -50,7 +51,7 @@ pub use stats::Stats;
 pub use status::{AccountStatus, Closed, RouteStatus, Status};
 pub use unreached::Unreached;
 
-pub use crate::visible::visible;
+pub use steadfast_core::internal::visible::visible;
 
 /// The dead letters of a store. Cheap to clone.
 ///

@@ -36,11 +36,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use steadfast_core::Error;
+use steadfast_core::clock::Clock;
+use steadfast_core::internal::guard::Guard;
+
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::engine::Leaving;
-use crate::error::Error;
-use crate::guard::Guard;
 use crate::telemetry;
 
 mod admit;

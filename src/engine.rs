@@ -12,20 +12,20 @@ use std::time::Duration;
 use http::Method;
 use url::Url;
 
-use crate::clock::{Clock, Instant, Timestamp};
-use crate::error::{Context, Effect, Error, Gate, Kind, Origin};
-use crate::guard::Guard;
-use crate::operation::{Key, OperationId, RedactedFields, Sequence};
-use crate::policy::circuits::Circuits;
-use crate::policy::{Admission, Backoff, Gates, InFlight, OnUnknown, Policy, Refusal, Timeouts};
-use crate::random::Random;
+use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::error::{Context, Kind, Origin};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::{Admission, Circuits, Gates, Refusal};
+use steadfast_core::internal::store::Wakes;
+use steadfast_core::internal::vendor::{Adapter, SecretHeaders};
+use steadfast_core::operation::{Key, OperationId, RedactedFields};
+use steadfast_core::policy::{Backoff, Timeouts};
+use steadfast_core::store::Store;
+use steadfast_core::transport::{Request, Transport};
+use steadfast_core::{Effect, Error, Gate, InFlight, OnUnknown, Policy, Random, Sequence};
+
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::store::{Store, Wakes};
 use crate::telemetry::{self, Whose};
-use crate::transport::Transport;
-use crate::vendor::Adapter;
-use crate::vendor::secret::SecretHeaders;
 
 mod address;
 mod attempt;

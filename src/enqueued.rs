@@ -8,16 +8,18 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use steadfast_core::Error;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::operation::BY_SERVICE;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::Summary;
+use steadfast_core::store::{End, StoreError, StoreErrorKind};
+
 use crate::client::Client;
 use crate::dead_letter::{Change, DeadLetterError, DeadLetters};
 use crate::dispatcher::Admission;
 use crate::engine::Accepted;
-use crate::error::Error;
-use crate::guard::Guard;
-use crate::operation::OperationId;
-use crate::operation::record::{BY_SERVICE, Summary};
 use crate::reply::Reply;
-use crate::store::{End, StoreError, StoreErrorKind};
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
 ///

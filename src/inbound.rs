@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use crate::clock::{Clock, Instant, SystemClock};
+use steadfast_core::clock::{Clock, Instant, SystemClock};
 
 #[cfg(feature = "axum")]
 mod axum;

@@ -207,62 +207,43 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod answer;
-mod attempt;
 mod call;
 mod client;
-pub mod clock;
 mod config;
 pub mod dead_letter;
 pub mod dispatcher;
 mod engine;
 mod enqueued;
-mod error;
-#[cfg(feature = "_guards")]
-#[doc(hidden)]
-pub mod guard;
-#[cfg(not(feature = "_guards"))]
-#[allow(unreachable_pub, reason = "public in a build that takes guards out, for its tests")]
-mod guard;
 pub mod guide;
 #[cfg(test)]
 #[path = "../tests/hosts/in_memory.rs"]
 #[allow(unreachable_pub, dead_code, reason = "as the binaries of tests share it")]
 mod in_memory;
 mod inbound;
-mod mismatch;
-pub mod operation;
 pub mod outbox;
-pub mod policy;
-mod random;
 mod reply;
-mod request;
 pub mod store;
-mod suggest;
 mod telemetry;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod transport;
 pub mod vendor;
-mod visible;
 
-pub use attempt::AttemptReport;
 pub use call::{Call, Multipart, Pages, StreamedReply};
 pub use client::{Client, ClientBuilder};
 pub use config::Vendors;
 pub use enqueued::{Ends, Enqueued};
-pub use error::{Disposition, Effect, Error, Gate, Input, Mistake, Obstacle, Reason, Refusal};
 pub use inbound::Inbound;
-pub use operation::sequence::Sequence;
-pub use policy::in_flight::InFlight;
-pub use policy::unknown::OnUnknown;
-pub use policy::whole::Policy;
-pub use random::Random;
 pub use reply::{Obtained, Reply};
 
-/// A boxed future: what the traits give that a transport, a clock or a driver of transactions implements. The same type
-/// as `futures::future::BoxFuture`.
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+#[cfg(feature = "_guards")]
+#[doc(hidden)]
+pub use steadfast_core::guard;
+#[doc(inline)]
+pub use steadfast_core::{
+    AttemptReport, BoxFuture, Disposition, Effect, Error, Gate, InFlight, Input, Mistake, Obstacle,
+    OnUnknown, Policy, Random, Reason, Refusal, Sequence, clock, operation, policy,
+};
 
 /// The crate `http`: methods, statuses and headers in this crate's signatures are its types, such as those of
 /// [`Reply::headers`] and [`Client::request`]. Named from here they always are of the right version.

@@ -143,58 +143,21 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::BoxFuture;
+use steadfast_core::BoxFuture;
+use steadfast_core::operation::OperationId;
+
 use crate::client::Client;
 use crate::engine::Accepted;
 use crate::enqueued::Enqueued;
-use crate::operation::OperationId;
 
-#[cfg(feature = "sqlite")]
-mod by_rusqlite;
-#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
-mod by_sqlx;
-#[cfg(feature = "postgres")]
-mod by_tokio_postgres;
-mod why_not;
-
-#[cfg(feature = "sqlite")]
-pub(crate) use by_rusqlite::execute;
 /// The crate `rusqlite`: its transactions are a caller's. Named from here it always is of the right version.
 #[cfg(feature = "sqlite")]
-pub use rusqlite;
+pub use steadfast_core::outbox::rusqlite;
 /// The crate `tokio_postgres`: its transactions are a caller's. Named from here it always is of the right version.
 #[cfg(feature = "postgres")]
-pub use tokio_postgres;
-
-pub(crate) use why_not::{WhyNot, why_not};
-
-pub use crate::store::outbox::{Database, Value};
-
-/// A transaction of the caller's own, or a connection that is in one.
-///
-/// | feature | driver | types |
-/// |---|---|---|
-/// | `sqlite` | rusqlite | `Connection`, `Transaction`, `Savepoint` |
-/// | `sqlx-sqlite` | sqlx | `SqliteConnection`, `Transaction<Sqlite>`, `PoolConnection<Sqlite>` |
-/// | `postgres` | tokio-postgres | `Transaction` |
-/// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
-///
-/// For another driver: execute the statement in the transaction. A
-/// missing outbox or right is then told in the driver's own words: only the errors of the drivers above are known.
-pub trait Transaction {
-    /// The database whose SQL it takes.
-    const DATABASE: Database;
-
-    /// Executes one statement, with its values in the order of its parameters. It changes one row at most, and gives
-    /// none. Its error is the driver's.
-    ///
-    /// The text comes from the store, and holds nothing that a caller wrote: that is in `values` alone.
-    fn execute<'a>(
-        &'a mut self,
-        sql: &'a str,
-        values: &'a [Value],
-    ) -> BoxFuture<'a, Result<(), Box<dyn StdError + Send + Sync>>>;
-}
+pub use steadfast_core::outbox::tokio_postgres;
+#[doc(inline)]
+pub use steadfast_core::outbox::{Database, Transaction, Value};
 
 /// A call that is written in a transaction which is not committed yet: what
 /// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: only the transaction decides

@@ -9,9 +9,10 @@ use http::{HeaderMap, Method, StatusCode};
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Context, Effect, Error, Kind, Origin};
-use crate::operation::Key;
+use steadfast_core::internal::error::{Context, Kind, Origin};
+use steadfast_core::operation::Key;
+use steadfast_core::transport::Answer;
+use steadfast_core::{Effect, Error};
 
 mod unreadable;
 

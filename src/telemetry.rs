@@ -20,15 +20,16 @@ use parking_lot::Mutex;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span, debug, error, info, info_span, warn};
 
-use crate::answer::Answer;
-use crate::clock::{Clock, Instant};
-use crate::error::{Chain, Effect, Error, Gate, Reason};
-use crate::operation::OperationId;
-use crate::operation::record::{Declined, Phase, Record};
+use steadfast_core::clock::{Clock, Instant};
+use steadfast_core::internal::error::Chain;
+use steadfast_core::internal::vendor::{ShownOperation, ShownPath};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Declined, Phase, Record};
+use steadfast_core::transport::{Answer, Request, SendError};
+use steadfast_core::vendor::{Vendor, Verdict};
+use steadfast_core::{Effect, Error, Gate, Reason};
+
 use crate::reply::{Obtained, Reply};
-use crate::request::Request;
-use crate::transport::SendError;
-use crate::vendor::{ShownOperation, ShownPath, Vendor, Verdict};
 
 pub(crate) mod credentials;
 mod meter;

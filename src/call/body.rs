@@ -13,9 +13,10 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::{Error, Input};
+
 use super::Call;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
 
 impl Call {
     /// The body as JSON.

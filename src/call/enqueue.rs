@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use tracing::Instrument;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::{Error, Input, Sequence};
+
 use super::{Call, check, generated_key, in_context};
-use crate::clock::Timestamp;
 use crate::engine::Work;
 use crate::enqueued::Enqueued;
-use crate::error::{Error, Input};
-use crate::operation::Sequence;
 use crate::telemetry;
 
 /// When a dispatcher may send a call.

@@ -3,14 +3,18 @@
 use http::{HeaderName, Method};
 use tracing::Instrument;
 
+use steadfast_core::internal::error::{BoxError, Kind};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::outbox::{WhyNot, why_not};
+use steadfast_core::internal::store::{Database, Outbox, OutboxRow, Statement};
+use steadfast_core::outbox::Transaction;
+use steadfast_core::{Effect, Error, Input};
+
 use super::enqueue::{Due, check_is_on_record};
 use super::{Call, check, generated_key, in_context};
 use crate::client::Client;
 use crate::engine::{NotAdmitted, Put};
-use crate::error::{BoxError, Effect, Error, Input, Kind};
-use crate::guard::Guard;
-use crate::outbox::{Transaction, Uncommitted, WhyNot, why_not};
-use crate::store::{Database, Outbox, OutboxRow, Statement};
+use crate::outbox::Uncommitted;
 use crate::telemetry;
 
 impl Call {
@@ -76,7 +80,7 @@ impl Call {
     pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
         let (client, put) = self.put(Database::Sqlite)?;
         for Statement { sql, values, .. } in &put.statements {
-            if let Err(source) = crate::outbox::execute(connection, sql, values) {
+            if let Err(source) = steadfast_core::internal::outbox::execute(connection, sql, values) {
                 return Err(failed(&client, &put, source));
             }
         }

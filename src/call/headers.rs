@@ -4,10 +4,11 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use steadfast_core::internal::request::is_of_the_connection;
+use steadfast_core::internal::vendor::secret;
+use steadfast_core::{Error, Input};
+
 use super::Call;
-use crate::error::{Error, Input};
-use crate::request::is_of_the_connection;
-use crate::vendor::secret;
 
 impl Call {
     /// One more header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter.

@@ -11,8 +11,9 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use sha2::{Digest, Sha256};
 
+use steadfast_core::{Error, Input};
+
 use super::Call;
-use crate::error::{Error, Input};
 
 /// A form with files, for [`Call::multipart`].
 ///

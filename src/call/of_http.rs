@@ -5,9 +5,10 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderName, Uri};
 use url::{Position, Url};
 
+use steadfast_core::{Error, Input};
+
 use super::Call;
 use crate::client::Client;
-use crate::error::{Error, Input};
 use crate::reply::Reply;
 
 impl Client {

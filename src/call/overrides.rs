@@ -1,7 +1,8 @@
 //! What one call overrides of its vendor's policy.
 
+use steadfast_core::policy::{Backoff, Timeouts};
+
 use super::Call;
-use crate::policy::{Backoff, Timeouts};
 
 impl Call {
     /// Another ladder for this call. The call must be [sent](Call::send): an enqueued call goes by its client's policy. The

@@ -8,13 +8,14 @@ use std::mem;
 use http::{Method, StatusCode};
 use url::Url;
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::with_query;
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, Input};
+
 use super::Call;
 use super::redirects::is_within;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::vendor::with_query;
 
 /// A list at the vendor, page by page: made by [`Call::pages`].
 ///
@@ -215,9 +216,11 @@ impl Call {
         work.route = engine.routes.of(engine.vendor.base_url(), &url);
         // A mistake stays one however often it is told: what is asked without it would be another call.
         let told_again = self.mistake.as_ref().map(Error::again);
+        let mut request = self.request.clone();
+        request.url = url;
         Call {
             client: self.client.clone(),
-            request: Request { url, ..self.request.clone() },
+            request,
             work,
             due: self.due,
             unfilled: self.unfilled.clone(),

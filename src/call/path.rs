@@ -6,11 +6,11 @@
 
 use std::fmt;
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::{Error, Input, OnUnknown};
+
 use super::Call;
 use crate::engine::routes::Route;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
-use crate::policy::OnUnknown;
 
 impl Call {
     /// Fills a parameter of the path: `{charge}` in `/v1/charges/{charge}`, as vendors write them in their references.

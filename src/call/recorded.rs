@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::operation::Key;
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, Input};
+
 use super::{Call, in_context};
-use crate::clock::Instant;
 use crate::engine::Engine;
 use crate::enqueued::Enqueued;
-use crate::error::{Error, Input};
-use crate::operation::Key;
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry;
 
 impl Call {

@@ -7,13 +7,14 @@
 use http::{StatusCode, header};
 use url::Url;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, Input};
+
 use super::Call;
-use crate::clock::Instant;
 use crate::engine::{Engine, Work};
-use crate::error::{Error, Input};
-use crate::guard::Guard;
 use crate::reply::Reply;
-use crate::request::Request;
 
 impl Call {
     /// Follows up to `max` redirects to the same scheme, host and port. For a GET or HEAD without a key; for every other

@@ -11,10 +11,11 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame};
 use tracing::Instrument;
 
+use steadfast_core::{Error, Input};
+
 use super::redirects;
 use super::{Call, check, enqueue};
 use crate::engine::StreamedBody;
-use crate::error::{Error, Input};
 use crate::reply::Reply;
 use crate::telemetry;
 

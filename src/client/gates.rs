@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use steadfast_core::policy::{BreakerState, Mode};
+
 use super::Client;
-use crate::policy::{BreakerState, Mode};
 
 /// # For operators
 ///

@@ -5,9 +5,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tower_service::Service;
 
+use steadfast_core::{BoxFuture, Error};
+
 use super::Client;
-use crate::BoxFuture;
-use crate::error::Error;
 
 /// A request of the crate `http` in, its response out: as [`execute`](Client::execute). Layers of tower may lie above
 /// it, and typed clients take it as theirs.

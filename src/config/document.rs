@@ -4,9 +4,10 @@
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use steadfast_core::internal::error::{Field, Segment};
+
 use super::mistakes::Mistakes;
 use super::path::Path;
-use crate::error::{Field, Segment};
 
 /// Calls `visit` for each key of the document with the table it is in.
 pub(super) fn each_key<'t, 'i>(
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::config::source::Source;
     use crate::config::syntax::parse;
-    use crate::error::field;
+    use steadfast_core::internal::error::field;
 
     #[test]
     fn a_field_is_found_where_it_is_written_or_else_its_table_is() {

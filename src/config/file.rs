@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use steadfast_core::Error;
+use steadfast_core::internal::suggest::shown;
+
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
@@ -13,8 +16,6 @@ use super::source::Source;
 use super::store::Named;
 use super::vendor::{Entry, is_vendor_key};
 use super::{reader, secrets, store, suggest, syntax};
-use crate::error::Error;
-use crate::suggest::shown;
 
 /// What a file says.
 pub(super) struct File {

@@ -6,6 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use steadfast_core::Error;
+use steadfast_core::vendor::Vendor;
+
 use super::adapter::Kind;
 use super::again::read_all;
 use super::explain::Hints;
@@ -15,8 +18,9 @@ use super::placed::placed;
 use super::source::Source;
 use super::vendor::{is_vendor_key, no_secret};
 use super::{headers, reader, secrets, syntax};
-use crate::error::Error;
-use crate::vendor::{Keyed, KeyedConfig, PRESETS, Vendor};
+use crate::vendor::Keyed;
+use crate::vendor::KeyedConfig;
+use crate::vendor::PRESETS;
 
 impl KeyedConfig {
     /// Reads a vendor from text, in the form of its table in [the vendors file](crate::guide::vendors_file). So code

@@ -8,10 +8,12 @@
 //! with a default. Each mistake says what it is about, and one that only follows from another is not told. When in
 //! doubt it is left out: the next run tells it, and to report a mistake that is none costs more than that.
 
+use steadfast_core::Error;
+use steadfast_core::internal::error;
+
 use super::path::Path;
 use super::source::Source;
 use super::suggest;
-use crate::error::{self, Error};
 
 /// Something that is wrong, and where.
 #[derive(Debug)]
@@ -134,7 +136,7 @@ impl<'a> Mistakes<'a> {
         let more = self.is_full() && (self.found.len() > MISTAKES_MAX || self.unread_from.is_none());
         self.found.truncate(MISTAKES_MAX);
         let placed = |(offset, problem): (usize, String)| {
-            error::Mistake::new(self.source.name(), Some(self.source.place(offset)), problem)
+            steadfast_core::Mistake::new(self.source.name(), Some(self.source.place(offset)), problem)
         };
         Err(Error::mistaken(self.found.into_iter().map(placed).collect(), more))
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::error::{Field, Segment};
-use crate::suggest::shown;
+use steadfast_core::internal::error::{Field, Segment};
+use steadfast_core::internal::suggest::shown;
 
 /// A place in the document by name, such as `vendors.stripe.policy.timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

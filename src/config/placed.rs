@@ -2,11 +2,13 @@
 
 use toml::de::DeTable;
 
+use steadfast_core::internal::error::{Field, Invalid, Kind as ErrorKind};
+use steadfast_core::{Error, Input};
+
 use super::document::locate;
 use super::mistakes::Mistake;
 use super::path::Path;
 use super::vendor::{POLICY_KEY, RETENTION_KEY, ROUTES_KEY};
-use crate::error::{Error, Field, Input, Invalid, Kind as ErrorKind};
 
 /// The client's own complaint, with its place in the file. The place is the field. Where that one has the preset's value,
 /// it is another field that it is compared with, or else the innermost table on the way.

@@ -4,11 +4,12 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 
+use steadfast_core::Policy;
+
 use super::explain::Hints;
 use super::mistakes::Mistake;
 use super::path::Path;
 use super::reader::{self, spanned_table};
-use crate::policy::Policy;
 
 /// Where a policy starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

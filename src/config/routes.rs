@@ -7,6 +7,10 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use steadfast_core::internal::error::Kind as ErrorKind;
+use steadfast_core::operation::RedactedFields;
+use steadfast_core::{Error, OnUnknown, Policy};
+
 use super::explain::{Hints, unknown_key};
 use super::file::in_file_order;
 use super::mistakes::Mistake;
@@ -16,9 +20,6 @@ use super::reader;
 use super::vendor::{RETENTION_KEY, ROUTES_KEY};
 use crate::engine::prefixes;
 use crate::engine::routes::Route;
-use crate::error::{Error, Kind as ErrorKind};
-use crate::operation::RedactedFields;
-use crate::policy::{OnUnknown, Policy};
 
 /// A route as the file describes it, and how long its records are kept.
 #[derive(Clone, Debug)]

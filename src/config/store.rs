@@ -12,13 +12,16 @@ use parking_lot::Mutex;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use steadfast_core::Error;
+use steadfast_core::store::{Memory, Store};
+
 use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
 use super::source::Source;
 use super::vendor::Variable;
 use super::{Secrets, reader, secrets};
-use crate::error::Error;
-use crate::store::{EXAMPLE, Memory, Store, StoreUrl};
+use crate::store::EXAMPLE;
+use crate::store::StoreUrl;
 
 mod named;
 

@@ -2,8 +2,9 @@
 
 use humantime_serde::re::humantime::parse_duration;
 
-use crate::suggest::WORD_MAX;
-pub(super) use crate::suggest::nearest;
+use steadfast_core::internal::suggest::WORD_MAX;
+
+pub(super) use steadfast_core::internal::suggest::nearest;
 
 /// What to write in place of something that is not a duration.
 pub(super) fn duration(written: &str) -> String {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
+use steadfast_core::internal::suggest::shown;
+
 use super::document::{each_key, take_out};
 use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
 use super::source::Source;
-use crate::suggest::shown;
 
 /// Parses the text. What is wrong is told and taken out, so that the rest can be read.
 ///

@@ -10,6 +10,11 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use steadfast_core::internal::error::field;
+use steadfast_core::internal::operation::slack;
+use steadfast_core::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast_core::{BoxFuture, Error, Input, Policy};
+
 use super::adapter::{Adapter, Kind};
 use super::again::read_all;
 use super::explain::{Hints, unknown_key};
@@ -20,13 +25,8 @@ use super::policy::{Preset, over};
 use super::routes::{self, RouteEntry};
 use super::source::Source;
 use super::{headers, keyed, reader, secrets, suggest};
-use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
 use crate::engine::retention::window_of;
-use crate::error::{Error, Input, field};
-use crate::operation::record::resend::slack;
-use crate::policy::Policy;
-use crate::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 
 /// One vendor as the file describes it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! A change of dead letters: who signs for it, what it may do, and what it did.
 
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::Forbidden;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::Forbidden;
 
 /// How to change dead letters: who signs for it, and what it may do.
 ///

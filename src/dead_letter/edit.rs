@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Change, DeadLetterError, DeadLetters};
-use crate::client::Client;
-use crate::error::{Effect, Error, Input};
-use crate::operation::record::{
+use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Forbidden, Phase, Record, Resolution, State, Transition,
 };
-use crate::operation::{Key, OperationId};
-use crate::policy::OnUnknown;
-use crate::request::Request;
+use steadfast_core::operation::{Key, OperationId};
+use steadfast_core::transport::Request;
+use steadfast_core::{Effect, Error, Input, OnUnknown};
+
+use super::{Change, DeadLetterError, DeadLetters};
+use crate::client::Client;
 
 impl DeadLetters {
     /// Replaces a dead letter by a new operation with another body, due at once. The old one's resolution names the
@@ -119,7 +119,8 @@ impl DeadLetters {
         // The account on record, which these rules may not know, so that the service's own call is the same.
         let account = old.id.scope.account().unwrap_or_default();
         // By the path of its name, which may be that of a former base URL.
-        let named = Request { url: old.request.url.clone(), ..request.clone() };
+        let mut named = request.clone();
+        named.url = old.request.url.clone();
         let fingerprint = vendor.fingerprint(&account, &named);
         let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
         client.engine.secrets.check(&request)?;

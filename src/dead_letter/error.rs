@@ -1,9 +1,9 @@
 //! Errors of actions on dead letters, told apart by what the operator can do about them.
 
-use crate::error::Error;
-use crate::operation::OperationId;
-use crate::operation::record::Forbidden;
-use crate::store::StoreError;
+use steadfast_core::Error;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::Forbidden;
+use steadfast_core::store::StoreError;
 
 /// An error of an action on a dead letter. `Display` says one layer, and the chain of sources the rest.
 ///

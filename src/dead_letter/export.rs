@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use steadfast_core::internal::visible::visible;
+use steadfast_core::operation::record::Filter;
+
 use super::{Change, DeadLetterError, DeadLetters, PAGE_ROWS};
-use crate::operation::record::Filter;
-use crate::visible::visible;
 
 impl DeadLetters {
     /// Writes every dead letter that matches to `out`, one JSON object to a line, each as

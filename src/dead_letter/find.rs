@@ -5,9 +5,10 @@
 
 use uuid::Uuid;
 
+use steadfast_core::operation::record::{Filter, Phase};
+use steadfast_core::operation::{Key, OperationId, Scope};
+
 use super::{DeadLetterError, DeadLetters, OPEN};
-use crate::operation::record::{Filter, Phase};
-use crate::operation::{Key, OperationId, Scope};
 
 impl DeadLetters {
     /// Finds an operation by its whole name as lists print it, `SCOPE key KEY`; by its key; or by its wire key,

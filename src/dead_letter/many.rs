@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Filter, Resolution};
+
 use super::change::Of;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS};
-use crate::operation::OperationId;
-use crate::operation::record::{Filter, Resolution};
 
 impl DeadLetters {
     /// Records the same resolution for each of these dead letters, or takes it back (`None`), as
@@ -134,7 +135,7 @@ impl Outcome {
             Ok(_) => self.done += 1,
             Err(DeadLetterError::Refused { why, .. }) => self.hold_back(id.clone(), why),
             Err(DeadLetterError::Absent(_)) => {
-                self.hold_back(id.clone(), crate::operation::record::Forbidden::Absent);
+                self.hold_back(id.clone(), steadfast_core::operation::record::Forbidden::Absent);
             }
             Err(error) => return Err(error),
         }

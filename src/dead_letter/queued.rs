@@ -1,10 +1,12 @@
 //! Calls that lie in the outbox, for an operator who asks by key.
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::Outbox;
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{Act, Action};
+use steadfast_core::store::Queued;
+
 use super::{Change, DeadLetterError, DeadLetters};
-use crate::guard::Guard;
-use crate::operation::Scope;
-use crate::operation::record::{Act, Action};
-use crate::store::{Outbox, Queued};
 
 impl DeadLetters {
     /// The rows of the [outbox](crate::outbox) of this name: a key, or a whole name as lists print it. No dispatcher has

@@ -11,8 +11,8 @@ use serde_json::Value;
 use url::Url;
 use url::form_urlencoded;
 
-use crate::operation::secret::is_secret;
-use crate::operation::{REDACTED, RedactedFields};
+use steadfast_core::internal::operation::{REDACTED, is_secret};
+use steadfast_core::operation::RedactedFields;
 
 /// How much of one operation is shown.
 pub(super) struct View<'a> {

@@ -6,12 +6,13 @@
 
 use http::{Method, header};
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Action, Filter, Forbidden, Phase, Record, Resolution};
+use steadfast_core::transport::Request;
+
 use super::change::Of;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS, Safety};
-use crate::guard::Guard;
-use crate::operation::OperationId;
-use crate::operation::record::{Action, Filter, Forbidden, Phase, Record, Resolution};
-use crate::request::Request;
 
 impl DeadLetters {
     /// Makes dead letters due, each under its own key and with its own bytes. A client of the vendor that runs on

@@ -3,12 +3,13 @@
 //! An adoption goes operation by operation, each in a transaction of its own. If it is cut short, the same again
 //! completes it, because what was adopted is closed under its old name.
 
+use steadfast_core::operation::record::{Action, Filter, Forbidden, Record, Summary};
+use steadfast_core::operation::{OperationId, Scope};
+use steadfast_core::{Error, Input};
+
 use super::change::Of;
 use super::unreached::reaches;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS};
-use crate::error::{Error, Input};
-use crate::operation::record::{Action, Filter, Forbidden, Record, Summary};
-use crate::operation::{OperationId, Scope};
 
 impl DeadLetters {
     /// Cancels an operation that waits for its next attempt, or that a dead process left. It becomes a dead letter

@@ -6,16 +6,18 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use steadfast_core::Effect;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::operation::{
+    Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window,
+};
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{Record, Resolution};
+use steadfast_core::transport::Request;
+use steadfast_core::vendor::Subject;
+
 use super::DeadLetters;
 use crate::client::Client;
-use crate::clock::Timestamp;
-use crate::error::Effect;
-use crate::operation::Scope;
-use crate::operation::record::{
-    Facts, LookUp, Record, Repeat, Resolution, Ruling, Sent, Why, Window, may_send, window,
-};
-use crate::transport::Request;
-use crate::vendor::Subject;
 
 /// Why a redrive is safe, or is not.
 ///
@@ -150,14 +152,18 @@ impl DeadLetters {
 /// The request as this client would send it: the vendor may have moved since it was recorded.
 fn as_sent<'a>(record: &'a Record, client: &Client) -> Cow<'a, Request> {
     match client.engine.address(&record.request.url) {
-        Some(Cow::Owned(url)) => Cow::Owned(Request { url, ..Request::clone(&record.request) }),
+        Some(Cow::Owned(url)) => {
+            let mut request = Request::clone(&record.request);
+            request.url = url;
+            Cow::Owned(request)
+        }
         _ => Cow::Borrowed(&record.request),
     }
 }
 
 /// Without the vendor's rules a repeat is judged by HTTP's. The engine that sends it asks its adapter.
 fn repeat(record: &Record, client: Option<&Client>) -> Repeat {
-    let by_http = crate::vendor::is_idempotent(&record.request.method);
+    let by_http = steadfast_core::vendor::is_idempotent(&record.request.method);
     let is_idempotent =
         client.map_or(by_http, |client| client.engine.vendor.is_idempotent(&as_sent(record, client)));
     Repeat::chosen(&record.request.method, is_idempotent, record.on_unknown)

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+use steadfast_core::internal::operation::SECRET_HEADERS;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Act, Action, Filter, Forbidden, Record};
+use steadfast_core::store::StoreErrorKind;
+use steadfast_core::{Error, Input};
+
 use super::change::Of;
 use super::{Change, DeadLetterError, DeadLetters, Outcome};
-use crate::error::{Error, Input};
-use crate::operation::OperationId;
-use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
-use crate::operation::secret::SECRET_HEADERS;
-use crate::store::StoreErrorKind;
 
 impl DeadLetters {
     /// Removes headers that carry secrets from the stored requests of all operations, in every phase, and nothing

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Filter, Page, Phase, Summary};
+use steadfast_core::transport::SendErrorKind;
+use steadfast_core::{AttemptReport, Effect, Error, Input};
+
 use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Input};
-use crate::operation::record::{Filter, Page, Phase, Summary};
-use crate::transport::SendErrorKind;
 
 /// The dead letters that failed in the same way.
 ///
@@ -176,11 +176,11 @@ impl DeadLetters {
         }
     }
 
-    async fn with_code(&self, summary: Summary) -> Result<Summary, DeadLetterError> {
+    async fn with_code(&self, mut summary: Summary) -> Result<Summary, DeadLetterError> {
         let needs_evidence = summary.effect == Effect::None && summary.status.is_none();
         let evidence = if needs_evidence { self.evidence(&summary).await? } else { Vec::new() };
-        let code = code(&summary, last_attempt(&evidence));
-        Ok(Summary { code: Some(code), ..summary })
+        summary.code = Some(code(&summary, last_attempt(&evidence)));
+        Ok(summary)
     }
 
     async fn evidence(&self, summary: &Summary) -> Result<Vec<AttemptReport>, DeadLetterError> {

@@ -3,16 +3,18 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{
+    Action, AuditEntry, Filter, Phase, Record, Resolution, State, Summary,
+};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::transport::Answer;
+use steadfast_core::{AttemptReport, Error, Input};
+
 use super::redact::View;
 use super::redrive::overwrites;
 use super::select::{code, last_attempt};
 use super::{AccountStatus, Change, DeadLetterError, DeadLetters, Safety};
-use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
-use crate::error::{Error, Input};
-use crate::operation::record::{Action, AuditEntry, Filter, Phase, Record, Resolution, State, Summary};
-use crate::operation::{Key, OperationId, Scope};
 
 /// An operation as [`DeadLetters::show`] or [`DeadLetters::open`] shows it. It has nothing that is withheld.
 ///

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Filter, Page, Phase, Summary, Tally};
+use steadfast_core::store::{OutboxTally, Rejected};
+
 use super::{DeadLetterError, DeadLetters, OPEN};
-use crate::clock::Timestamp;
-use crate::operation::record::{Filter, Page, Phase, Summary, Tally};
-use crate::store::{OutboxTally, Rejected};
 
 /// The store in numbers.
 ///

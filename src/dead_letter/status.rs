@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use steadfast_core::AttemptReport;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Backlog, Peer, Queue, queues};
+use steadfast_core::operation::record::{Filter, Phase};
+use steadfast_core::operation::{OperationId, RouteName, Scope};
+
 use super::{DeadLetterError, DeadLetters, PAGE_ROWS};
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
 use crate::dispatcher::peers::Word;
-use crate::operation::record::{Filter, Phase};
-use crate::operation::{OperationId, RouteName, Scope};
-use crate::store::backlog::queues;
-use crate::store::{Backlog, Peer, Queue};
 
 /// What [`DeadLetters::status`] gives.
 #[derive(Clone, Debug, PartialEq)]

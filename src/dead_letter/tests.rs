@@ -3,20 +3,24 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
+use steadfast_core::internal::operation::slack;
+use steadfast_core::operation::record::{Claim, Claimed, Forbidden};
+use steadfast_core::operation::{Key, RedactedFields};
+use steadfast_core::policy::Backoff;
+use steadfast_core::transport::Answer;
+use steadfast_core::{Effect, Policy, Reason};
+
 use super::redact::View;
 use super::*;
-use crate::answer::Answer;
-use crate::error::{Effect, Reason};
-use crate::operation::record::resend::slack;
-use crate::operation::record::{Claim, Claimed, Forbidden};
-use crate::operation::{Key, RedactedFields};
-use crate::policy::{Backoff, Policy};
 #[cfg(feature = "sqlite")]
 use crate::store::Sqlite;
-use crate::store::{Memory, StoreError};
+use steadfast_core::store::{Memory, StoreError};
+use steadfast_core::transport::SendErrorKind;
+use steadfast_core::vendor::Vendor;
+
 use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use crate::transport::SendErrorKind;
-use crate::vendor::{Postmark, Stripe, Vendor};
+use crate::vendor::Postmark;
+use crate::vendor::Stripe;
 
 mod moved;
 mod rules;
@@ -53,7 +57,7 @@ impl Bench {
         let stripe = client(Stripe::new("sk_test_1"), &self.store, &self.clock, &network);
         let error = self.pay(&stripe, key).send().await.expect_err("nothing but failure is scripted");
         assert!(error.is_dead_letter(), "{error:?}");
-        let scope = crate::operation::Scope::from_stored(error.operation().expect("keyed"));
+        let scope = steadfast_core::operation::Scope::from_stored(error.operation().expect("keyed"));
         OperationId::new(scope, Key::new(key).expect("a key"))
     }
 
@@ -685,7 +689,7 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
 #[test]
 fn a_secret_in_a_header_is_not_shown_to_those_who_ask_for_all_either() {
     let mut headers = HeaderMap::new();
-    for name in &crate::operation::secret::SECRET_HEADERS {
+    for name in &steadfast_core::internal::operation::SECRET_HEADERS {
         headers.insert(name, http::HeaderValue::from_static("hunter2"));
     }
     headers.insert("x-tenant", http::HeaderValue::from_static("17"));

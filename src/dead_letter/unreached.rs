@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{Filter, Phase};
+use steadfast_core::store::OutboxTally;
+
 use super::{DeadLetterError, DeadLetters};
 use crate::client::Client;
-use crate::operation::Scope;
-use crate::operation::record::{Filter, Phase};
-use crate::store::OutboxTally;
 use crate::telemetry;
 
 /// Open operations of an account that no client has.

@@ -5,14 +5,15 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use steadfast_core::AttemptReport;
+use steadfast_core::internal::operation::{name, resolution, summary};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Action, AuditEntry, Forbidden, Phase};
+
 use super::change::Of;
 use super::{
     AccountStatus, Closed, Group, Outcome, RouteStatus, Safety, Shown, Stats, Status, Unreached, age,
 };
-use crate::attempt::AttemptReport;
-use crate::operation::OperationId;
-use crate::operation::record::{Action, AuditEntry, Forbidden, Phase, Place, Resolution, Resolved, Summary};
-use crate::store::{Queued, Rejected};
 
 macro_rules! serialize_as {
     ($($kind:ty => $form:expr;)*) => {
@@ -26,7 +27,6 @@ macro_rules! serialize_as {
 }
 
 serialize_as! {
-    Summary => |it| Value::Object(summary(it));
     Group => |group| {
         let Group { vendor, reason, effect, status, code, .. } = group;
         json!({
@@ -40,7 +40,7 @@ serialize_as! {
         "account": unreached.account, "phase": unreached.phase.name(), "count": unreached.count,
     });
     Stats => |stats| {
-        let group = |group: &crate::operation::record::Tally| json!({
+        let group = |group: &steadfast_core::operation::record::Tally| json!({
             "vendor": group.vendor, "phase": group.phase.name(), "count": group.count,
             "oldest_ms": group.oldest.as_millis(),
             "oldest_age_ms": millis(age(stats.now, group.oldest)),
@@ -55,7 +55,7 @@ serialize_as! {
             "outbox": stats.outbox.iter().map(|group| json!({
                 "namespace": group.namespace, "vendor": group.vendor, "account": group.account,
                 "waiting": group.waiting,
-                "oldest_ms": group.oldest.map(crate::clock::Timestamp::as_millis),
+                "oldest_ms": group.oldest.map(steadfast_core::clock::Timestamp::as_millis),
                 "oldest_age_ms": group.oldest.map(|oldest| millis(age(stats.now, oldest))),
                 "rejected": group.rejected,
                 "admitted": !stats.unadmitted.contains(&format!("{}/{}/{}", group.namespace, group.vendor, group.account)),
@@ -69,21 +69,13 @@ serialize_as! {
         "accounts": status.accounts.iter().map(account).collect::<Vec<_>>(),
         "rejected_rows": status.rejected_rows,
     });
-    Rejected => |row| json!({
-        "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
-        "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
-        "holds_sequence": row.holds,
-    });
-    Queued => |row| json!({
-        "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
-        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(crate::clock::Timestamp::as_millis),
-        "sequence": row.sequence, "rejected": row.rejected,
-    });
     Shown => shown;
 }
 
 fn account(it: &AccountStatus) -> Value {
-    let time = |time: Option<crate::clock::Timestamp>| time.map(crate::clock::Timestamp::as_millis);
+    let time = |time: Option<steadfast_core::clock::Timestamp>| {
+        time.map(steadfast_core::clock::Timestamp::as_millis)
+    };
     let closed = |it: &Closed| {
         json!({
             "gate": it.gate, "route": it.route, "since_ms": time(it.since), "until_ms": time(it.until),
@@ -125,7 +117,7 @@ fn outcome(outcome: &Outcome) -> Value {
             "held_back": outcome.held_back,
             "why_held_back": why_held_back,
             "reasons": reasons,
-            "frozen_at_ms": outcome.frozen_at.map(crate::clock::Timestamp::as_millis),
+            "frozen_at_ms": outcome.frozen_at.map(steadfast_core::clock::Timestamp::as_millis),
         }),
         Of::Resolution | Of::Cancellation => {
             let done = if outcome.of == Of::Resolution { "resolved" } else { "cancelled" };
@@ -136,7 +128,7 @@ fn outcome(outcome: &Outcome) -> Value {
                 "held_back": outcome.held_back,
                 "why_held_back": why_held_back,
                 "reasons": reasons,
-                "frozen_at_ms": outcome.frozen_at.map(crate::clock::Timestamp::as_millis),
+                "frozen_at_ms": outcome.frozen_at.map(steadfast_core::clock::Timestamp::as_millis),
             })
         }
         Of::Adoption => json!({
@@ -184,83 +176,6 @@ fn shown(shown: &Shown) -> Value {
     form.insert("account".to_owned(), shown.account.as_ref().map_or(Value::Null, account));
     form.insert("audit".to_owned(), shown.audit.iter().map(entry).collect());
     Value::Object(form)
-}
-
-fn summary(summary: &Summary) -> Map<String, Value> {
-    let mut form = name(&summary.id);
-    let rest = json!({
-        "wire_key": summary.wire_key,
-        "phase": summary.phase.name(),
-        "reason": summary.reason,
-        "resolved": summary.resolved.as_ref().map(resolved),
-        "effect": summary.effect,
-        "status": summary.status,
-        "attempts": summary.attempts,
-        "fence": summary.fence,
-        "claimed_at_ms": summary.claimed_at.as_millis(),
-        "updated_at_ms": summary.updated_at.as_millis(),
-        "until_ms": summary.until.map(crate::clock::Timestamp::as_millis),
-        "sequence": summary.sequence.as_ref().map(place),
-    });
-    if let Value::Object(rest) = rest {
-        form.extend(rest);
-    }
-    if let Some(code) = summary.code {
-        form.insert("code".to_owned(), json!(code));
-    }
-    form
-}
-
-fn place(place: &Place) -> Value {
-    let behind = place.behind.as_ref().map(|ahead| {
-        let mut form = name(&ahead.id);
-        form.insert("phase".to_owned(), json!(ahead.phase.name()));
-        Value::Object(form)
-    });
-    json!({
-        "name": place.sequence.name(),
-        "position": place.position,
-        "skips_dead_letters": place.sequence.skips_dead_letters(),
-        "behind": behind,
-    })
-}
-
-fn resolved(said: &Resolved) -> Value {
-    let mut form = resolution(Some(&said.resolution));
-    form.insert("by".to_owned(), json!(said.by));
-    form.insert("why".to_owned(), json!(said.why));
-    form.insert("at_ms".to_owned(), json!(said.at.as_millis()));
-    Value::Object(form)
-}
-
-/// Every member is there for every resolution.
-fn resolution(resolution: Option<&Resolution>) -> Map<String, Value> {
-    let vendor_id = match resolution {
-        Some(Resolution::Applied { vendor_id }) => Some(vendor_id),
-        _ => None,
-    };
-    let new_key = match resolution {
-        Some(Resolution::Replaced { key } | Resolution::Superseded { key }) => Some(key),
-        _ => None,
-    };
-    let mut form = Map::new();
-    form.insert("resolution".to_owned(), json!(resolution.map(Resolution::name)));
-    form.insert("vendor_id".to_owned(), json!(vendor_id));
-    form.insert("new_key".to_owned(), json!(new_key));
-    let new_scope = match resolution {
-        Some(Resolution::Adopted { scope }) => Some(scope),
-        _ => None,
-    };
-    form.insert("new_scope".to_owned(), json!(new_scope));
-    form
-}
-
-fn name(id: &OperationId) -> Map<String, Value> {
-    let mut form = Map::new();
-    form.insert("operation".to_owned(), json!(id.to_string()));
-    form.insert("scope".to_owned(), json!(id.scope));
-    form.insert("key".to_owned(), json!(id.key));
-    form
 }
 
 fn safety(safety: Safety, overwrites: bool) -> Value {

@@ -10,12 +10,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use steadfast_core::Error;
+use steadfast_core::internal::store::{Outbox, OutboxRow};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failed;
 use crate::call::Call;
 use crate::client::Client;
 use crate::engine::NotAdmitted;
-use crate::error::Error;
-use crate::store::{Outbox, OutboxRow, StoreError, StoreErrorKind};
 use crate::telemetry;
 
 /// Where one dispatcher is in the outbox.

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use steadfast_core::clock::SystemClock;
+
 use super::delivery::Delivery;
 use super::health::Pulse;
 use super::member::Member;
 use super::places::Places;
 use super::{Dispatcher, PERIOD, answered, purge, registered};
 use crate::client::Client;
-use crate::clock::SystemClock;
 use crate::engine::Leaving;
 use crate::telemetry;
 

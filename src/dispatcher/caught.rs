@@ -11,9 +11,10 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::error::{Effect, Error, Kind};
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::clock::Clock;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+use steadfast_core::{Effect, Error};
 
 /// The round's output, or what it panicked with. A round that panicked is not polled again.
 async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {

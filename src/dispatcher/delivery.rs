@@ -23,15 +23,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::{Look, Sight, Sleeper};
+use steadfast_core::operation::Scope;
+
 use super::health::Pulse;
 use super::member::{GAP, Has, Member};
 use super::under_way::UnderWay;
 use super::{answered, asked};
-use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
-use crate::guard::Guard;
-use crate::operation::Scope;
-use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
 mod ends;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::{BoxError, Chain};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use crate::client::Client;
-use crate::clock::Instant;
-use crate::error::{BoxError, Chain};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Says whether a [`Dispatcher`](super::Dispatcher) is at work, for a health check of its process. Clones ask the same
 /// one. It outlives the dispatcher, and then says that it has ended.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::operation::record::{Phase, Wanted};
+use steadfast_core::{Error, Gate};
+
 use super::peers::Peers;
 use super::places::Places;
 use super::under_way::UnderWay;
 use super::wants::Into;
 use crate::client::Client;
-use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
-use crate::error::{Error, Gate};
-use crate::operation::record::{Phase, Wanted};
 
 #[derive(Debug)]
 pub(super) struct Member {

@@ -21,14 +21,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use steadfast_core::Gate;
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::policy::{Part, Refusal, Sign};
+use steadfast_core::internal::store::{Beat, Heartbeat, Peer};
+use steadfast_core::policy::{BreakerState, Mode};
+
 use super::asked;
 use super::member::Member;
-use crate::clock::Instant;
 use crate::engine::Engine;
-use crate::error::Gate;
-use crate::policy::recovery::{Part, Sign};
-use crate::policy::{BreakerState, Mode, Refusal};
-use crate::store::{Beat, Heartbeat, Peer};
 use crate::telemetry;
 
 /// What one client of a dispatcher knows of others on its account.

@@ -86,8 +86,9 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Policy, RecoveryConfig};
     use crate::vendor::Stripe;
+    use steadfast_core::Policy;
+    use steadfast_core::policy::RecoveryConfig;
 
     #[test]
     fn no_more_are_held_than_there_are() {

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
+use steadfast_core::clock::Instant;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::Record;
+use steadfast_core::{Effect, Error};
+
 use super::Recovered;
 use super::places::Place;
 use crate::client::Client;
-use crate::clock::Instant;
 use crate::engine::Leaving;
-use crate::error::{Effect, Error};
-use crate::operation::OperationId;
-use crate::operation::record::Record;
 use crate::reply::Reply;
 use crate::telemetry;
 

@@ -10,14 +10,14 @@
 
 use std::time::Duration;
 
+use steadfast_core::Error;
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::policy::{Circuits, HeldAccount, OpenRoute};
+use steadfast_core::operation::record::{Part, Phase, Takeover, Wanted};
+
 use super::member::Member;
 use super::places::Place;
 use super::under_way::UnderWay;
-use crate::clock::Instant;
-use crate::error::Error;
-use crate::operation::record::{Part, Phase, Takeover, Wanted};
-use crate::policy::circuits::{Circuits, OpenRoute};
-use crate::policy::credentials::HeldAccount;
 use crate::telemetry;
 
 /// Where what is taken goes.

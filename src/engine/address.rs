@@ -13,12 +13,14 @@ use std::borrow::Cow;
 
 use url::Url;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::transport::is_loopback;
+use steadfast_core::operation::{Key, OperationId};
+use steadfast_core::transport::Request;
+use steadfast_core::{Effect, Error};
+
 use super::{Engine, limit};
-use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind};
-use crate::operation::{Key, OperationId};
-use crate::request::Request;
-use crate::transport::is_loopback;
 
 impl Engine {
     /// Where a request goes that was recorded for `url`: to that URL, if it is on the present host. What was recorded

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Chain;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::operation::Window;
+use steadfast_core::internal::policy::Admission;
+use steadfast_core::transport::{Answer, SendError};
+use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
+use steadfast_core::{AttemptReport, Effect, Error, Refusal};
+
 use super::credentials::RefusedAs;
 use super::exchange::{Bounds, Exchanged};
 use super::phase::{Last, Run};
-use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::clock::Instant;
-use crate::error::{Chain, Effect, Error, Refusal};
-use crate::guard::Guard;
-use crate::operation::record::Window;
-use crate::policy::Admission;
 use crate::telemetry;
-use crate::transport::SendError;
-use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt's verdict, with the answer that a final one must have.
 pub(super) enum Judged {

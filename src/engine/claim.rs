@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::operation::Unstamped;
+use steadfast_core::internal::store::Outbox;
+use steadfast_core::internal::vendor::Adapter;
+use steadfast_core::operation::record::{Claim, Claimed};
+use steadfast_core::operation::{Fingerprint, OperationId, Scope};
+use steadfast_core::store::StoreError;
+use steadfast_core::transport::Request;
+use steadfast_core::{Disposition, Effect, Error, Obstacle};
+
 use super::{Engine, Work, limit};
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind, Obstacle};
-use crate::operation::record::{Claim, Claimed};
-use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
-use crate::request::Request;
-use crate::store::{Outbox, StoreError};
 use crate::telemetry::Whose;
-use crate::vendor::Adapter;
 
 /// What a call asks for under its key, to be held against what is on record, and how long it has.
 #[derive(Clone, Copy)]

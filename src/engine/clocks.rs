@@ -11,10 +11,10 @@ use std::time::Duration;
 use http::header::{AGE, DATE};
 use parking_lot::Mutex;
 
-use crate::answer::Answer;
-use crate::clock::{Clock, Instant, Timestamp};
-use crate::operation::record::CLOCKS_DIFFER_MAX;
-use crate::store::Store;
+use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::operation::record::CLOCKS_DIFFER_MAX;
+use steadfast_core::store::Store;
+use steadfast_core::transport::Answer;
 
 /// Our own two clocks when this client was built.
 #[derive(Clone, Copy, Debug)]

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::{Admission, Refusal as GateRefusal};
+use steadfast_core::operation::RouteName;
+use steadfast_core::operation::record::Record;
+use steadfast_core::transport::{Answer, Request, SendError};
+use steadfast_core::vendor::Verdict;
+use steadfast_core::{AttemptReport, Error, Gate, Reason, Refusal};
+
 use super::Run;
-use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Error, Gate, Kind, Reason, Refusal};
-use crate::guard::Guard;
-use crate::operation::RouteName;
-use crate::operation::record::Record;
-use crate::policy::{Admission, Refusal as GateRefusal};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry;
-use crate::transport::SendError;
-use crate::vendor::Verdict;
 
 use super::Engine;
 use super::hold::Hold;

@@ -2,15 +2,15 @@
 
 use http::header;
 
+use steadfast_core::internal::error::Kind;
+use steadfast_core::operation::record::State;
+use steadfast_core::transport::{Answer, Request, SendErrorKind};
+use steadfast_core::{Effect, Error, Reason, Refusal};
+
 use super::hold::Evidence;
 use super::phase::{Phase, Run};
-use crate::answer::Answer;
-use crate::error::{Effect, Error, Kind, Reason, Refusal};
-use crate::operation::record::State;
 use crate::reply::{Obtained, Reply};
-use crate::request::Request;
 use crate::telemetry::{self, Whose};
-use crate::transport::SendErrorKind;
 
 impl Run<'_> {
     /// What an answer is to the caller.

@@ -4,17 +4,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::Kind;
+use steadfast_core::operation::Key;
+use steadfast_core::operation::record::{Action, Claimed, Record};
+use steadfast_core::transport::Request;
+use steadfast_core::{Disposition, Effect, Error, Reason};
+
 use super::claim::{Keyed, Offered, key_reused};
 use super::in_flight::Pauses;
 use super::keyed::{Named, Stop};
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, Work, limit, no_time};
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind, Reason};
-use crate::operation::Key;
-use crate::operation::record::{Action, Claimed, Record};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry;
 
 /// An operation that is on record.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::transport::{Chunks, Progress};
+use steadfast_core::transport::{Answer, Limits, Request, SendError};
+
 use super::{Engine, limit};
-use crate::answer::Answer;
-use crate::clock::Instant;
-use crate::guard::Guard;
 use crate::inbound::{self, Inbound};
-use crate::request::Request;
-use crate::transport::{Chunks, Limits, Progress, SendError};
 
 /// The limits that a call sets its exchanges.
 #[derive(Clone, Copy, Debug)]

@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::OutboxRow;
+use steadfast_core::operation::record::Record;
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::StoreError;
+use steadfast_core::transport::Request;
+use steadfast_core::{Disposition, Effect, Error};
+
 use super::enqueue::Accepted;
 use super::keyed::Named;
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, limit};
-use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Kind};
-use crate::guard::Guard;
-use crate::operation::record::Record;
-use crate::operation::{Key, OperationId, Scope};
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::store::{OutboxRow, StoreError};
 
 /// What there is of an operation.
 pub(super) enum Found {

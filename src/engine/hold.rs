@@ -3,15 +3,16 @@
 use std::mem;
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::operation::record::{Record, State, Transition};
+use steadfast_core::{AttemptReport, Disposition, Effect, Error};
+
 use super::on_record::STORE_GRACE;
 use super::phase::{Phase, Run};
 use super::settling::{Moment, Settling};
 use super::{Engine, limit};
-use crate::attempt::AttemptReport;
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind};
-use crate::guard::Guard;
-use crate::operation::record::{Record, State, Transition};
 use crate::telemetry;
 
 /// The operation as this process holds it.
@@ -210,7 +211,7 @@ impl Run<'_> {
                 return Err(error);
             }
             if again_at >= until {
-                if to.is_vendors_word() {
+                if is_vendors_word(&to) {
                     self.reports_written = reports_before;
                     self.go_on_writing(to, over_at);
                 }
@@ -244,11 +245,9 @@ impl Run<'_> {
     }
 }
 
-impl State {
-    /// Whether it is an outcome that only this process has heard of.
-    const fn is_vendors_word(&self) -> bool {
-        matches!(self, State::Succeeded { .. } | State::Refused { .. })
-    }
+/// Whether it is an outcome that only this process has heard of.
+const fn is_vendors_word(state: &State) -> bool {
+    matches!(state, State::Succeeded { .. } | State::Refused { .. })
 }
 
 /// Whether two are the same but for their times and answers.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::{Effect, Error};
+
 use super::Engine;
 use super::claim::Keyed;
 use super::keyed::Stop;
 use super::on_record::{Open, Standing, in_progress};
-use crate::clock::Instant;
-use crate::error::{Effect, Error};
 use crate::reply::Reply;
 use crate::telemetry;
 

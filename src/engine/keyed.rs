@@ -4,18 +4,20 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::operation::Unstamped;
+use steadfast_core::internal::policy::Admission;
+use steadfast_core::operation::record::{Claimed, Record};
+use steadfast_core::operation::{Fingerprint, Key, OperationId};
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, InFlight};
+
 use super::claim::{Keyed, Offered, key_reused};
 use super::hold::Hold;
 use super::on_record::STORE_GRACE;
 use super::phase::Run;
 use super::{Engine, Work, no_time};
-use crate::clock::Instant;
-use crate::error::Error;
-use crate::operation::record::{Claimed, Record};
-use crate::operation::{Fingerprint, Key, OperationId, Unstamped};
-use crate::policy::{Admission, InFlight};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry;
 
 /// Why a call got no reply.

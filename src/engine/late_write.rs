@@ -15,14 +15,16 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+use steadfast_core::clock::{Clock, Instant};
+use steadfast_core::internal::store::Wakes;
+use steadfast_core::internal::vendor::Adapter;
+use steadfast_core::operation::record::{Record, State, Transition};
+use steadfast_core::store::Store;
+
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, is_same};
 use super::limit;
 use super::phase::Run;
-use crate::clock::{Clock, Instant};
-use crate::operation::record::{Record, State, Transition};
-use crate::store::{Store, Wakes};
 use crate::telemetry;
-use crate::vendor::Adapter;
 
 /// Room for the writes of one client that go on without their callers.
 #[derive(Debug)]

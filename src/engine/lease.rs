@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::{Disposition, Effect, Error};
+
 use super::hold::{Evidence, Hold};
 use super::phase::Run;
-use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Kind};
 
 impl Run<'_> {
     /// Makes sure that the hold lasts for `needed`, and says from when on it does.

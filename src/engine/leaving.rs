@@ -2,10 +2,11 @@
 
 use tokio::sync::watch;
 
+use steadfast_core::Error;
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::guard::Guard;
+
 use super::phase::Run;
-use crate::clock::Instant;
-use crate::error::Error;
-use crate::guard::Guard;
 
 /// Says to the operations that a dispatcher carries on when it is to stop. One that waits is then let go of, for another
 /// process to take; an attempt under way is finished.

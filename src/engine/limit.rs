@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::BoxFuture;
-use crate::clock::{Clock, Instant};
+use steadfast_core::BoxFuture;
+use steadfast_core::clock::{Clock, Instant};
 
 /// The future's output, or `None` if `at` came first.
 ///

@@ -9,14 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::{Admission, Outcome, Sign};
+use steadfast_core::transport::{Answer, Request, SendErrorKind};
+
 use super::exchange::Exchanged;
 use super::phase::Run;
-use crate::answer::Answer;
-use crate::guard::Guard;
-use crate::policy::recovery::Sign;
-use crate::policy::{Admission, Outcome};
-use crate::request::Request;
-use crate::transport::SendErrorKind;
 
 impl Exchanged {
     /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
@@ -29,19 +27,7 @@ impl Exchanged {
             Ok(_) => return Outcome::Success,
             Err(failure) => failure.kind(),
         };
-        match failure {
-            // Ours: it was never built, or went elsewhere by a transport that follows redirects.
-            SendErrorKind::Request | SendErrorKind::Local | SendErrorKind::Redirected => Outcome::Neutral,
-            // As a 429: feedback on load, or a server that restarts gracefully.
-            SendErrorKind::NotProcessed => Outcome::Neutral,
-            _ if Guard::DeadlineIsNeutral.keeps(self.cut_short) => Outcome::Neutral,
-            SendErrorKind::Dns
-            | SendErrorKind::Connect
-            | SendErrorKind::Tls
-            | SendErrorKind::Timeout
-            | SendErrorKind::Reset
-            | SendErrorKind::Truncated => Outcome::Failure,
-        }
+        Outcome::of_failure(failure, self.cut_short)
     }
 }
 
@@ -118,9 +104,8 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::answer::Answer;
-    use crate::clock::Instant;
-    use crate::transport::SendError;
+    use steadfast_core::clock::Instant;
+    use steadfast_core::transport::{Answer, SendError};
 
     fn liveness(outcome: Result<u16, SendErrorKind>, cut_short: bool) -> Outcome {
         let answer = |status: u16| {

@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::attempt::LOOK_UP;
+use steadfast_core::internal::error::Chain;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::Admission;
+use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};
+use steadfast_core::vendor::{Attempt, Finding, Subject, Verdict};
+use steadfast_core::{AttemptReport, Effect, Error};
+
 use super::credentials::RefusedAs;
 use super::phase::{Phase, Run};
 use super::settling::Settling;
-use crate::answer::Answer;
-use crate::attempt::{AttemptReport, LOOK_UP};
-use crate::clock::Instant;
-use crate::error::{Chain, Effect, Error};
-use crate::guard::Guard;
-use crate::policy::Admission;
-use crate::request::Request;
 use crate::telemetry;
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
 /// What the lookups came to.
 pub(super) enum Looked {

@@ -6,19 +6,21 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::wrote_nothing;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Phase as OnRecord, Record, State};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+use steadfast_core::{AttemptReport, Disposition, Effect, Error, Refusal};
+
 use super::claim::{Keyed, Offered, key_reused};
 use super::found::{Found, IN_OUTBOX};
 use super::keyed::Stop;
 use super::phase::Run;
 use super::{Engine, limit};
-use crate::attempt::AttemptReport;
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind, Refusal};
-use crate::guard::Guard;
-use crate::operation::OperationId;
-use crate::operation::record::{Phase as OnRecord, Record, State};
 use crate::reply::Reply;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
 pub(super) enum Standing {
@@ -387,34 +389,6 @@ fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
 
 pub(super) fn in_progress(open: &Open) -> Error {
     Error::new(Kind::InProgress, open.effect).with_retry_at(Some(open.expected)).going_on(open.disposition())
-}
-
-/// Whether a claim that failed like this is provably not on file.
-pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
-    match failure.kind() {
-        StoreErrorKind::Locked
-        | StoreErrorKind::ReadOnly
-        | StoreErrorKind::Absent
-        | StoreErrorKind::Full
-        | StoreErrorKind::Foreign
-        | StoreErrorKind::Newer
-        | StoreErrorKind::Sealed
-        | StoreErrorKind::Replaced
-        | StoreErrorKind::Closed
-        | StoreErrorKind::Displaced
-        | StoreErrorKind::Invalid
-        | StoreErrorKind::Unreachable
-        | StoreErrorKind::Busy
-        | StoreErrorKind::Denied
-        | StoreErrorKind::Untrusted
-        | StoreErrorKind::TimedOut
-        | StoreErrorKind::Older
-        | StoreErrorKind::Unsupported => true,
-        // A commit that failed at the disk may have been written down; one whose answer was lost, or whose writer
-        // stopped, too.
-        StoreErrorKind::Corrupt | StoreErrorKind::Lost | StoreErrorKind::Other => false,
-        StoreErrorKind::Stopped => Guard::StoppedWriter.is_out(),
-    }
 }
 
 const CLAIM: &str = "claim the operation";

@@ -24,12 +24,14 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::Outcome;
+use steadfast_core::policy::{BreakerState, Mode};
+
 use super::exchange::Exchanged;
 use super::look_up::{LOOK_UP_GAP_MAX, LOOK_UPS_LAST, grown};
 use super::phase::Run;
-use crate::clock::Instant;
-use crate::guard::Guard;
-use crate::policy::{BreakerState, Mode, Outcome};
 
 /// Why a failure says nothing of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

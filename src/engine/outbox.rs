@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::error::{ADMIT_ROW, Kind};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::{Account, Database, Outbox, OutboxRow, Statement, wrote_nothing};
+use steadfast_core::operation::record::Claimed;
+use steadfast_core::operation::{Key, RedactedFields};
+use steadfast_core::store::StoreErrorKind;
+use steadfast_core::transport::Request;
+use steadfast_core::{Effect, Error, Input, Obstacle};
+
 use super::claim::{Keyed, key_reused};
 use super::enqueue::Accepted;
 use super::keyed::Stop;
-use super::on_record::{Standing, wrote_nothing};
+use super::on_record::Standing;
 use super::{Engine, Work, limit};
-use crate::clock::Timestamp;
-use crate::error::{ADMIT_ROW, Effect, Error, Input, Kind, Obstacle};
-use crate::guard::Guard;
-use crate::operation::record::Claimed;
-use crate::operation::{Key, RedactedFields};
-use crate::request::Request;
-use crate::store::{Account, Database, Outbox, OutboxRow, Statement, StoreErrorKind};
 use crate::telemetry::{self, Whose};
 
 /// What a transaction has to execute, and what becomes of it.

@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::{Admission, Refusal as GateRefusal};
+use steadfast_core::transport::Request;
+use steadfast_core::vendor::Verdict;
+use steadfast_core::{Effect, Error, Gate};
+
 use super::phase::Run;
-use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind};
-use crate::guard::Guard;
-use crate::policy::{Admission, Refusal as GateRefusal};
-use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::Verdict;
 
 impl<'a> Run<'a> {
     /// Asks the gates for an attempt or a lookup after the first, and waits for them as long as time allows.

@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::operation::{Facts, LookUp, Repeat, Ruling, Window, may_send};
+use steadfast_core::operation::record::Record;
+use steadfast_core::policy::{Backoff, Timeouts};
+use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};
+use steadfast_core::{AttemptReport, Effect, OnUnknown, Refusal};
+
 use super::credentials::RefusedAs;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::outage::Outage;
 use super::stream::Aside;
 use super::{Engine, Work};
-use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Effect, Refusal};
-use crate::guard::Guard;
-use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
-use crate::policy::{Backoff, OnUnknown, Timeouts};
-use crate::request::Request;
-use crate::transport::{SendError, SendErrorKind};
 
 /// One call under way.
 pub(super) struct Run<'a> {
@@ -213,7 +212,7 @@ impl<'a> Run<'a> {
     }
 
     fn repeat(&self) -> Repeat {
-        let by_http = crate::vendor::is_idempotent(&self.request.method);
+        let by_http = steadfast_core::vendor::is_idempotent(&self.request.method);
         let by_vendor = self.engine.vendor.is_idempotent(self.request);
         Repeat::chosen(&self.request.method, Guard::RepeatByVendor.or(by_vendor, by_http), self.on_unknown)
     }

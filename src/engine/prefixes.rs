@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use url::Url;
 
-use crate::error::{Error, Field, Input};
+use steadfast_core::internal::error::Field;
+use steadfast_core::{Error, Input};
 
 /// A value for each prefix, the one that says most first.
 #[derive(Clone, Debug)]

@@ -4,18 +4,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::operation::record::{Record, Takeover};
+use steadfast_core::operation::{OperationId, RedactedFields, Scope};
+use steadfast_core::transport::Request;
+use steadfast_core::{Effect, Error, InFlight, OnUnknown, Reason};
+
 use super::claim::Offered;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::{Engine, Run, Work};
-use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind, Reason};
-use crate::guard::Guard;
-use crate::operation::record::{Record, Takeover};
-use crate::operation::{OperationId, RedactedFields, Scope};
-use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
-use crate::request::Request;
 
 impl Engine {
     /// The account of the operations that this client may carry on with.

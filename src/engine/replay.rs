@@ -1,14 +1,15 @@
 //! What an operation that has ended answers, without sending anything.
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::Kind;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Record, State};
+use steadfast_core::transport::{Answer, SendErrorKind};
+use steadfast_core::{Effect, Error};
+
 use super::{Engine, ending, limit};
-use crate::answer::Answer;
-use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind};
-use crate::operation::OperationId;
-use crate::operation::record::{Record, State};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
-use crate::transport::SendErrorKind;
 
 impl Engine {
     /// What a settled operation answers, without sending anything.

@@ -9,17 +9,20 @@ use std::time::Duration;
 
 use url::Url;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::RETENTION;
+use steadfast_core::internal::vendor::{Content, stamped};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::Record;
+use steadfast_core::policy::{Backoff, Timeouts};
+use steadfast_core::vendor::Vendor;
+use steadfast_core::{Error, Input, Policy};
+
 use super::on_record::STORE_GRACE;
 use super::prefixes::{self, Prefixes};
 use super::{Engine, limit};
-use crate::clock::{Instant, Timestamp};
-use crate::error::{Error, Field, Input, field};
-use crate::guard::Guard;
-use crate::operation::OperationId;
-use crate::operation::record::Record;
-use crate::policy::{Backoff, Policy, RETENTION, Timeouts};
-use crate::vendor::Vendor;
-use crate::vendor::specimen::{Content, stamped};
 
 impl Engine {
     /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the time that

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use url::Url;
 
+use steadfast_core::operation::RedactedFields;
+use steadfast_core::policy::{Backoff, Timeouts};
+use steadfast_core::{Error, Input, OnUnknown, Policy};
+
 use super::prefixes::{self, Prefixes};
-use crate::error::{Error, Input};
-use crate::operation::RedactedFields;
-use crate::policy::{Backoff, OnUnknown, Policy, Timeouts};
 
 /// What differs for the calls to one route.
 #[derive(Clone, Debug, Default)]

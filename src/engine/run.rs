@@ -6,21 +6,22 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::{Kind, Step};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::operation::{LookUp, Ruling, Why};
+use steadfast_core::internal::policy::Admission;
+use steadfast_core::operation::record::State;
+use steadfast_core::transport::{Answer, SendErrorKind};
+use steadfast_core::vendor::SpeaksFor;
+use steadfast_core::{AttemptReport, Disposition, Effect, Error, Gate, Reason, Refusal};
+
 use super::attempt::{Judged, Lease};
 use super::look_up::Looked;
 use super::outage::Outage;
 use super::phase::{Last, Phase, Run};
-use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::clock::Instant;
-use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
-use crate::guard::Guard;
-use crate::operation::record::{LookUp, Ruling, State, Why};
-use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
-use crate::transport::SendErrorKind;
-use crate::vendor::SpeaksFor;
 
 /// What allows the next send.
 enum Cleared {

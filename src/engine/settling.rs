@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Record};
+
 use super::look_up::LOOK_UP_GAP_MAX;
 use super::{Engine, limit};
-use crate::clock::{Instant, Timestamp};
-use crate::guard::Guard;
-use crate::operation::OperationId;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 /// The last send of unknown effect of an operation that this process holds.
 #[derive(Clone, Copy, Debug)]
@@ -192,9 +193,9 @@ const NOTED_FOR: Duration = Duration::from_secs(3600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::record::Claim;
-    use crate::operation::{Key, Scope};
     use crate::store::contract::claim_at;
+    use steadfast_core::operation::record::Claim;
+    use steadfast_core::operation::{Key, Scope};
 
     const ATTEMPT: Duration = Duration::from_secs(30);
     const SETTLE: Duration = Duration::from_secs(60);

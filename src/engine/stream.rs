@@ -14,17 +14,17 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Method, StatusCode};
 use url::Url;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::error::{Broken, Kind};
+use steadfast_core::internal::policy::{Admission, Lent, Outcome};
+use steadfast_core::internal::transport::Chunks;
+use steadfast_core::transport::{Answer, Limits, Request, SendError};
+use steadfast_core::{BoxFuture, Effect, Error};
+
 use super::phase::Run;
 use super::{Engine, Work, no_time};
-use crate::BoxFuture;
-use crate::answer::Answer;
-use crate::clock::Instant;
-use crate::error::{Broken, Effect, Error, Kind};
-use crate::policy::{Admission, Lent, Outcome};
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::telemetry::{self, Whose};
-use crate::transport::{Chunks, Limits, SendError};
 
 /// What a call that streams keeps aside of its last attempt: the body, what it holds of the gates, and when its head came.
 #[derive(Default)]

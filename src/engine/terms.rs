@@ -20,15 +20,16 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::transport::is_loopback;
+use steadfast_core::internal::vendor::{Content, stamped};
+use steadfast_core::operation::Fingerprint;
+use steadfast_core::store::StoreError;
+use steadfast_core::vendor::Vendor;
+use steadfast_core::{Error, Input};
+
 use super::retention::window_of;
 use super::{Engine, limit};
-use crate::clock::Instant;
-use crate::error::{Error, Input};
-use crate::operation::Fingerprint;
-use crate::store::StoreError;
-use crate::transport::is_loopback;
-use crate::vendor::Vendor;
-use crate::vendor::specimen::{Content, stamped};
 
 /// By name, what must agree, for people too.
 type Terms = BTreeMap<String, String>;

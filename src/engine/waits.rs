@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::transport::{Answer, SendError};
+use steadfast_core::vendor::{Verdict, wait};
+
 use super::phase::Run;
-use crate::answer::Answer;
-use crate::clock::Instant;
-use crate::guard::Guard;
-use crate::transport::SendError;
-use crate::vendor::{Verdict, wait};
 
 impl Run<'_> {
     /// Holds all callers back for what the vendor asked, and remembers it for this call.

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
-use crate::mismatch::{Document, Met, Mismatch};
-use crate::operation::REDACTED;
+use steadfast_core::internal::mismatch::{Document, Met, Mismatch};
+use steadfast_core::internal::operation::REDACTED;
 
 /// The body as a `T`.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {

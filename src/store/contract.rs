@@ -27,14 +27,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{self, Claim, Claimed, Declined, Record, State, Transition};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use crate::policy::OnUnknown;
-use crate::request::Request;
-use crate::store::Store;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
+use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, record};
+use steadfast_core::store::Store;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::{Effect, OnUnknown, Reason, Refusal};
 
 mod copying;
 mod displaced;

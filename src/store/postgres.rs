@@ -11,20 +11,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::attempt::AttemptReport;
-use crate::clock::{Clock, Timestamp};
-use crate::operation::OperationId;
-use crate::operation::record::{
+use steadfast_core::AttemptReport;
+use steadfast_core::clock::{Clock, Timestamp};
+use steadfast_core::internal::store::{
+    Backlog, Head, Heartbeat, Look, Noted, Outbox, Peer, Place, Reseal, ResealedBatch, Restore, Seals, Sight,
+    Standing, Tenants, Upkeep, Wakes,
+};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover,
     Tally, Transition,
 };
-use crate::store::place::{Noted, Place};
-use crate::store::seals::Seals;
-use crate::store::tenants::Tenants;
-use crate::store::{
-    Backlog, Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store,
-    StoreError, Upkeep, Wakes,
-};
+use steadfast_core::store::{Store, StoreError};
 
 mod act;
 mod address;

@@ -13,19 +13,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::{
+use steadfast_core::AttemptReport;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Backlog, Heartbeat, Look, Outbox, Peer, Seals, Sight, Stored, Tenants, Upkeep, Wakes, reports,
+};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, Summary, Takeover,
     Tally, Transition,
 };
-use crate::store::seals::Seals;
-use crate::store::stored::Stored;
-use crate::store::tenants::Tenants;
-use crate::store::{
-    Backlog, Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, reports,
-};
+use steadfast_core::store::{Store, StoreError};
 
 mod backlog;
 mod builder;

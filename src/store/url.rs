@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-#[cfg(feature = "seal")]
-use super::SealKeys;
 #[cfg(feature = "postgres")]
 use super::postgres::{Address, PostgresBuilder};
-use super::{Memory, Store, StoreError, StoreErrorKind};
-use crate::suggest::{nearest, shown};
+use steadfast_core::internal::suggest::{nearest, shown};
+#[cfg(feature = "seal")]
+use steadfast_core::store::SealKeys;
+use steadfast_core::store::{Memory, Store, StoreError, StoreErrorKind};
 
 /// A store by its URL, and how it is opened.
 ///

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::error::Reason;
+use steadfast_core::Reason;
 
 use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS, RECOVERED};
 #[cfg(feature = "metrics")]

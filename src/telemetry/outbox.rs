@@ -2,8 +2,10 @@
 
 use tracing::{debug, warn};
 
+use steadfast_core::Error;
+use steadfast_core::internal::error::Chain;
+
 use super::{Whose, count};
-use crate::error::{Chain, Error};
 
 /// An operation is on record, and nothing is sent: `is_new` if it was not before.
 pub(crate) fn enqueued(whose: Whose<'_>, is_new: bool) {

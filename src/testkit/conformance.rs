@@ -37,10 +37,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::request::Request;
-use crate::vendor::Vendor;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::Vendor;
 
 mod cases;
 mod lists;

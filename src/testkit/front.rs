@@ -17,9 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
+use steadfast_core::BoxFuture;
+use steadfast_core::clock::{Clock, SystemClock};
+
 use super::{Fault, FaultPlan, TestClock};
-use crate::BoxFuture;
-use crate::clock::{Clock, SystemClock};
 
 mod wire;
 

@@ -3,29 +3,58 @@
 //!
 //! No part of the interface: it changes without notice. Service code has no use for it.
 
-use crate::client::Client;
-use crate::clock::Timestamp;
-use crate::operation::record::{self, Claim, Claimed, Notes, Record};
-use crate::store::Memory;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record;
+use steadfast_core::operation::record::{Claim, Claimed, Notes, Record};
+use steadfast_core::store::Memory;
 
-pub use crate::operation::record::resend::{
-    Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
-};
-pub use crate::policy::breaker::{Breaker, Permit};
-pub use crate::policy::budget::Budget;
-pub use crate::policy::gates::{Admission, Gates, Outcome, Refusal};
-pub use crate::policy::pause::Pause;
-pub use crate::policy::rate::Rate;
-pub use crate::policy::recovery::Recovery;
-pub use crate::random::SystemRandom;
-pub use crate::store::backlog::{Backlog, Queue};
-pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
-pub use crate::store::look::{Look, Sight, Waiting};
-pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
-pub use crate::store::place::{Facts as PlaceFacts, Noted, Place};
-pub use crate::store::standing::{Stage, Standing};
-pub use crate::store::upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
-pub use crate::store::wakes::Wakes;
+use crate::client::Client;
+
+pub use steadfast_core::internal::operation::Facts;
+pub use steadfast_core::internal::operation::LookUp;
+pub use steadfast_core::internal::operation::Repeat;
+pub use steadfast_core::internal::operation::Ruling;
+pub use steadfast_core::internal::operation::Sent;
+pub use steadfast_core::internal::operation::Why;
+pub use steadfast_core::internal::operation::Window;
+pub use steadfast_core::internal::operation::may_send;
+pub use steadfast_core::internal::operation::slack;
+pub use steadfast_core::internal::operation::window;
+pub use steadfast_core::internal::policy::Admission;
+pub use steadfast_core::internal::policy::Breaker;
+pub use steadfast_core::internal::policy::Budget;
+pub use steadfast_core::internal::policy::Gates;
+pub use steadfast_core::internal::policy::Outcome;
+pub use steadfast_core::internal::policy::Pause;
+pub use steadfast_core::internal::policy::Permit;
+pub use steadfast_core::internal::policy::Rate;
+pub use steadfast_core::internal::policy::Recovery;
+pub use steadfast_core::internal::policy::Refusal;
+pub use steadfast_core::internal::random::SystemRandom;
+pub use steadfast_core::internal::store::Account;
+pub use steadfast_core::internal::store::Backlog;
+pub use steadfast_core::internal::store::Beat;
+pub use steadfast_core::internal::store::Facts as PlaceFacts;
+pub use steadfast_core::internal::store::Head;
+pub use steadfast_core::internal::store::Heartbeat;
+pub use steadfast_core::internal::store::Look;
+pub use steadfast_core::internal::store::Noted;
+pub use steadfast_core::internal::store::Outbox;
+pub use steadfast_core::internal::store::OutboxRow;
+pub use steadfast_core::internal::store::Peer;
+pub use steadfast_core::internal::store::Place;
+pub use steadfast_core::internal::store::Queue;
+pub use steadfast_core::internal::store::Reseal;
+pub use steadfast_core::internal::store::ResealedBatch;
+pub use steadfast_core::internal::store::Restore;
+pub use steadfast_core::internal::store::Row;
+pub use steadfast_core::internal::store::Sight;
+pub use steadfast_core::internal::store::Stage;
+pub use steadfast_core::internal::store::Standing;
+pub use steadfast_core::internal::store::Statement;
+pub use steadfast_core::internal::store::Upkeep;
+pub use steadfast_core::internal::store::Waiting;
+pub use steadfast_core::internal::store::Wakes;
 
 /// The gates of a client. Their times are those of its clock.
 pub fn gates(client: &Client) -> &Gates {

@@ -7,7 +7,7 @@ use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-use crate::suggest::{nearest, shown};
+use steadfast_core::internal::suggest::{nearest, shown};
 
 /// Reads a struct.
 ///

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use steadfast_core::Random;
+
 use super::{GOLDEN, mix};
-use crate::random::Random;
 
 /// Always the same number. Jitter is then exact: test a wait at 0, at ½ and at
 /// [just under 1](FixedRandom::just_under_one).

@@ -10,11 +10,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use url::Url;
 
+use steadfast_core::BoxFuture;
+use steadfast_core::transport::{
+    Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
+};
+
 use super::TestClock;
-use crate::BoxFuture;
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// Answers each request with the next step of its script, and keeps the requests for the test to look at.
 ///
@@ -328,7 +329,7 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::clock::{Clock, Instant};
+    use steadfast_core::clock::{Clock, Instant};
 
     fn limits() -> Limits {
         Limits::new(1024)

@@ -7,9 +7,10 @@
 use std::error::Error as StdError;
 use std::io;
 
-use crate::error::BoxError;
-use crate::guard::Guard;
-use crate::transport::{Progress, SendError, SendErrorKind};
+use steadfast_core::internal::error::BoxError;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::transport::Progress;
+use steadfast_core::transport::{SendError, SendErrorKind};
 
 /// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
 /// failure to connect is a failure to send it.
@@ -93,14 +94,6 @@ fn is_of_the_other_side(kind: io::ErrorKind) -> bool {
             | TimedOut
             | UnexpectedEof
     )
-}
-
-/// What the service or the body says of its failure, else `kind`.
-pub(super) fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
-    match error.into().downcast::<SendError>() {
-        Ok(told) => *told,
-        Err(error) => SendError::with_source(kind, error),
-    }
 }
 
 /// Whether the other side said in HTTP/2 that it did not process the request. It says so by RST_STREAM with

@@ -20,18 +20,18 @@ use http::header;
 use reqwest::redirect;
 use url::Url;
 
-use crate::BoxFuture;
-use crate::answer::Answer;
-use crate::error::{Chain, Error, Input};
-use crate::request::Request;
+use steadfast_core::internal::error::Chain;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::{BoxFuture, Error, Input};
+
 use crate::transport::failure::before_the_answer;
 #[cfg(feature = "gzip")]
 use crate::transport::packed;
+use steadfast_core::internal::transport::{Progress, QUEUE_MAX, is_loopback};
+use steadfast_core::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
+
 use crate::transport::pools::{Pools, Setup, Trust};
 use crate::transport::watched_body::WatchedBody;
-use crate::transport::{
-    Limits, Progress, QUEUE_MAX, SendError, SendErrorKind, StreamedAnswer, Transport, is_loopback,
-};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
@@ -317,7 +317,7 @@ fn is_watched(request: &Request) -> bool {
 }
 
 fn prepare(request: Request, is_watched: bool, progress: &Progress) -> reqwest::Request {
-    let Request { method, url, mut headers, body } = request;
+    let Request { method, url, mut headers, body, .. } = request;
     if body.is_empty() && is_watched {
         // hyper says it, by the body: RFC 9110, section 8.6, and some gateways answer 411 without.
         headers.remove(header::CONTENT_LENGTH);

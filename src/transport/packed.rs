@@ -11,8 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use http::HeaderValue;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 
-use crate::answer::Answer;
-use crate::request::Request;
+use steadfast_core::transport::{Answer, Request};
 
 /// The request, which asks for gzip if it is to and does not say itself what it takes. Whether it does.
 pub(super) fn ask(mut request: Request, gzip: bool) -> (Request, bool) {

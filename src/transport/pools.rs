@@ -25,10 +25,11 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::{self, Handle};
 use tokio::sync::{OnceCell, oneshot};
 
-use crate::clock::{Clock as _, Instant, SystemClock};
-use crate::guard::Guard;
+use steadfast_core::clock::{Clock as _, Instant, SystemClock};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::transport::{Limits, SendError};
+
 use crate::transport::failure::not_set_up;
-use crate::transport::{Limits, SendError};
 
 /// The clients for targets of one kind.
 pub(super) struct Pools {

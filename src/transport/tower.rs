@@ -10,12 +10,12 @@ use http_body::Body;
 use tower_service::Service;
 use url::Url;
 
-use crate::BoxFuture;
-use crate::answer::Answer;
-use crate::error::BoxError;
-use crate::request::Request;
-use crate::transport::failure::told;
-use crate::transport::{Limits, QUEUE_MAX, SendError, SendErrorKind, StreamedAnswer, Transport};
+use steadfast_core::BoxFuture;
+use steadfast_core::internal::error::BoxError;
+use steadfast_core::internal::transport::{QUEUE_MAX, told};
+use steadfast_core::transport::{
+    Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
+};
 
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
 /// in a test. The service is cloned for each request.
@@ -158,7 +158,7 @@ impl<S, R> fmt::Debug for Tower<S, R> {
 }
 
 fn of_http<R: From<Bytes>>(request: Request) -> Result<http::Request<R>, SendError> {
-    let Request { method, url, headers, body } = request;
+    let Request { method, url, headers, body, .. } = request;
     let unfit = |error: http::Error| SendError::with_source(SendErrorKind::Request, error);
     let mut made =
         http::Request::builder().method(method).uri(url.as_str()).body(R::from(body)).map_err(unfit)?;

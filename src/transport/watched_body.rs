@@ -24,7 +24,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::Progress;
+use steadfast_core::internal::transport::Progress;
 
 /// A body in one piece. It may be empty.
 pub(super) struct WatchedBody {

@@ -24,14 +24,12 @@ use http::{HeaderMap, Method};
 use secrecy::SecretString;
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
-use crate::operation::{RedactedFields, WireKey};
-use crate::request::Request;
-use crate::vendor::pages::NextPage;
-use crate::vendor::times::check_window;
-use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, check_account, is_plain};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::{NextPage, check_account, check_window};
+use steadfast_core::operation::{RedactedFields, WireKey};
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};
+use steadfast_core::{Error, Input};
 
 mod pages;
 mod rules;

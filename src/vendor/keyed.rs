@@ -18,13 +18,15 @@ use http::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Effect, Error, Refusal};
-use crate::guard::Guard;
-use crate::operation::WireKey;
-use crate::request::Request;
-use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused, replay_speaks_for, was_deleted};
-use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict, account};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::account;
+use steadfast_core::operation::WireKey;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::rules::{
+    asked, by_status, is_page, no_answer, refused, replay_speaks_for, was_deleted,
+};
+use steadfast_core::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict};
+use steadfast_core::{Effect, Error, Refusal};
 
 mod config;
 mod form;

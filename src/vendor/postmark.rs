@@ -15,16 +15,12 @@ use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Effect, Error, Input, Refusal};
-use crate::operation::WireKey;
-use crate::request::Request;
-use crate::vendor::pages::NextPage;
-use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
-use crate::vendor::times::check_settle_time;
-use crate::vendor::{
-    Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, check_account,
-};
+use steadfast_core::internal::vendor::{NextPage, check_account, check_settle_time, is_text};
+use steadfast_core::operation::WireKey;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::rules::{asked, by_status, is_page, lacks_form, no_answer, refused};
+use steadfast_core::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
+use steadfast_core::{Effect, Error, Input, Refusal};
 
 mod look_up;
 mod pages;

@@ -5,8 +5,8 @@ use std::fs;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::operation::{Key, OperationId, Scope, WireKey};
+use steadfast_core::operation::{Key, OperationId, Scope, WireKey};
+use steadfast_core::transport::Answer;
 
 pub(super) fn wire_key() -> WireKey {
     OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()

@@ -17,18 +17,15 @@ use http::{HeaderMap, Method};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
-use crate::operation::WireKey;
-use crate::request::Request;
-use crate::vendor::key_place::header_value;
-use crate::vendor::pages::NextPage;
-use crate::vendor::rules::has_content_type;
-use crate::vendor::times::{check_settle_time, check_window};
-use crate::vendor::{
-    Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, account, check_account, is_plain,
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::{
+    NextPage, account, check_account, check_settle_time, check_window, header_value,
 };
+use steadfast_core::operation::WireKey;
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::rules::has_content_type;
+use steadfast_core::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, is_plain};
+use steadfast_core::{Error, Input};
 
 mod look_up;
 mod pages;

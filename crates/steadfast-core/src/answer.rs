@@ -45,17 +45,17 @@ impl Answer {
     }
 
     /// The same by a name that need not be parsed.
-    pub(crate) fn header_named(&self, name: &HeaderName) -> Option<&str> {
+    pub fn header_named(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// Whether the vendor had too many requests, and executed this one not.
-    pub(crate) fn is_rate_limit(&self) -> bool {
+    pub fn is_rate_limit(&self) -> bool {
         self.status == StatusCode::TOO_MANY_REQUESTS
     }
 
     /// Whether a gateway had no answer in time.
-    pub(crate) fn is_gateway_timeout(&self) -> bool {
+    pub fn is_gateway_timeout(&self) -> bool {
         self.status == StatusCode::GATEWAY_TIMEOUT
     }
 

@@ -28,7 +28,6 @@ use failure::SendErrorKind;
 #[doc = include_str!("docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct AttemptReport {
     /// 1 for the operation's first attempt. A lookup has the number of the attempt before it, 0 if there was none
     /// since the redrive. An attempt of recovery that failed while the vendor's circuit was not closed does not
@@ -64,19 +63,19 @@ impl AttemptReport {
 }
 
 /// The verdict of a lookup's line.
-pub(crate) const LOOK_UP: &str = "look_up";
+pub const LOOK_UP: &str = "look_up";
 
 /// A time as milliseconds since the Unix epoch.
-pub(crate) mod millis {
+pub mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
 
     use crate::clock::Timestamp;
 
-    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(time.as_millis())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         u64::deserialize(deserializer).map(Timestamp::from_millis)
     }
 }

@@ -236,14 +236,14 @@ impl Clock for SystemClock {
 /// paused. Another machine's clock, which is read from time to time, does not.
 #[cfg(feature = "postgres")]
 #[derive(Debug)]
-pub(crate) struct Monotonic {
+pub struct Monotonic {
     origin: std::time::Instant,
 }
 
 #[cfg(feature = "postgres")]
 impl Monotonic {
     #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
-    pub(crate) fn new() -> Monotonic {
+    pub fn new() -> Monotonic {
         Monotonic { origin: std::time::Instant::now() }
     }
 }

@@ -8,11 +8,11 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 
-mod context;
-mod invalid;
-mod mistake;
-mod obstacle;
-mod words;
+pub(crate) mod context;
+pub(crate) mod invalid;
+pub(crate) mod mistake;
+pub(crate) mod obstacle;
+pub(crate) mod words;
 
 pub(crate) use context::{Context, Origin};
 pub use invalid::Input;
@@ -190,7 +190,7 @@ pub enum Refusal {
 }
 
 /// A boxed source of an error.
-pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A call, a policy or a configuration that did not work out.
 ///
@@ -237,7 +237,7 @@ struct Inner {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Input that is refused before anything is sent.
     Invalid(Box<Invalid>),
     /// The vendors file, or seal keys: what is wrong, in the order of the lines, and whether there is more of it.
@@ -276,7 +276,7 @@ pub(crate) enum Kind {
 
 /// How a streamed reply ended before it was whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub enum Broken {
     /// The connection broke, or the vendor ended it.
     Lost,
     /// Nothing more came for so long.
@@ -287,13 +287,13 @@ pub(crate) enum Broken {
 
 /// What a call would do next, if it had the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     Attempt,
     LookUp,
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, effect: Effect) -> Error {
+    pub fn new(kind: Kind, effect: Effect) -> Error {
         Error(Box::new(Inner {
             kind,
             effect,
@@ -308,26 +308,26 @@ impl Error {
     }
 
     /// Something that is wrong with a file as a whole, or with an environment variable.
-    pub(crate) fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
+    pub fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
         Error::mistaken(vec![Mistake::new(file, None, problem)], false)
     }
 
     /// All that is wrong with a file; `more` says that there is more of it than this.
-    pub(crate) fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
+    pub fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
         Error::new(Kind::Config { mistakes, more }, Effect::None)
     }
 
-    pub(crate) fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
+    pub fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
         Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
     }
 
-    pub(crate) fn with_source(mut self, source: impl Into<BoxError>) -> Error {
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Error {
         self.0.source = Some(source.into());
         self
     }
 
     /// Why, if anything is known of it. A cause that is there already stays: it is the nearer one.
-    pub(crate) fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
+    pub fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
         if self.0.source.is_none() {
             self.0.source = cause.map(Into::into);
         }
@@ -335,12 +335,12 @@ impl Error {
     }
 
     /// The same mistake, to be told once more.
-    pub(crate) fn again(&self) -> Error {
+    pub fn again(&self) -> Error {
         Error::new(self.0.kind.clone(), self.0.effect)
     }
 
     /// The same dead letter, whose last attempt had no answer in time.
-    pub(crate) fn timed_out(mut self) -> Error {
+    pub fn timed_out(mut self) -> Error {
         if let Kind::DeadLetter { timeout, .. } = &mut self.0.kind {
             *timeout = true;
         }
@@ -348,54 +348,54 @@ impl Error {
     }
 
     /// The same error with another effect.
-    pub(crate) fn of_effect(mut self, effect: Effect) -> Error {
+    pub fn of_effect(mut self, effect: Effect) -> Error {
         self.0.effect = effect;
         self
     }
 
     /// The same error, where something else becomes of the operation than its kind tells.
-    pub(crate) fn going_on(mut self, disposition: Disposition) -> Error {
+    pub fn going_on(mut self, disposition: Disposition) -> Error {
         self.0.disposition = Some(disposition);
         self
     }
 
     /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
-    pub(crate) fn not_before(mut self, at: Timestamp) -> Error {
+    pub fn not_before(mut self, at: Timestamp) -> Error {
         self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
         self
     }
 
-    pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
+    pub fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
     }
 
-    pub(crate) fn with_answer(mut self, answer: Option<Answer>) -> Error {
+    pub fn with_answer(mut self, answer: Option<Answer>) -> Error {
         self.0.answer = answer;
         self
     }
 
-    pub(crate) fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
+    pub fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
         self.0.attempts = attempts;
         self
     }
 
-    pub(crate) fn after_waiting(mut self, waited: Duration) -> Error {
+    pub fn after_waiting(mut self, waited: Duration) -> Error {
         self.0.waited = waited;
         self
     }
 
-    pub(crate) fn with_context(mut self, context: Context) -> Error {
+    pub fn with_context(mut self, context: Context) -> Error {
         self.0.context = context;
         self
     }
 
     /// Names the vendor, where nothing more is known.
-    pub(crate) fn at_vendor(self, name: &str) -> Error {
+    pub fn at_vendor(self, name: &str) -> Error {
         self.with_context(Context::of_vendor(name))
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &Kind {
         &self.0.kind
     }
 
@@ -596,7 +596,7 @@ impl Error {
     }
 
     /// Whether another process took the operation while this call held it.
-    pub(crate) fn is_fenced(&self) -> bool {
+    pub fn is_fenced(&self) -> bool {
         matches!(self.0.kind, Kind::Fenced)
     }
 

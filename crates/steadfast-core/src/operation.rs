@@ -2,11 +2,11 @@
 //!
 //! Everything here is pure. [`record`] is the state machine that every store carries out.
 
-mod fingerprint;
-mod key;
+pub(crate) mod fingerprint;
+pub(crate) mod key;
 pub mod record;
-mod redact;
-mod route;
+pub(crate) mod redact;
+pub(crate) mod route;
 pub(crate) mod secret;
 pub(crate) mod sequence;
 

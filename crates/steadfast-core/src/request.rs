@@ -45,7 +45,7 @@ impl Request {
     }
 
     /// Stands for a request that is elsewhere.
-    pub(crate) fn empty() -> Request {
+    pub fn empty() -> Request {
         static BLANK: LazyLock<Url> =
             LazyLock::new(|| Url::parse("about:blank").expect("a constant that parses"));
         Request::new(Method::GET, BLANK.clone())
@@ -66,7 +66,7 @@ impl fmt::Debug for Request {
 
 /// Whether a header says where a request goes or ends, or as which method it counts. Neither a call nor a vendor's table
 /// may say that.
-pub(crate) fn is_of_the_connection(name: &HeaderName) -> bool {
+pub fn is_of_the_connection(name: &HeaderName) -> bool {
     NOT_A_CALLS.contains(name) || (Guard::MethodIsOne.holds() && OTHER_METHOD.contains(name))
 }
 

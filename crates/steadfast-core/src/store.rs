@@ -22,49 +22,42 @@ use crate::operation::record::{
 
 // What stores are made of: none of it knows a database.
 pub(crate) mod backlog;
-mod codec;
+pub(crate) mod codec;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod columns;
-mod copying;
+pub(crate) mod columns;
+pub(crate) mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod filters;
+pub(crate) mod filters;
 #[cfg(feature = "sqlite")]
-mod footing;
+pub(crate) mod footing;
 pub(crate) mod heartbeat;
-mod here;
+pub(crate) mod here;
 pub(crate) mod look;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
     allow(dead_code, reason = "without a database, a phase alone has a number")
 )]
-mod numbers;
+pub(crate) mod numbers;
 pub(crate) mod outbox;
-mod pages;
+pub(crate) mod pages;
 pub(crate) mod place;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod reports;
+pub(crate) mod reports;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod restored;
-mod seals;
+pub(crate) mod restored;
+pub(crate) mod seals;
 pub(crate) mod standing;
-mod stored;
-mod tenants;
+pub(crate) mod stored;
+pub(crate) mod tenants;
 pub(crate) mod upkeep;
-mod url;
-mod waiters;
+pub(crate) mod waiters;
 pub(crate) mod wakes;
-mod wrapper;
+pub(crate) mod wrapper;
 
-#[cfg(any(test, feature = "testkit"))]
-pub(crate) mod contract;
-mod error;
-mod memory;
-#[cfg(feature = "postgres")]
-mod postgres;
+pub(crate) mod error;
+pub(crate) mod memory;
 #[cfg(feature = "seal")]
-mod seal;
-#[cfg(feature = "sqlite")]
-mod sqlite;
+pub(crate) mod seal;
 
 pub(crate) use backlog::{Backlog, Queue};
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
@@ -75,18 +68,12 @@ pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
 pub use outbox::{OutboxTally, Queued, Rejected};
-#[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::SealKeys;
-#[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, SqliteBuilder};
 pub(crate) use standing::{Stage, Standing};
 use upkeep::AUDIT_MOVED;
 pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use upkeep::{Resealed, reseal};
-pub(crate) use url::EXAMPLE;
-pub use url::{StoreUrl, open};
 pub use waiters::End;
 pub(crate) use waiters::Waiters;
 pub(crate) use wakes::Sleeper;

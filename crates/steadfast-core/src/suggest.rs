@@ -5,7 +5,7 @@ use strsim::osa_distance;
 /// The candidate that `word` was most likely meant to be, if one is near enough to say so: at most one slip in
 /// three letters. A slip is a letter too many, too few or another, or two neighbours that changed places. More would be
 /// a guess, and a wrong guess costs more time than none.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.chars().take(WORD_MAX).flat_map(char::to_lowercase).collect();
     let slips_max = (word.chars().count() / 3).max(1);
     candidates
@@ -17,7 +17,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// A piece of what was written as an error may quote it: on one line and not endless.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_MAX).collect::<String>().escape_debug().to_string();
     if text.chars().nth(SHOWN_MAX).is_some() {
         shown.push('…');
@@ -26,10 +26,10 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// Long enough for any key or sensible value.
-pub(crate) const SHOWN_MAX: usize = 80;
+pub const SHOWN_MAX: usize = 80;
 
 /// A longer word is not a misspelt key, and comparing costs its length squared.
-pub(crate) const WORD_MAX: usize = 64;
+pub const WORD_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

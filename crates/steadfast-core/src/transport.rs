@@ -1,10 +1,7 @@
 //! The transport that carries requests to the vendor: the [`Transport`] trait, and its types.
 //!
-//! The trait is small for implementors (a scripted one for tests is in [`testkit`]). [`Http`] over reqwest is the one
-//! that service code uses.
-//!
-#![cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
-#![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
+//! The trait is small for implementors (a scripted one for tests is in `testkit`). `Http` over reqwest is the one that
+//! service code uses.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,23 +15,11 @@ pub use crate::attempt::failure::SendErrorKind;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
 
-mod failure;
-mod http_client;
-#[cfg(feature = "gzip")]
-mod packed;
-mod pools;
-mod progress;
-mod streamed;
-#[cfg(feature = "tower")]
-mod tower;
-mod watched_body;
+pub(crate) mod progress;
+pub(crate) mod streamed;
 
-pub use http_client::Http;
 pub(crate) use progress::Progress;
-pub(crate) use streamed::Chunks;
 pub use streamed::StreamedAnswer;
-#[cfg(feature = "tower")]
-pub use tower::{over_tower, over_tower_that_queues};
 
 /// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
 /// exchange.
@@ -71,8 +56,8 @@ pub struct Limits {
     /// Whether to open a connection for this exchange alone: one before it gave no answer, or a 5xx. Default: `false`.
     pub new_connection: bool,
     /// The circuit is open, and this exchange may close it.
-    pub(crate) is_probe: bool,
-    pub(crate) progress: Progress,
+    pub is_probe: bool,
+    pub progress: Progress,
 }
 
 impl Limits {
@@ -88,7 +73,7 @@ impl Limits {
         self.watched_by(&Progress::new())
     }
 
-    pub(crate) fn watched_by(mut self, progress: &Progress) -> Limits {
+    pub fn watched_by(mut self, progress: &Progress) -> Limits {
         self.progress = progress.clone();
         self
     }
@@ -162,10 +147,10 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
 /// What is reckoned with where nothing says how long a request may be queued. Kernels give up a closed socket that is not
 /// acknowledged after about that: Linux after 8 tries without `TCP_USER_TIMEOUT` (tcp(7), `tcp_orphan_retries`).
-pub(crate) const QUEUE_MAX: Duration = Duration::from_secs(120);
+pub const QUEUE_MAX: Duration = Duration::from_secs(120);
 
 /// Whether the URL's host is this host itself, so that what is sent to it crosses no network.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -195,7 +180,7 @@ impl SendError {
     }
 
     /// The failure of an exchange that was dropped because time ran out.
-    pub(crate) fn out_of_time(progress: &Progress) -> SendError {
+    pub fn out_of_time(progress: &Progress) -> SendError {
         if progress.give_up() {
             return SendError::with_source(SendErrorKind::Connect, "time ran out before anything was sent");
         }
@@ -203,7 +188,7 @@ impl SendError {
     }
 
     /// Notes that the request was to this URL. Nothing but its host and port is kept.
-    pub(crate) fn note_host(&mut self, url: &Url) {
+    pub fn note_host(&mut self, url: &Url) {
         self.host = url.host_str().map(|host| match url.port() {
             Some(port) => format!("{host}:{port}").into(),
             None => host.into(),

@@ -83,39 +83,25 @@ use crate::request::Request;
 use crate::transport::SendError;
 
 pub(crate) mod account;
-mod adyen;
-mod base;
-mod bigcommerce;
-mod body;
-mod credential;
+pub(crate) mod base;
+pub(crate) mod body;
+pub(crate) mod credential;
 pub(crate) mod date;
-mod key_place;
-mod keyed;
-mod pages;
-mod postmark;
-#[cfg(test)]
-mod rig;
+pub(crate) mod key_place;
+pub(crate) mod pages;
 pub mod rules;
 pub(crate) mod secret;
-mod shown;
+pub(crate) mod shown;
 pub(crate) mod specimen;
-mod stripe;
-mod times;
+pub(crate) mod times;
 pub mod wait;
 
-pub use adyen::Adyen;
 pub use base::BaseUrl;
-pub use bigcommerce::BigCommerce;
-pub(crate) use bigcommerce::STORE_HASH_FOUND;
 pub use credential::Credential;
 pub use key_place::KeyPlace;
-pub(crate) use keyed::PRESETS;
-pub use keyed::{Keyed, KeyedConfig};
 pub(crate) use pages::with_query;
-pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
-pub use stripe::Stripe;
 
 /// A vendor's rules.
 ///
@@ -342,7 +328,6 @@ impl<'a> Attempt<'a> {
 
 /// What an adapter makes of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Verdict {
     /// The vendor did it, now or earlier under the same key.
     Done {
@@ -372,10 +357,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const DONE: &'static str = "done";
+    pub const DONE: &'static str = "done";
 
     /// The same, with a wait that is [believed](wait::believed).
-    pub(crate) fn believed(self) -> Verdict {
+    pub fn believed(self) -> Verdict {
         match self {
             Verdict::Retry { effect, not_before } => {
                 Verdict::Retry { effect, not_before: not_before.map(wait::believed) }
@@ -444,13 +429,13 @@ impl<'a> Subject<'a> {
 
     /// The earliest that the first claim can have been. A vendor's `Date` is not believed where it says later: if a
     /// machine between us and the vendor had written it, the search would begin after what it looks for.
-    fn claimed_there(&self) -> Timestamp {
+    pub fn claimed_there(&self) -> Timestamp {
         self.by_vendors_clock().map_or(self.claimed_at, |there| there.min(self.claimed_at))
     }
 
     /// Whether what the vendor dates so, in whole seconds, is from before the first claim, by its own clock as far as that
     /// is known. Unlike [`is_older`](Subject::is_older) it allows for no difference of clocks.
-    pub(crate) fn is_before(&self, at: Timestamp) -> bool {
+    pub fn is_before(&self, at: Timestamp) -> bool {
         at.plus(DATED_WITHIN) < self.by_vendors_clock().unwrap_or(self.claimed_at)
     }
 
@@ -471,7 +456,6 @@ impl<'a> Subject<'a> {
 
 /// What a lookup's answer says.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Finding {
     /// It took effect; here is what the vendor holds, in the shape of the answer that was lost.
     Found(Answer),
@@ -490,11 +474,11 @@ pub enum Finding {
 
 /// The largest difference of a vendor's clock and a host's that may go unnoticed. Five minutes is what signed
 /// requests commonly allow (Stripe's own webhooks do).
-const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Whether an adapter may name its account so. What follows a `>` names an account that is reached through the one before it
 /// ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one would carry on this one's calls.
-fn check_account(name: &str) -> Result<(), Error> {
+pub fn check_account(name: &str) -> Result<(), Error> {
     if Guard::OneAccount.keeps(name.contains('>')) {
         let problem = "`>` in the name of an account stands before another one that is reached through it; leave it out";
         return Err(Error::invalid(Input::Other("account"), problem).set_by("account"));
@@ -503,7 +487,7 @@ fn check_account(name: &str) -> Result<(), Error> {
 }
 
 /// A vendor's dates are cut to the second, and so is what is known of its clock.
-const DATED_WITHIN: Duration = Duration::from_secs(2);
+pub const DATED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {

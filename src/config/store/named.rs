@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use steadfast_core::store::{Store, StoreErrorKind};
+use steadfast_core::{Error, Mistake};
+
 use crate::config::Secrets;
 use crate::config::vendor::Variable;
-use crate::error::{Error, Mistake};
-use crate::store::{Store, StoreErrorKind, StoreUrl};
+use crate::store::StoreUrl;
 
 /// The store as the file names it.
 #[derive(Clone, Debug)]
@@ -51,7 +53,11 @@ impl Named {
     }
 
     #[cfg(feature = "seal")]
-    fn seal_keys(&self, variable: &Variable, secrets: &Secrets) -> Result<crate::store::SealKeys, Error> {
+    fn seal_keys(
+        &self,
+        variable: &Variable,
+        secrets: &Secrets,
+    ) -> Result<steadfast_core::store::SealKeys, Error> {
         use std::env::VarError;
 
         use secrecy::zeroize::Zeroizing;
@@ -66,7 +72,9 @@ impl Named {
                 "the environment variable {name} is not set; set it to the keys of the store, or make a first \
                  one with `openssl rand -base64 32`"
             )),
-            Ok(text) => crate::store::SealKeys::parse(&text, name).or_else(|error| refuse(error.to_string())),
+            Ok(text) => {
+                steadfast_core::store::SealKeys::parse(&text, name).or_else(|error| refuse(error.to_string()))
+            }
         }
     }
 

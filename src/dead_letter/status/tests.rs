@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Clock as _;
+use steadfast_core::store::Memory;
+
 use super::*;
 use crate::client::Client;
-use crate::clock::Clock as _;
 use crate::dispatcher::PERIOD;
-use crate::store::Memory;
 use crate::testkit::{ScriptedTransport, TestClock};
 use crate::vendor::Stripe;
 
@@ -18,7 +19,7 @@ async fn after(clock: &TestClock, seconds: u64) {
 #[tokio::test]
 async fn an_outage_is_told_by_the_dispatchers_word_and_is_over_with_it() {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
-    let down = ScriptedTransport::new().always(crate::answer::Answer::new(
+    let down = ScriptedTransport::new().always(steadfast_core::transport::Answer::new(
         http::StatusCode::BAD_GATEWAY,
         http::HeaderMap::new(),
         "",

@@ -1,9 +1,10 @@
 //! Judgements that are stale by the time they are acted upon, and filters beside which letters go on dying.
 
+use steadfast_core::BoxFuture;
+use steadfast_core::operation::record::Page;
+use steadfast_core::store::Wrapper;
+
 use super::*;
-use crate::BoxFuture;
-use crate::operation::record::Page;
-use crate::store::Wrapper;
 
 /// A store in which something happens just before the first call of one kind.
 struct Meanwhile {

@@ -1,12 +1,13 @@
 //! Rules that a redrive, a list and an adoption go by, each where one word decides.
 
+use steadfast_core::AttemptReport;
+use steadfast_core::internal::store::{Beat, Heartbeat};
+use steadfast_core::operation::record::Summary;
+use steadfast_core::transport::Request;
+
 use super::*;
-use crate::attempt::AttemptReport;
 use crate::dead_letter::redrive::overwrites;
 use crate::dead_letter::select::code;
-use crate::operation::record::Summary;
-use crate::request::Request;
-use crate::store::{Beat, Heartbeat};
 
 #[test]
 fn a_request_with_either_condition_overwrites_nothing() {
@@ -62,7 +63,7 @@ async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_o
     };
     let (never, asks) = (postmark(0), postmark(3));
     never.post("/email").key("mail").json(&json!({"To": "b@x.test"})).send().await.expect_err("it is lost");
-    let put = |choice: crate::OnUnknown| {
+    let put = |choice: steadfast_core::OnUnknown| {
         let config = crate::vendor::KeyedConfig::new("acme", "https://v.test");
         let acme = client(crate::vendor::Keyed::new(config, "none"), &bench.store, &bench.clock, &lost());
         let call = acme.put("/x").key(format!("{choice:?}")).json(&json!({})).on_unknown(choice);
@@ -125,8 +126,11 @@ async fn the_window_ends_early_by_the_longest_attempt_of_the_client_that_sends()
     let id = bench.lost("order-1").await;
     let record = bench.store.get(&id).await.expect("works").expect("a record");
     let longer = record.attempt_max * 3;
-    let timeout =
-        crate::policy::Timeouts { attempt: longer, total: longer * 2, ..Policy::background().timeout };
+    let timeout = steadfast_core::policy::Timeouts {
+        attempt: longer,
+        total: longer * 2,
+        ..Policy::background().timeout
+    };
     let patient = Client::builder(Stripe::new("sk_test_1"))
         .policy(Policy { timeout, ..Policy::background().without_breaker() })
         .store(Arc::clone(&bench.store))

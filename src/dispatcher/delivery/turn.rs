@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Instant;
+
 use super::super::admit::Admission;
 use super::super::member::{GAP, Member, Next};
-use crate::clock::Instant;
 
 /// A client in the line.
 pub(super) struct Turn {

@@ -3,13 +3,13 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::watch;
 
+use steadfast_core::internal::policy::Sign;
+use steadfast_core::policy::Backoff;
+use steadfast_core::transport::Answer;
+use steadfast_core::{Effect, Policy};
+
 use super::*;
-use crate::Policy;
-use crate::answer::Answer;
 use crate::engine::Leaving;
-use crate::error::Effect;
-use crate::policy::Backoff;
-use crate::policy::recovery::Sign;
 use crate::testkit::{ScriptedTransport, TestClock};
 use crate::vendor::Stripe;
 

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use steadfast_core::store::Memory;
+
 use super::*;
 use crate::client::Client;
 use crate::dispatcher::places::Places;
-use crate::store::Memory;
 use crate::testkit::TestClock;
 use crate::vendor::Stripe;
 

@@ -6,11 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Head, Stage, Standing, Upkeep};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Action, Phase, Takeover};
+use steadfast_core::store;
+use steadfast_core::store::{CopyError, Copying, Store, StoreErrorKind};
+
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::{Action, Phase, Takeover};
-use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
 mod rows;
@@ -292,7 +295,7 @@ fn lapsed(now: Timestamp) -> Takeover {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit: 100,
-        wanted: crate::operation::record::Wanted::default(),
+        wanted: steadfast_core::operation::record::Wanted::default(),
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use super::{LEASE, NOW, claim, claim_at, dead_letter, get, id, succeed, take, transition_at, write};
-use crate::error::{Effect, Reason};
-use crate::operation::OperationId;
-use crate::operation::record::{
+use steadfast_core::internal::store::{Stage, Standing, Upkeep};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Filter, Forbidden, Phase, Resolution, State, Takeover,
 };
-use crate::store::{self, Said, Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
+use steadfast_core::store::{Said, Store, StoreError, StoreErrorKind};
+use steadfast_core::{Effect, Reason, store};
+
+use super::{LEASE, NOW, claim, claim_at, dead_letter, get, id, succeed, take, transition_at, write};
 
 /// Runs it on a store that can be copied; another one has no place.
 pub async fn check_displaced(store: &dyn Store) {
@@ -132,7 +134,7 @@ fn taker(phase: Phase) -> Takeover {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit: 100,
-        wanted: crate::operation::record::Wanted::default(),
+        wanted: steadfast_core::operation::record::Wanted::default(),
     }
 }
 
@@ -141,8 +143,9 @@ fn name(key: &str) -> OperationId {
 }
 
 /// A minute before leases of then are over, and after those of the suite's time.
-const LATER: crate::clock::Timestamp =
-    crate::clock::Timestamp::from_millis(NOW.as_millis() + Duration::from_secs(600).as_millis() as u64);
+const LATER: steadfast_core::clock::Timestamp = steadfast_core::clock::Timestamp::from_millis(
+    NOW.as_millis() + Duration::from_secs(600).as_millis() as u64,
+);
 
 /// More than are closed at a time.
 const MANY: usize = 510;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Claim, Claimed, Phase, State, Takeover};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Refusal};
+
 use super::{LEASE, NOW, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
-use crate::clock::Timestamp;
-use crate::error::{Effect, Refusal};
-use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Phase, State, Takeover};
-use crate::store::Store;
 
 /// When it is due.
 const LATER: Timestamp = Timestamp::from_millis(1_700_000_060_000);
@@ -34,7 +35,7 @@ pub async fn check_enqueue(store: &dyn Store) {
         attempt_max: LEASE,
         vendor_clock_ms: Some(-7),
         limit: 10,
-        wanted: crate::operation::record::Wanted::default(),
+        wanted: steadfast_core::operation::record::Wanted::default(),
     };
     assert_eq!(store.take(ask.clone()).await.expect("the store works"), [], "a millisecond early");
     ask.now = LATER;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Beat, Heartbeat, Peer};
+use steadfast_core::store::Store;
+
 use super::NOW;
-use crate::clock::Timestamp;
-use crate::store::{Beat, Heartbeat, Peer, Store};
 
 /// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken
 /// back. A store without other processes says so each time.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Look, Sight, Waiting};
+use steadfast_core::operation::record::State;
+use steadfast_core::store::Store;
+
 use super::{LEASE, NOW, claim_at, id, succeed, take, transition_at, write};
-use crate::clock::Timestamp;
-use crate::operation::record::State;
-use crate::store::{Look, Sight, Store, Waiting};
 
 /// A look tells of each account what a take would find by then, and when the first of the rest is due; and whether a
 /// purge would find something. It takes nothing. A store that cannot tell says so each time.

@@ -8,13 +8,13 @@ use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
 
-use crate::error::{Effect, Obstacle, Reason, Refusal};
-use crate::operation::record::{
+use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Forbidden, Phase, Record, Resolution, Resolved,
     State, Takeover,
 };
-use crate::operation::{Fingerprint, Key, OperationId, Scope};
-use crate::store::Store;
+use steadfast_core::operation::{Fingerprint, Key, OperationId, Scope};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Obstacle, Reason, Refusal};
 
 /// What a claim that names a predecessor is told, from each state of the predecessor; and that the letter is closed by
 /// the claim, or nothing is written at all.
@@ -211,7 +211,7 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
             attempt_max: LEASE,
             vendor_clock_ms: None,
             limit: 1,
-            wanted: crate::operation::record::Wanted::default(),
+            wanted: steadfast_core::operation::record::Wanted::default(),
         };
         assert_eq!(store.take(look).await.expect("works"), []);
     }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{
+    Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Phase, Record, Resolution, Resolved, State,
+};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, OnUnknown, Reason, Refusal};
+
 use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, let_pass, refuse, succeed, take, transition_at,
     write,
 };
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Phase, Record, Resolution, Resolved, State,
-};
-use crate::operation::{Key, OperationId, Scope};
-use crate::policy::OnUnknown;
-use crate::store::Store;
 
 /// Each action from each phase: the phase it leads to, or why it is not allowed. An allowed action is on the
 /// audit record, and nothing else is.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use steadfast_core::operation::record::{Claim, Claimed, Declined, Record, Transition};
+use steadfast_core::store::Store;
+
 use super::{LEASE, NOW, claim_at, get, id, succeed, take, transition_at};
-use crate::operation::record::{Claim, Claimed, Declined, Record, Transition};
-use crate::store::Store;
 
 /// 64 claims of one operation at once: of a new one, and of one whose lease has run out. Claims of different
 /// operations do not stand in each other's way.

@@ -1,9 +1,10 @@
 //! Takers that want one route alone, or leave it out.
 
+use steadfast_core::operation::record::{Claim, Part, Phase, State, Takeover, Transition, Wanted};
+use steadfast_core::operation::{OperationId, RouteName};
+use steadfast_core::store::Store;
+
 use super::{LEASE, NOW, claim_at, id, transition_at, write};
-use crate::operation::record::{Claim, Part, Phase, State, Takeover, Transition, Wanted};
-use crate::operation::{OperationId, RouteName};
-use crate::store::Store;
 
 /// A store and [`RouteName`] agree on which operations are of a route, whatever its segments are like. What only one of the
 /// two takes for an id would never be probed.

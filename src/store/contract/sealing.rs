@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use steadfast_core::internal::store::{Reseal, codec};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
+    Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition,
+};
+use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
+use steadfast_core::{Reason, store};
+
 use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, write};
-use crate::error::Reason;
-use crate::operation::OperationId;
-use crate::operation::record::{Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition};
-use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind, codec};
 
 /// Opens a store with these keys, or with none. Each that it gives is another one on the same records, as two processes
 /// have them; the first finds none.
@@ -67,7 +71,7 @@ pub async fn check_unreadable_rows(open: &Open) {
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
         limit,
-        wanted: crate::operation::record::Wanted::default(),
+        wanted: steadfast_core::operation::record::Wanted::default(),
     };
     let taken = behind.take(lapsed(1)).await.expect("the store works");
     assert_eq!(taken.iter().map(|record| &record.id).collect::<Vec<_>>(), [&name("behind")]);
@@ -166,7 +170,7 @@ pub async fn check_record_in_the_clear(open: &Open, forge: impl AsyncFnOnce(&Ope
             attempt_max: super::ATTEMPT,
             vendor_clock_ms: None,
             limit: 10,
-            wanted: crate::operation::record::Wanted::default(),
+            wanted: steadfast_core::operation::record::Wanted::default(),
         };
         assert!(!store.take(due).await.is_ok_and(|taken| !taken.is_empty()), "it would be sent");
     }
@@ -233,7 +237,7 @@ pub async fn check_reseal_beside_a_service(open: &Open) {
     }
 }
 
-fn with_body(id: &OperationId, nth: usize) -> crate::operation::record::Claim {
+fn with_body(id: &OperationId, nth: usize) -> steadfast_core::operation::record::Claim {
     let mut claim = claim_at(id, NOW);
     Arc::make_mut(&mut claim.request).body = Bytes::from(format!("order={nth}"));
     claim

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
+use steadfast_core::operation::record::{Act, Action, Claim, Forbidden, Phase, Record};
+use steadfast_core::operation::{OperationId, Scope};
+use steadfast_core::store::Store;
+
 use super::operators::{LATER, act, audit, do_it, entry, prepare_from};
 use super::{NOW, claim_at, get, id, succeed, transition_at};
-use crate::operation::record::{Act, Action, Claim, Forbidden, Phase, Record};
-use crate::operation::{OperationId, Scope};
-use crate::store::Store;
 
 /// A scrub in every phase: the headers go, and all else stays, under an entry on the audit record that names them.
 pub async fn check_scrub(store: &dyn Store) {

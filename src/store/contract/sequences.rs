@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::operation::record::{Action, Claim, Claimed, Declined, Phase, Resolution, State};
+use steadfast_core::operation::{Key, Scope};
+use steadfast_core::store::Store;
+use steadfast_core::{Reason, Refusal, Sequence};
+
 use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, let_pass, refuse, succeed, transition_at, write,
 };
-use crate::error::{Reason, Refusal};
-use crate::operation::record::{Action, Claim, Claimed, Declined, Phase, Resolution, State};
-use crate::operation::{Key, Scope, Sequence};
-use crate::store::Store;
 
 mod line;
 

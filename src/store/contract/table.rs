@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Claimed, Declined, Record, State};
+use steadfast_core::operation::{Fingerprint, OperationId};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Reason, Refusal};
+
 use super::{
     LEASE, NOW, answer, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claimed, Declined, Record, State};
-use crate::operation::{Fingerprint, OperationId};
-use crate::store::Store;
 
 /// A state to start from. The fence is 1 in each, and the call comes at [`LATER`].
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::Look;
+use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Declined, Part, Phase, Record, Resolution, State, Takeover, Transition,
     Wanted,
 };
-use crate::operation::{OperationId, RouteName};
-use crate::store::{Look, Store};
+use steadfast_core::operation::{OperationId, RouteName};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Reason, Refusal};
+
+use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
 /// given no more than it asks for, and nothing of another account's. Each is then its own under the next fence.
@@ -180,7 +182,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
 pub async fn check_unknown_since(store: &dyn Store) {
     let id = id("test/unknown//POST /x", "k");
     let mut claim = claim_at(&id, NOW);
-    claim.on_unknown = crate::policy::OnUnknown::Resend;
+    claim.on_unknown = steadfast_core::OnUnknown::Resend;
     let first = take(store, claim).await;
     assert_eq!((first.unknown_since, first.look_ups, first.resends_left), (None, 0, 1));
     let since = NOW.plus(Duration::from_millis(3));

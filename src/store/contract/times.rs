@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Claimed, Declined, Record, State};
+use steadfast_core::operation::{Fingerprint, OperationId};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Reason, Refusal};
+
 use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, let_pass, look, refuse, succeed, take,
     transition_at, write,
 };
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claimed, Declined, Record, State};
-use crate::operation::{Fingerprint, OperationId};
-use crate::store::Store;
 
 /// A takeover moves the fence by one, and nothing that an earlier holder writes changes anything, but an answer: see
 /// [`check_late_success`].

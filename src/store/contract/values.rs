@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use steadfast_core::Reason;
+use steadfast_core::operation::record::{Act, Action, Claimed, Phase, State, Takeover};
+use steadfast_core::operation::{Key, RedactedFields};
+use steadfast_core::store::Store;
+use steadfast_core::transport::Answer;
+
 use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
-use crate::answer::Answer;
-use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claimed, Phase, State, Takeover};
-use crate::operation::{Key, RedactedFields};
-use crate::store::Store;
 
 /// Names that differ in case, in a space, in a wildcard or only in where the scope ends are different
 /// operations.
@@ -145,7 +146,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
             limit: 1,
-            wanted: crate::operation::record::Wanted::default(),
+            wanted: steadfast_core::operation::record::Wanted::default(),
         };
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
@@ -176,7 +177,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
             limit: 1,
-            wanted: crate::operation::record::Wanted::default(),
+            wanted: steadfast_core::operation::record::Wanted::default(),
         };
         store.take(far).await.expect("the store works");
     }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use steadfast_core::internal::store::{Beat, Heartbeat, LATE, Queue, queues};
+use steadfast_core::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally, Transition,
+};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::{Store, StoreErrorKind};
+use steadfast_core::transport::SendErrorKind;
+use steadfast_core::{AttemptReport, Effect, Reason, Refusal, Sequence};
+
 use super::{
     LEASE, NOW, answer, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
-use crate::attempt::AttemptReport;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally, Transition,
-};
-use crate::operation::{Key, OperationId, Scope, Sequence};
-use crate::store::backlog::{LATE, queues};
-use crate::store::{Beat, Heartbeat, Queue, Store, StoreErrorKind};
-use crate::transport::SendErrorKind;
 
 /// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
 pub async fn check_filters(store: &dyn Store) {
@@ -319,6 +319,6 @@ pub(super) fn report(number: u32) -> AttemptReport {
     }
 }
 
-fn at(millis: u64) -> crate::clock::Timestamp {
+fn at(millis: u64) -> steadfast_core::clock::Timestamp {
     NOW.plus(Duration::from_millis(millis))
 }

@@ -4,6 +4,11 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{Standing, Stored};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Act, Action, Forbidden, Phase, Record};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::names::{Adopted, adopt};
 use super::row::Value;
@@ -11,10 +16,6 @@ use super::standing::Allowed;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use super::{sealed, sequence};
-use crate::operation::OperationId;
-use crate::operation::record::{Act, Action, Forbidden, Phase, Record};
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError};
 
 pub(super) async fn act(
     shared: &Arc<Shared>,

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
+use steadfast_core::internal::suggest::{nearest, shown};
+
 use super::schema::Schema;
-use crate::suggest::{nearest, shown};
 
 /// Where a store on Postgres is. `Display` and `Debug` show no password.
 #[derive(Clone, PartialEq)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Backlog, LATE, Peer, Queue, from_ms, phase, to_ms};
+use steadfast_core::operation::{Key, Scope};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::row::{Reader, damaged};
-use crate::clock::Timestamp;
-use crate::operation::{Key, Scope};
-use crate::store::backlog::LATE;
-use crate::store::numbers::{from_ms, phase, to_ms};
-use crate::store::{Backlog, Peer, Queue, StoreError};
 
 impl Shared {
     pub(super) async fn backlog(self: &Arc<Self>, now: Timestamp) -> Result<Backlog, StoreError> {

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::Shared;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// One caller's part of a batch.
 pub(super) trait Job: Send + Sync + Sized + 'static {

@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::store::to_ms;
+use steadfast_core::operation::record::Phase;
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::row::Reader;
 use super::take::{Asked, OF_ACCOUNT, OPEN, READABLE};
-use crate::clock::{Instant, Timestamp};
-use crate::operation::record::Phase;
-use crate::store::StoreError;
-use crate::store::numbers::to_ms;
 
 /// From when on each taker of this process looks.
 #[derive(Debug, Default)]

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast_core::clock::Clock;
+use steadfast_core::internal::clock::Monotonic;
+
 use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
 use super::password::Asked;
-use crate::clock::{Clock, Monotonic};
+use steadfast_core::internal::store::Seals;
 #[cfg(feature = "seal")]
-use crate::store::SealKeys;
-use crate::store::seals::Seals;
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::SealKeys;
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// Opens a [`Postgres`]. Made by [`Postgres::builder`].
 #[derive(Clone, Debug)]

@@ -10,19 +10,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Columns, Standing, Stored, duration_ms, redacted, to_ms};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Claim, Claimed, Record};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::batch::{self, Asked, Job, Queue};
 use super::outbox::before;
 use super::read::Read;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, sealed, sequence, standing, write};
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Record};
-use crate::store::columns::{Columns, redacted};
-use crate::store::numbers::{duration_ms, to_ms};
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, StoreErrorKind};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
     let request = shared.seals.request(&claim.id, &claim.request)?;

@@ -19,13 +19,15 @@ use tokio_postgres::error::DbError;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 
+use steadfast_core::clock::{Clock, Instant, SystemClock};
+use steadfast_core::internal::store::Standing;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::address::Address;
 use super::failure::{advice, lacks_password, no_connection, silent};
 use super::password::{Asked, Passwords};
 use super::place;
 use super::tls::{Connector, connector};
-use crate::clock::{Clock, Instant, SystemClock};
-use crate::store::{Standing, StoreError, StoreErrorKind};
 
 /// What reads and writes for a connection, until it ends.
 pub(super) type Driver = Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;

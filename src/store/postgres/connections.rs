@@ -30,6 +30,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Error};
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::address::Address;
 use super::connect::{Connect, Connected};
 use super::failure::{advice, failure, silent};
@@ -38,7 +40,6 @@ use super::opening::Opening;
 use super::password::Asked;
 use super::schema::Schema;
 use super::thread::Thread;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// How many connections, and what is waited for.
 #[derive(Clone, Copy, Debug)]

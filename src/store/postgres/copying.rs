@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{Head, Restore, Sealed, Standing, from_ms};
+use steadfast_core::operation::record::Notes;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::Shared;
 use super::row::{Reader, damaged};
 use super::standing::{self, CLOSED};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
-use crate::operation::record::Notes;
-use crate::store::numbers::from_ms;
-use crate::store::restored::Sealed;
-use crate::store::{Head, Restore, Standing, StoreError, StoreErrorKind};
 
 pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
@@ -80,7 +80,7 @@ pub(super) async fn restore(shared: &Arc<Shared>, restore: Restore) -> Result<()
     let work = move |within: Within| {
         let restore = Arc::clone(&restore);
         async move {
-            let ended = restore.write(&within).await.map(|()| Turn::Done(()));
+            let ended = super::restore::write(&restore, &within).await.map(|()| Turn::Done(()));
             within.ended(ended).await
         }
     };

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{Standing, Stored, duration_ms};
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
+use steadfast_core::store::StoreError;
+
 use super::row::{self, Reader, damaged};
 use super::take::{Asked, LOOK, Looked};
 use super::{Shared, standing};
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
-use crate::store::numbers::duration_ms;
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError};
 
 /// What was taken, and whether there is more that only a transaction may take. Nothing is taken in a place that has changed
 /// before that was compared.

@@ -12,7 +12,7 @@ use std::{fmt, io};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// What a statement met while `doing` something.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{Heartbeat, Peer, duration_ms};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::row::Reader;
 use super::schema::Schema;
-use crate::store::numbers::duration_ms;
-use crate::store::{Heartbeat, Peer, StoreError};
 
 pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
-    let of_each = |of: fn(&crate::store::Beat) -> Option<String>| {
+    let of_each = |of: fn(&steadfast_core::internal::store::Beat) -> Option<String>| {
         heartbeat.beats.iter().map(of).collect::<Vec<Option<String>>>()
     };
     let values = vec![

@@ -8,10 +8,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_postgres::{Client, Row};
 
+use steadfast_core::store::StoreError;
+
 use super::connect::{Connect, Connected, Faults};
 use super::failure::{failure, silent};
 use super::row::Value;
-use crate::store::StoreError;
 
 /// A connection that is made anew when it is gone.
 pub(super) struct Line {

@@ -7,6 +7,14 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Account, FAR_MAX, Look, Sight, Standing, Waiting, duration_ms, phase_number, to_ms,
+};
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::bounds::{self, Begun, ENDED};
 use super::durability::FORGETS;
@@ -17,12 +25,6 @@ use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::take::is_as_enqueued;
-use crate::clock::Timestamp;
-use crate::operation::Scope;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
-use crate::store::look::FAR_MAX;
-use crate::store::numbers::{duration_ms, phase_number, to_ms};
-use crate::store::{Account, Look, Sight, Standing, StoreError, Waiting};
 
 pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, StoreError> {
     let began = shared.time.instant();
@@ -75,7 +77,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
 fn waiting_of(from: &mut Reader<'_>, now: Timestamp) -> Result<Waiting, StoreError> {
     // Of the first row alone.
     let _: (Option<i64>, Option<&str>, Option<bool>) = (from.next()?, from.next()?, from.next()?);
-    let due = from.next::<Option<i64>>()?.map(crate::store::numbers::from_ms);
+    let due = from.next::<Option<i64>>()?.map(steadfast_core::internal::store::from_ms);
     let far_due: bool = from.next()?;
     // Of the first row alone.
     let _: Option<&str> = from.next()?;

@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::connections::{Connections, Exclusive};
 use super::failure::{advice, failure};
 use super::roles;
 use super::schema::Schema;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// The steps, the oldest first. A step that was released is never changed.
 const STEPS: &[Step] = &[

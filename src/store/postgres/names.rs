@@ -4,17 +4,16 @@ use std::borrow::Cow;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Part, Standing, Stored, to_fence};
+use steadfast_core::operation::record::{Claimed, Forbidden, Notes, Record};
+use steadfast_core::operation::{OperationId, Scope, record};
+use steadfast_core::store::StoreError;
+
 use super::row::Value;
 use super::sequence;
 use super::transaction::Within;
 use super::write::{self, OnFile};
-use crate::clock::Timestamp;
-use crate::operation::record::{self, Claimed, Forbidden, Notes, Record};
-use crate::operation::{OperationId, Scope};
-use crate::store::numbers::to_fence;
-use crate::store::seals::Part;
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError};
 
 /// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
 /// `held` is what is on record of that key; `notes` say whether the two have expired.

@@ -2,8 +2,9 @@
 
 use tokio_postgres::NoTls;
 
+use steadfast_core::store::StoreError;
+
 use super::address::Security;
-use crate::store::StoreError;
 
 /// Never asked.
 pub(super) type Connector = NoTls;

@@ -29,16 +29,18 @@ use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Notification};
 
+use steadfast_core::Random;
+use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::random::SystemRandom;
+use steadfast_core::operation::record::{Record, State};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::connect::Connect;
 use super::failure::failure;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
-use crate::clock::{Instant, Timestamp};
-use crate::operation::record::{Record, State};
-use crate::operation::{Key, OperationId, Scope};
-use crate::random::{Random, SystemRandom};
-use crate::store::StoreError;
 
 /// What a store tells others, and whether it listens to them.
 pub(super) struct Notices {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_core::Random;
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::random::SystemRandom;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::connect::{Connect, Connected};
 use super::failure::advice;
-use crate::clock::Instant;
-use crate::random::{Random, SystemRandom};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// A caller that needs a connection waits here for its turn. So a server that comes back is not met by all at once.
 pub(super) struct Opening {

@@ -10,19 +10,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Account, Database, Outbox, OutboxRow, RESEALED_MAX, ROWS_MAX, Reseal, ResealedBatch, Statement, Value,
+    duration, from_ms, headers, names, on_unknown, page, sealed_anew, sealed_bytes, sequence, spares, start,
+    to_ms, values, whole,
+};
+use steadfast_core::operation::record::{AuditEntry, Claim, Claimed, Page};
+use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
+
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::{Postgres, Shared, claim};
-use crate::clock::Timestamp;
-use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::store::numbers::{duration, from_ms, to_ms};
-use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, Queued, RESEALED_MAX, Rejected, Statement, Value,
-    headers, names, on_unknown, sealed_anew, sealed_bytes, sequence, spares, values, whole,
-};
-use crate::store::pages::{ROWS_MAX, page, start};
-use crate::store::{Reseal, ResealedBatch, StoreError};
 
 mod aside;
 

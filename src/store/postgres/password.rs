@@ -15,7 +15,7 @@ use secrecy::zeroize::Zeroizing;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// A function that knows the password.
 #[derive(Clone)]

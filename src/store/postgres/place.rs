@@ -10,6 +10,10 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Facts, Judged, Noted, Place, Stage, Standing, to_ms};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::connect::Connect;
 use super::failure::failure;
 use super::read::Given;
@@ -17,10 +21,6 @@ use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, standing};
-use crate::clock::Timestamp;
-use crate::store::numbers::to_ms;
-use crate::store::place::{Facts, Judged, Noted, Place};
-use crate::store::{Stage, Standing, StoreError, StoreErrorKind};
 
 /// Compares the place on record with that of the connection. Notes it, or that the store is displaced. Settled records
 /// can be read all the same.

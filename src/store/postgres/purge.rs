@@ -5,12 +5,14 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::Standing;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::bounds::{self, ENDED};
 use super::failure::failure;
 use super::row::{Reader, Value, damaged};
 use super::{Shared, standing};
-use crate::clock::Timestamp;
-use crate::store::{Standing, StoreError, StoreErrorKind};
 
 /// Removes at most `limit` rows that have expired by the time that the store believes, in batches that are a commit
 /// each. A claim is never behind more than one of them, and only behind those of its own rows.

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::AttemptReport;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Dialect, ROWS_MAX, Standing, Stored, filters, listable, numbers, page, reports, start,
+};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
+    AuditEntry, Declined, Filter, Notes, Page, Phase, Summary, Tally, is_final,
+};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::row::{self, OPERATION, Reader, Value, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::{Shared, failure, place};
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Declined, Filter, Notes, Page, Phase, Summary, Tally, is_final};
-use crate::store::filters::{self, Dialect};
-use crate::store::pages::{ROWS_MAX, listable, page, start};
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, StoreErrorKind, numbers, reports};
 
 /// An operation as it was read.
 pub(super) struct Read {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{HEAD_BYTES, KeyId, Part, Reseal, ResealedBatch, SEALED, Seals, start};
+use steadfast_core::operation::OperationId;
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::row::{Reader, Value, damaged};
 use super::transaction::{Turn, Within, in_transaction};
-use crate::operation::OperationId;
-use crate::store::pages::start;
-use crate::store::seals::{HEAD_BYTES, KeyId, Part, SEALED, Seals};
-use crate::store::{Reseal, ResealedBatch, StoreError};
 
 pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
     let key = shared.seals.needed()?;

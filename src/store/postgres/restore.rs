@@ -4,184 +4,187 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{
+    Sealed, Standing, duration_ms, phase_number, redacted, to_fence, to_ms,
+};
+use steadfast_core::operation::Scope;
+use steadfast_core::store;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::row::{Changes, Reader, Value, damaged};
 use super::sequence;
 use super::transaction::Within;
-use crate::operation::Scope;
-use crate::store::columns::redacted;
-use crate::store::numbers::{duration_ms, phase_number, to_fence, to_ms};
-use crate::store::restored::Sealed;
-use crate::store::{self, Standing, StoreError, StoreErrorKind};
 
-impl Sealed {
-    pub(super) async fn write(&self, within: &Within) -> Result<(), StoreError> {
-        begin(within, &self.copy).await?;
-        if !self.audit.is_empty() && entries(within).await? != self.audit_after {
-            return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
-        }
-        if !self.gone.is_empty() {
-            self.remove(within).await?;
-        }
-        if !self.rows.is_empty() {
-            self.write_operations(within).await?;
-            self.write_requests(within).await?;
-            self.write_outcomes(within).await?;
-            self.enter_sequences(within).await?;
-        }
-        if !self.audit.is_empty() {
-            self.write_audit(within).await?;
-        }
-        if let Some(notes) = &self.notes {
-            let sql = format!("UPDATE {}.purged SET fence = greatest(fence, $1)", schema(within));
-            within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
-            // Its records have the times of the clock that the other store believed.
-            let sql = format!(
-                "UPDATE {}.clock SET believed_ms = $1, doubted_from_ms = $2, doubted_to_ms = $3",
-                schema(within)
-            );
-            let (from, to) = notes.doubted.unzip();
-            let times: [Option<i64>; 3] = [notes.believed, from, to].map(|time| time.map(to_ms));
-            let values: [Value<'_>; 3] = times.each_ref().map(|time| (time as _, Type::INT8));
-            within.ask(DOING, &sql, &values).await?;
-        }
-        match &self.accounts {
-            Some(accounts) => write_accounts(within, accounts).await,
-            None => Ok(()),
-        }
+pub(super) async fn write(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    begin(within, &restored.copy).await?;
+    if !restored.audit.is_empty() && entries(within).await? != restored.audit_after {
+        return Err(
+            StoreError::new(steadfast_core::internal::store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked)
+        );
     }
-
-    async fn remove(&self, within: &Within) -> Result<(), StoreError> {
-        let names = self.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
-        remove_from(within, &["operation", "request", "outcome"], names).await?;
-        sequence::leave(within, self.gone.iter()).await
+    if !restored.gone.is_empty() {
+        remove(restored, within).await?;
     }
-
-    /// At the positions that they had.
-    async fn enter_sequences(&self, within: &Within) -> Result<(), StoreError> {
-        sequence::leave(within, self.rows.iter().map(|row| &row.record.id)).await?;
-        for row in &self.rows {
-            sequence::enter(within, &row.record).await?;
-        }
-        Ok(())
+    if !restored.rows.is_empty() {
+        write_operations(restored, within).await?;
+        write_requests(restored, within).await?;
+        write_outcomes(restored, within).await?;
+        enter_sequences(restored, within).await?;
     }
-
-    /// In place of those of the same names, which may be of another life.
-    async fn write_operations(&self, within: &Within) -> Result<(), StoreError> {
-        let names = self.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
-        remove_from(within, &["operation", "outcome"], names).await?;
-        let changes = Changes::of(self.rows.iter().map(|row| &row.record))?;
-        let vendors: Vec<&str> = self.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
-        let seal = within.shared.seals.current();
-        let seal = seal.as_ref().map(|id| &id[..]);
-        let mut values = changes.values();
-        values.extend([(&vendors as _, Type::TEXT_ARRAY), (&seal as _, Type::BYTEA)]);
-        let (names, places) = (Changes::NAMES, Changes::PLACES);
+    if !restored.audit.is_empty() {
+        write_audit(restored, within).await?;
+    }
+    if let Some(notes) = &restored.notes {
+        let sql = format!("UPDATE {}.purged SET fence = greatest(fence, $1)", schema(within));
+        within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
+        // Its records have the times of the clock that the other store believed.
         let sql = format!(
-            "INSERT INTO {}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
-             fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
-             status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
-             until_ms, vendor, $20 FROM unnest({places}, $19) AS c ({names}, vendor)",
+            "UPDATE {}.clock SET believed_ms = $1, doubted_from_ms = $2, doubted_to_ms = $3",
             schema(within)
         );
-        within.ask(DOING, &sql, &values).await.map(drop)
+        let (from, to) = notes.doubted.unzip();
+        let times: [Option<i64>; 3] = [notes.believed, from, to].map(|time| time.map(to_ms));
+        let values: [Value<'_>; 3] = times.each_ref().map(|time| (time as _, Type::INT8));
+        within.ask(DOING, &sql, &values).await?;
     }
+    match &restored.accounts {
+        Some(accounts) => write_accounts(within, accounts).await,
+        None => Ok(()),
+    }
+}
 
-    /// A row keeps its number if its life is the same. The others are numbered in their order here.
-    async fn write_requests(&self, within: &Within) -> Result<(), StoreError> {
-        macro_rules! column {
-            ($row:ident => $value:expr) => {
-                self.rows.iter().map(|$row| $value).collect::<Vec<_>>()
-            };
-        }
-        let redact = self.rows.iter().map(|row| redacted(&row.record));
-        let redact = redact.collect::<Result<Vec<Option<String>>, StoreError>>()?;
-        let scope = column!(row => row.record.id.scope.as_str());
-        let key = column!(row => row.record.id.key.as_str());
-        let keep = column!(row => duration_ms(row.record.keep));
-        let first_fence = column!(row => to_fence(row.record.first_fence));
-        let secrets = column!(row => row.record.holds_secrets());
-        let fingerprint = column!(row => &row.record.fingerprint.as_bytes()[..]);
-        let wire_key = column!(row => &row.record.wire_key);
-        let predecessor = column!(row => row.record.predecessor.as_ref().map(crate::operation::Key::as_str));
-        let first_scope = column!(row => row.record.first_scope.as_ref().map(Scope::as_str));
-        let request = column!(row => &row.request[..]);
-        let values: [Value<'_>; 11] = [
-            (&scope, Type::TEXT_ARRAY),
-            (&key, Type::TEXT_ARRAY),
-            (&keep, Type::INT8_ARRAY),
-            (&first_fence, Type::INT8_ARRAY),
-            (&secrets, Type::BOOL_ARRAY),
-            (&fingerprint, Type::BYTEA_ARRAY),
-            (&wire_key, Type::TEXT_ARRAY),
-            (&redact, Type::TEXT_ARRAY),
-            (&predecessor, Type::TEXT_ARRAY),
-            (&first_scope, Type::TEXT_ARRAY),
-            (&request, Type::BYTEA_ARRAY),
-        ];
-        let sql = format!(
-            "INSERT INTO {}.request AS r (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
-             predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
-             redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-             WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, predecessor, \
-             first_scope, request, place) ORDER BY place ON CONFLICT (scope, key) DO UPDATE SET \
-             number = CASE r.first_fence WHEN excluded.first_fence THEN r.number ELSE excluded.number END, \
-             keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, secrets = excluded.secrets, \
-             fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
-             predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
-            schema(within)
-        );
-        within.ask(DOING, &sql, &values).await.map(drop)
-    }
+async fn remove(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    let names = restored.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
+    remove_from(within, &["operation", "request", "outcome"], names).await?;
+    sequence::leave(within, restored.gone.iter()).await
+}
 
-    async fn write_outcomes(&self, within: &Within) -> Result<(), StoreError> {
-        let rows = || self.rows.iter().filter(|row| row.answer.is_some() || !row.reports.is_empty());
-        let scope: Vec<&str> = rows().map(|row| row.record.id.scope.as_str()).collect();
-        let key: Vec<&str> = rows().map(|row| row.record.id.key.as_str()).collect();
-        let reports: Vec<&str> = rows().map(|row| row.reports.as_str()).collect();
-        let answer: Vec<Option<&[u8]>> = rows().map(|row| row.answer.as_deref()).collect();
-        let sql = format!(
-            "INSERT INTO {}.outcome (scope, key, reports, answer) SELECT * FROM unnest($1, $2, $3, $4)",
-            schema(within)
-        );
-        let values: [Value<'_>; 4] = [
-            (&scope, Type::TEXT_ARRAY),
-            (&key, Type::TEXT_ARRAY),
-            (&reports, Type::TEXT_ARRAY),
-            (&answer, Type::BYTEA_ARRAY),
-        ];
-        within.ask(DOING, &sql, &values).await.map(drop)
+/// At the positions that they had.
+async fn enter_sequences(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    sequence::leave(within, restored.rows.iter().map(|row| &row.record.id)).await?;
+    for row in &restored.rows {
+        sequence::enter(within, &row.record).await?;
     }
+    Ok(())
+}
 
-    async fn write_audit(&self, within: &Within) -> Result<(), StoreError> {
-        let actions = self.audit.iter().map(|entry| serde_json::to_string(&entry.action));
-        let actions = actions
-            .collect::<Result<Vec<String>, _>>()
-            .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
-        let scope: Vec<&str> = self.audit.iter().map(|entry| entry.id.scope.as_str()).collect();
-        let key: Vec<&str> = self.audit.iter().map(|entry| entry.id.key.as_str()).collect();
-        let by: Vec<&str> = self.audit.iter().map(|entry| entry.by.as_str()).collect();
-        let why: Vec<&str> = self.audit.iter().map(|entry| entry.why.as_str()).collect();
-        let at: Vec<i64> = self.audit.iter().map(|entry| to_ms(entry.at)).collect();
-        let before: Vec<i64> = self.audit.iter().map(|entry| phase_number(entry.before)).collect();
-        let after: Vec<i64> = self.audit.iter().map(|entry| phase_number(entry.after)).collect();
-        let values: [Value<'_>; 8] = [
-            (&scope, Type::TEXT_ARRAY),
-            (&key, Type::TEXT_ARRAY),
-            (&actions, Type::TEXT_ARRAY),
-            (&by, Type::TEXT_ARRAY),
-            (&why, Type::TEXT_ARRAY),
-            (&at, Type::INT8_ARRAY),
-            (&before, Type::INT8_ARRAY),
-            (&after, Type::INT8_ARRAY),
-        ];
-        let sql = format!(
-            "INSERT INTO {}.audit (scope, key, action, by, why, at_ms, before, after) SELECT scope, key, action, by, why, \
-             at_ms, before::smallint, after::smallint FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY \
-             AS e (scope, key, action, by, why, at_ms, before, after, place) ORDER BY place",
-            schema(within)
-        );
-        within.ask(DOING, &sql, &values).await.map(drop)
+/// In place of those of the same names, which may be of another life.
+async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    let names = restored.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
+    remove_from(within, &["operation", "outcome"], names).await?;
+    let changes = Changes::of(restored.rows.iter().map(|row| &row.record))?;
+    let vendors: Vec<&str> = restored.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
+    let seal = within.shared.seals.current();
+    let seal = seal.as_ref().map(|id| &id[..]);
+    let mut values = changes.values();
+    values.extend([(&vendors as _, Type::TEXT_ARRAY), (&seal as _, Type::BYTEA)]);
+    let (names, places) = (Changes::NAMES, Changes::PLACES);
+    let sql = format!(
+        "INSERT INTO {}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
+         fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
+         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
+         until_ms, vendor, $20 FROM unnest({places}, $19) AS c ({names}, vendor)",
+        schema(within)
+    );
+    within.ask(DOING, &sql, &values).await.map(drop)
+}
+
+/// A row keeps its number if its life is the same. The others are numbered in their order here.
+async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    macro_rules! column {
+        ($row:ident => $value:expr) => {
+            restored.rows.iter().map(|$row| $value).collect::<Vec<_>>()
+        };
     }
+    let redact = restored.rows.iter().map(|row| redacted(&row.record));
+    let redact = redact.collect::<Result<Vec<Option<String>>, StoreError>>()?;
+    let scope = column!(row => row.record.id.scope.as_str());
+    let key = column!(row => row.record.id.key.as_str());
+    let keep = column!(row => duration_ms(row.record.keep));
+    let first_fence = column!(row => to_fence(row.record.first_fence));
+    let secrets = column!(row => row.record.holds_secrets());
+    let fingerprint = column!(row => &row.record.fingerprint.as_bytes()[..]);
+    let wire_key = column!(row => &row.record.wire_key);
+    let predecessor =
+        column!(row => row.record.predecessor.as_ref().map(steadfast_core::operation::Key::as_str));
+    let first_scope = column!(row => row.record.first_scope.as_ref().map(Scope::as_str));
+    let request = column!(row => &row.request[..]);
+    let values: [Value<'_>; 11] = [
+        (&scope, Type::TEXT_ARRAY),
+        (&key, Type::TEXT_ARRAY),
+        (&keep, Type::INT8_ARRAY),
+        (&first_fence, Type::INT8_ARRAY),
+        (&secrets, Type::BOOL_ARRAY),
+        (&fingerprint, Type::BYTEA_ARRAY),
+        (&wire_key, Type::TEXT_ARRAY),
+        (&redact, Type::TEXT_ARRAY),
+        (&predecessor, Type::TEXT_ARRAY),
+        (&first_scope, Type::TEXT_ARRAY),
+        (&request, Type::BYTEA_ARRAY),
+    ];
+    let sql = format!(
+        "INSERT INTO {}.request AS r (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
+         predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
+         redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
+         WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, predecessor, \
+         first_scope, request, place) ORDER BY place ON CONFLICT (scope, key) DO UPDATE SET \
+         number = CASE r.first_fence WHEN excluded.first_fence THEN r.number ELSE excluded.number END, \
+         keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, secrets = excluded.secrets, \
+         fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
+         predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
+        schema(within)
+    );
+    within.ask(DOING, &sql, &values).await.map(drop)
+}
+
+async fn write_outcomes(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    let rows = || restored.rows.iter().filter(|row| row.answer.is_some() || !row.reports.is_empty());
+    let scope: Vec<&str> = rows().map(|row| row.record.id.scope.as_str()).collect();
+    let key: Vec<&str> = rows().map(|row| row.record.id.key.as_str()).collect();
+    let reports: Vec<&str> = rows().map(|row| row.reports.as_str()).collect();
+    let answer: Vec<Option<&[u8]>> = rows().map(|row| row.answer.as_deref()).collect();
+    let sql = format!(
+        "INSERT INTO {}.outcome (scope, key, reports, answer) SELECT * FROM unnest($1, $2, $3, $4)",
+        schema(within)
+    );
+    let values: [Value<'_>; 4] = [
+        (&scope, Type::TEXT_ARRAY),
+        (&key, Type::TEXT_ARRAY),
+        (&reports, Type::TEXT_ARRAY),
+        (&answer, Type::BYTEA_ARRAY),
+    ];
+    within.ask(DOING, &sql, &values).await.map(drop)
+}
+
+async fn write_audit(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+    let actions = restored.audit.iter().map(|entry| serde_json::to_string(&entry.action));
+    let actions = actions
+        .collect::<Result<Vec<String>, _>>()
+        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+    let scope: Vec<&str> = restored.audit.iter().map(|entry| entry.id.scope.as_str()).collect();
+    let key: Vec<&str> = restored.audit.iter().map(|entry| entry.id.key.as_str()).collect();
+    let by: Vec<&str> = restored.audit.iter().map(|entry| entry.by.as_str()).collect();
+    let why: Vec<&str> = restored.audit.iter().map(|entry| entry.why.as_str()).collect();
+    let at: Vec<i64> = restored.audit.iter().map(|entry| to_ms(entry.at)).collect();
+    let before: Vec<i64> = restored.audit.iter().map(|entry| phase_number(entry.before)).collect();
+    let after: Vec<i64> = restored.audit.iter().map(|entry| phase_number(entry.after)).collect();
+    let values: [Value<'_>; 8] = [
+        (&scope, Type::TEXT_ARRAY),
+        (&key, Type::TEXT_ARRAY),
+        (&actions, Type::TEXT_ARRAY),
+        (&by, Type::TEXT_ARRAY),
+        (&why, Type::TEXT_ARRAY),
+        (&at, Type::INT8_ARRAY),
+        (&before, Type::INT8_ARRAY),
+        (&after, Type::INT8_ARRAY),
+    ];
+    let sql = format!(
+        "INSERT INTO {}.audit (scope, key, action, by, why, at_ms, before, after) SELECT scope, key, action, by, why, \
+         at_ms, before::smallint, after::smallint FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY \
+         AS e (scope, key, action, by, why, at_ms, before, after, place) ORDER BY place",
+        schema(within)
+    );
+    within.ask(DOING, &sql, &values).await.map(drop)
 }
 
 /// One copy at a time, into a store that is set aside for it. The table before the row, as each change of the store's

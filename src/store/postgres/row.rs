@@ -3,15 +3,16 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Columns, StateColumns, Stored, choice, duration, empty_request, from_ms, numbers, to_ms,
+};
+use steadfast_core::operation::record::{Notes, Record, Resolved};
+use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::schema::Schema;
 use super::sequence;
-use crate::clock::Timestamp;
-use crate::operation::record::{Notes, Record, Resolved};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use crate::store::columns::{Columns, StateColumns};
-use crate::store::numbers::{self, choice, duration, from_ms, to_ms};
-use crate::store::stored::{Stored, empty_request};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What [`operation`] reads, in its order: of the table `operation` as `o`.
 pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detail, o.status, o.fence, o.attempts, \

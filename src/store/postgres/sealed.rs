@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{KEY_ID_BYTES, KeyId, SEALED, Stored, hex, is_sealed, needs_a_key};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::row::{Reader, damaged};
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, outbox, place};
-use crate::store::seals::{KEY_ID_BYTES, KeyId, SEALED, hex, is_sealed, needs_a_key};
-use crate::store::stored::Stored;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether everything in the schema can be read. Then names the key that this process seals with.
 pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), StoreError> {

@@ -13,12 +13,14 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{columns, numbers};
+use steadfast_core::operation::record::{Claimed, Place, Record, turn};
+use steadfast_core::operation::{Key, OperationId};
+use steadfast_core::store::StoreError;
+
 use super::row::{Reader, Value, damaged};
 use super::schema::Schema;
 use super::transaction::Within;
-use crate::operation::record::{Claimed, Place, Record, turn};
-use crate::operation::{Key, OperationId};
-use crate::store::{StoreError, columns, numbers};
 
 /// The statements of a schema.
 #[derive(Debug)]

@@ -5,9 +5,11 @@
 //! it first takes a lock that no write goes together with ([`lock`]). All writes that have begun are over by then,
 //! and those that come wait, and take their snapshot afterwards (READ COMMITTED).
 
+use steadfast_core::internal::store::{Stage, Standing};
+use steadfast_core::store::StoreError;
+
 use super::row::Reader;
 use super::schema::Schema;
-use crate::store::{Stage, Standing, StoreError};
 
 /// Of the table `purged` as `p`: what the store is there for, or null while it is open.
 pub(super) const CLOSED: &str = "CASE WHEN p.stage > 0 THEN p.standing END";

@@ -8,19 +8,18 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{FAR_MAX, Standing, Stored, duration_ms, phase_number};
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
+use steadfast_core::store::StoreError;
+
 use super::bounds::{self, Begun};
 use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, sealed, turns, wanted, write};
-use crate::clock::Timestamp;
-use crate::operation::Scope;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
-use crate::store::look::FAR_MAX;
-use crate::store::numbers::{duration_ms, phase_number};
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError};
 
 pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Record>, StoreError> {
     if take.limit == 0 {

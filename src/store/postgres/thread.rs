@@ -11,8 +11,8 @@ use std::future::Future;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::guard;
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::internal::guard;
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// Ends when it is dropped, and with it every connection.
 #[derive(Debug)]

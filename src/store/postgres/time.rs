@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Instant, Timestamp};
-use crate::store::numbers::{from_ms, to_ms};
+use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::store::{from_ms, to_ms};
 
 /// The server's clock, as far as its answers tell.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ const SPAN: Duration = Duration::from_secs(120);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BoxFuture;
+    use steadfast_core::BoxFuture;
 
     #[derive(Debug, Default)]
     struct Hand(Mutex<u64>);

@@ -23,8 +23,9 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::address::{Mode, Security};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Makes the handshake. Cheap to clone.
 #[derive(Clone)]

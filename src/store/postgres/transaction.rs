@@ -10,15 +10,16 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::Stored;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Notes, Record};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::Shared;
 use super::connections::Exclusive;
 use super::row::{self, Reader, Value, damaged};
 use super::standing::{self, Allowed};
-use crate::clock::Timestamp;
-use crate::operation::OperationId;
-use crate::operation::record::{Notes, Record};
-use crate::store::stored::Stored;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What a transaction came to.
 pub(super) enum Turn<T> {

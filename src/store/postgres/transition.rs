@@ -11,6 +11,11 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Columns, Standing, Stored, reports, to_ms};
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::batch::{self, Asked, Job, Queue};
 use super::names::settle_heirs;
 use super::row::{Reader, Value};
@@ -19,12 +24,6 @@ use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use super::{Shared, standing};
-use crate::clock::Timestamp;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
-use crate::store::columns::Columns;
-use crate::store::numbers::to_ms;
-use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, StoreErrorKind, reports};
 
 pub(super) async fn transition(
     shared: &Arc<Shared>,
@@ -66,7 +65,7 @@ struct Written {
 
 async fn decide(
     within: &Within,
-    id: &crate::operation::OperationId,
+    id: &steadfast_core::operation::OperationId,
     transition: Transition,
     written: &Written,
 ) -> Result<Turn<Result<Box<Stored>, Declined>>, StoreError> {

@@ -10,17 +10,18 @@ use parking_lot::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::Instant;
+use steadfast_core::internal::store::behind;
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{Phase, Takeover};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::read::Given;
 use super::row::{OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::take::Asked;
 use super::transaction::Within;
-use crate::clock::Instant;
-use crate::operation::Scope;
-use crate::operation::record::{Phase, Takeover};
-use crate::store::StoreError;
-use crate::store::tenants::behind;
 
 /// Whether several accounts of a client had something due, and until when that is good enough.
 #[derive(Debug, Default)]

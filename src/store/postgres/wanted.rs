@@ -3,12 +3,13 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::to_ms;
+use steadfast_core::operation::record::{Part, Takeover};
+use steadfast_core::store::StoreError;
+
 use super::row::{OPERATION, Value};
 use super::take::{Asked, LOOK, OF_ACCOUNT, OPEN, READABLE};
 use super::transaction::Within;
-use crate::operation::record::{Part, Takeover};
-use crate::store::StoreError;
-use crate::store::numbers::to_ms;
 
 /// What is due of all accounts that the taker reaches and that it wants, locked.
 pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Result<Vec<Row>, StoreError> {

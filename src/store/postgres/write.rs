@@ -2,13 +2,13 @@
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{duration_ms, phase_number, redacted, to_fence, to_ms};
+use steadfast_core::operation::record::{AuditEntry, Record};
+use steadfast_core::operation::{Key, OperationId};
+use steadfast_core::store::StoreError;
+
 use super::row::{Changes, Value};
 use super::transaction::Within;
-use crate::operation::record::{AuditEntry, Record};
-use crate::operation::{Key, OperationId};
-use crate::store::StoreError;
-use crate::store::columns::redacted;
-use crate::store::numbers::{duration_ms, phase_number, to_fence, to_ms};
 
 /// Brings rows in line with their records. Requests and answers are not touched.
 pub(super) async fn update<'a>(

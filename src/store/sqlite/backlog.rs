@@ -2,12 +2,12 @@
 
 use rusqlite::{Connection, Row, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Backlog, LATE, Peer, Queue, from_ms, phase, to_ms};
+use steadfast_core::operation::{Key, Scope};
+use steadfast_core::store::StoreError;
+
 use super::failure::{While, damaged};
-use crate::clock::Timestamp;
-use crate::operation::{Key, Scope};
-use crate::store::backlog::LATE;
-use crate::store::numbers::{from_ms, phase, to_ms};
-use crate::store::{Backlog, Peer, Queue, StoreError};
 
 pub(super) fn backlog(connection: &Connection, now: Timestamp) -> Result<Backlog, StoreError> {
     let mut queues = connection.prepare_cached(QUEUES).while_doing(DOING)?;

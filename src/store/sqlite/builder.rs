@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::Sqlite;
 use super::open::Settings;
+use steadfast_core::internal::store::Seals;
 #[cfg(feature = "seal")]
-use crate::store::SealKeys;
-use crate::store::StoreError;
-use crate::store::seals::Seals;
+use steadfast_core::store::SealKeys;
+use steadfast_core::store::StoreError;
 
 /// Opens a [`Sqlite`]. Made by [`Sqlite::builder`].
 ///

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use steadfast_core::internal::store::{Head, RestoredRow, Sealed, Seals, Standing, to_fence};
+use steadfast_core::operation::{OperationId, Scope};
+use steadfast_core::store;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::While;
 use super::prepared::Prepared;
 use super::row::{self, OnFile};
 use super::{notes, purge, scrub, sealed, sequence, write};
-use crate::operation::{OperationId, Scope};
-use crate::store::numbers::to_fence;
-use crate::store::restored::{Sealed, SealedRow};
-use crate::store::seals::Seals;
-use crate::store::{self, Head, Standing, StoreError, StoreErrorKind};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
@@ -67,7 +67,9 @@ pub(super) fn restore(connection: &Prepared<'_>, restore: &Sealed, seals: &Seals
     let Sealed { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
     notes::read_from_file(connection)?.1.check_restore(copy)?;
     if !audit.is_empty() && entries(connection)? != *audit_after {
-        return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
+        return Err(
+            StoreError::new(steadfast_core::internal::store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked)
+        );
     }
     for id in gone {
         if let Some((number, _)) = place(connection, id)? {
@@ -93,9 +95,9 @@ pub(super) fn restore(connection: &Prepared<'_>, restore: &Sealed, seals: &Seals
     }
 }
 
-fn restore_row(connection: &Prepared<'_>, row: &SealedRow) -> Result<(), StoreError> {
+fn restore_row(connection: &Prepared<'_>, row: &RestoredRow) -> Result<(), StoreError> {
     let doing = "write a copied operation";
-    let SealedRow { record, request, answer, reports } = row;
+    let RestoredRow { record, request, answer, reports } = row;
     let held = place(connection, &record.id)?;
     if let Some((number, _)) = held {
         purge::remove(connection, number)?;

@@ -2,18 +2,17 @@
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::operation::Waits;
+use steadfast_core::internal::store::{Seals, Stored, Tenants, behind, from_ms, to_ms};
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::Takeover;
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
 use super::row::{self, COLUMNS, REST};
 use super::sealed;
 use super::sequence::PLACE;
-use crate::clock::Timestamp;
-use crate::operation::Scope;
-use crate::operation::record::{Takeover, Waits};
-use crate::store::StoreError;
-use crate::store::numbers::{from_ms, to_ms};
-use crate::store::seals::Seals;
-use crate::store::stored::Stored;
-use crate::store::tenants::{Tenants, behind};
 
 /// What is due of the accounts that this one reaches, as much as the take asks for: the same of each, and of what that
 /// leaves the first have more.

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use steadfast_core::clock::{Clock, SystemClock};
+use steadfast_core::internal::store::{Facts, Judged, Mount, Noted, Place, Stage, Standing, footing};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::While;
 use super::notes;
-use crate::clock::{Clock, SystemClock};
-use crate::store::footing::{self, Mount};
-use crate::store::place::{Facts, Judged, Noted, Place};
-use crate::store::{Stage, Standing, StoreError, StoreErrorKind};
 
 /// Compares the place on record with that of the file, and notes it, or that the store is displaced.
 pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreError> {

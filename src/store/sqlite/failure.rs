@@ -3,7 +3,7 @@
 use rusqlite::types::Type;
 use rusqlite::{Error, ErrorCode, ffi};
 
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// What SQLite met while `doing` something.
 pub(super) fn failed(doing: &str, error: Error) -> StoreError {

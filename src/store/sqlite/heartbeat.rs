@@ -2,9 +2,10 @@
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::internal::store::{Heartbeat, Peer, from_ms, to_ms};
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
-use crate::store::numbers::{from_ms, to_ms};
-use crate::store::{Heartbeat, Peer, StoreError};
 
 pub(super) fn heartbeat(connection: &Connection, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
     let Heartbeat { now, lasts, beats } = heartbeat;

@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use steadfast_core::internal::guard;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::prepared::Prepared;
-use crate::guard;
-use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::words;
 
 /// Work on a connection, and the caller that waits for it.

@@ -9,9 +9,10 @@ use std::cell::Cell;
 
 use rusqlite::Connection;
 
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
 use super::lane::Offers;
-use crate::store::StoreError;
 
 /// Follows the log of the writer's connection, on the writer's thread.
 pub(super) struct Log {

@@ -2,18 +2,17 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{FAR_MAX, Look, Seals, Sight, Waiting, from_ms, phase_number, to_ms};
+use steadfast_core::operation::Scope;
+use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
 use super::outbox::{have_rows, not_spared};
 use super::sealed;
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
 use super::{due, notes};
-use crate::clock::Timestamp;
-use crate::operation::Scope;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
-use crate::store::look::FAR_MAX;
-use crate::store::numbers::{from_ms, phase_number, to_ms};
-use crate::store::seals::Seals;
-use crate::store::{Look, Sight, StoreError, Waiting};
 
 /// What there is for the accounts, and whether there is something to purge.
 pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
@@ -77,12 +76,12 @@ const DOING: &str = "look what there is to do";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::record::{Claim, Record};
-    use crate::operation::{Key, OperationId};
     use crate::store::Sqlite;
     use crate::store::contract::claim_at;
     use crate::store::sqlite::prepared::Prepared;
     use crate::store::sqlite::row;
+    use steadfast_core::operation::record::{Claim, Record};
+    use steadfast_core::operation::{Key, OperationId};
 
     /// Behind another account's backlog as without it.
     #[test]

@@ -4,18 +4,17 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Part, Seals, Stored, to_fence};
+use steadfast_core::operation::record::{Forbidden, Notes, Record};
+use steadfast_core::operation::{Key, OperationId, Scope, record};
+use steadfast_core::store::StoreError;
+use steadfast_core::{Effect, Obstacle};
+
 use super::failure::While;
 use super::row::{self, OnFile};
 use super::statements::COPY;
 use super::{notes, purge, scrub, sealed, sequence, write};
-use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle};
-use crate::operation::record::{self, Forbidden, Notes, Record};
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::StoreError;
-use crate::store::numbers::to_fence;
-use crate::store::seals::{Part, Seals};
-use crate::store::stored::Stored;
 
 /// What became of the predecessor that a claim names.
 pub(super) enum Superseded {

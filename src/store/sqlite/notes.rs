@@ -7,11 +7,12 @@ use std::cell::Cell;
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{Stage, Standing, from_ms, to_fence, to_ms};
+use steadfast_core::operation::record::{Act, Notes};
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
-use crate::clock::Timestamp;
-use crate::operation::record::{Act, Notes};
-use crate::store::numbers::{from_ms, to_fence, to_ms};
-use crate::store::{Stage, Standing, StoreError};
 
 thread_local! {
     /// The notes on file, what the file is there for and whether it is sealed, if this thread is a writer that knows them.

@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use steadfast_core::internal::store::Seals;
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::{While, failed};
 use super::migrations::{MIGRATIONS, SCHEMA_VERSION};
 use super::{facts, log, scrub, sealed};
-use crate::store::seals::Seals;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
 #[derive(Clone, Copy, Debug)]

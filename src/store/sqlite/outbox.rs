@@ -6,23 +6,21 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::{
+    Account, Database, Outbox, OutboxRow, RESEALED_MAX, ROWS_MAX, Reseal, ResealedBatch, Seals, Standing,
+    Statement, Value, from_ms, page, sealed_anew, sealed_bytes, spares, start, to_ms, values, whole,
+};
+use steadfast_core::operation::record::{AuditEntry, Claim, Claimed, Page};
+use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
+
 use super::failure::While;
 use super::lane::OnDrop;
 use super::prepared::Prepared;
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
 use super::{Sqlite, notes, sealed};
-use crate::clock::Timestamp;
-use crate::guard::Guard;
-use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::store::numbers::{from_ms, to_ms};
-use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, Queued, RESEALED_MAX, Rejected, Statement, Value,
-    sealed_anew, sealed_bytes, spares, values, whole,
-};
-use crate::store::pages::{ROWS_MAX, page, start};
-use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, Standing, StoreError};
 
 mod aside;
 mod behind;

@@ -8,8 +8,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::guard::Guard;
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// The file that was opened.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use std::ops::Deref;
 
 use rusqlite::{Connection, Statement};
 
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
 use super::statements::{INSERT, UPDATE_HELD};
-use crate::store::StoreError;
 
 /// Its statements keep the values that they were given last, until they are given others.
 pub(super) struct Prepared<'c> {

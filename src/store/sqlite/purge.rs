@@ -2,12 +2,13 @@
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::store::to_ms;
+use steadfast_core::store::StoreError;
+
 use super::failure::While;
 use super::{notes, outbox, scrub, sequence};
-use crate::clock::Timestamp;
-use crate::guard::Guard;
-use crate::store::StoreError;
-use crate::store::numbers::to_ms;
 
 /// Removes at most `limit` expired rows, and keeps the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -3,20 +3,20 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use steadfast_core::AttemptReport;
+use steadfast_core::internal::store::{
+    Dialect, ROWS_MAX, Seals, Stored, filters, listable, numbers, page, reports, start,
+};
+use steadfast_core::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::StoreError;
+
 use super::failure::{While, damaged};
 use super::lane::Job;
 use super::prepared::Prepared;
 use super::row::{self, COLUMNS};
 use super::sequence::PLACE;
 use super::{notes, sealed};
-use crate::attempt::AttemptReport;
-use crate::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::filters::{self, Dialect};
-use crate::store::pages::{ROWS_MAX, listable, page, start};
-use crate::store::seals::Seals;
-use crate::store::stored::Stored;
-use crate::store::{StoreError, numbers, reports};
 
 /// Carries out a batch, one by one.
 pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {

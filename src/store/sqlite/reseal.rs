@@ -5,12 +5,12 @@
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::internal::store::{HEAD_BYTES, KeyId, Part, Reseal, ResealedBatch, SEALED, Seals, start};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::StoreError;
+
 use super::failure::{While, damaged};
 use super::sealed;
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::pages::start;
-use crate::store::seals::{HEAD_BYTES, KeyId, Part, SEALED, Seals};
-use crate::store::{Reseal, ResealedBatch, StoreError};
 
 /// Rows that are not sealed with the current key.
 #[derive(Default)]

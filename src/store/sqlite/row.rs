@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Columns, StateColumns, Stored, choice, duration, empty_request, from_ms, numbers, redacted, to_fence,
+    to_ms,
+};
+use steadfast_core::operation::record::{Record, Resolved};
+use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast_core::store::StoreError;
+
 use super::failure::{While, damaged};
 use super::prepared::Prepared;
 use super::scrub;
 use super::sequence::{self, PLACE};
 use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
-use crate::clock::Timestamp;
-use crate::operation::record::{Record, Resolved};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use crate::store::StoreError;
-use crate::store::columns::{Columns, StateColumns, redacted};
-use crate::store::numbers::{self, choice, duration, from_ms, to_fence, to_ms};
-use crate::store::stored::{Stored, empty_request};
 
 /// The columns that [`without_bodies`] reads, in its order; [`PLACE`] comes after them.
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \

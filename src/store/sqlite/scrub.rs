@@ -7,14 +7,15 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
+use steadfast_core::internal::operation::hold_a_secret;
+use steadfast_core::internal::store::{Part, Seals, codec};
+use steadfast_core::operation::record::Record;
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::While;
 use super::open::{self, Settings};
 use super::sealed;
-use crate::operation::record::Record;
-use crate::operation::secret::hold_a_secret;
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::seals::{Part, Seals};
-use crate::store::{StoreError, StoreErrorKind, codec};
 
 /// Notes the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction
 /// of the migration. A row that cannot be read stays as it is: a reader of it is told so.

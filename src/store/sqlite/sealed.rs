@@ -5,10 +5,11 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use steadfast_core::internal::store::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex, needs_a_key};
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::While;
 use super::{facts, notes, outbox};
-use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex, needs_a_key};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// The rows that this process can read, in SQL, for a list of rows. Those that it cannot read must not fill its
 /// limit, or they would keep the others from their turn for ever.

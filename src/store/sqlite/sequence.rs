@@ -6,11 +6,12 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
 
+use steadfast_core::internal::store::{columns, numbers, to_ms};
+use steadfast_core::operation::Key;
+use steadfast_core::operation::record::{Phase, Place, Record, State, turn};
+use steadfast_core::store::StoreError;
+
 use super::failure::{While, damaged};
-use crate::operation::Key;
-use crate::operation::record::{Phase, Place, Record, State, turn};
-use crate::store::numbers::to_ms;
-use crate::store::{StoreError, columns, numbers};
 
 /// An operation's place as one column, null for most: with who has the turn, if it is another one. For a statement about
 /// `operation`.

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use rusqlite::{Connection, StatementStatus, params};
 use tempfile::TempDir;
 
+use steadfast_core::Effect;
+use steadfast_core::internal::store::codec;
+use steadfast_core::operation::Key;
+use steadfast_core::operation::record::State;
+use steadfast_core::store::{StoreErrorKind, Wrapper};
+use steadfast_core::transport::Answer;
+
 use super::*;
-use crate::answer::Answer;
-use crate::error::Effect;
-use crate::operation::Key;
-use crate::operation::record::State;
-use crate::store::{StoreErrorKind, Wrapper, codec, contract};
+use crate::store::contract;
 
 /// A directory, and a new path in it for each store.
 struct Place {
@@ -53,7 +56,10 @@ fn wanted(key: &str) -> Claim {
 }
 
 fn id(key: &str) -> OperationId {
-    OperationId::new(crate::operation::Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key"))
+    OperationId::new(
+        steadfast_core::operation::Scope::from_stored("test/v//POST /x"),
+        Key::new(key).expect("a key"),
+    )
 }
 
 fn open_err(path: &Path) -> StoreError {
@@ -455,7 +461,7 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
     let settling = store.clone();
-    let to = State::Dead { reason: crate::error::Reason::Unknown, answer: None };
+    let to = State::Dead { reason: steadfast_core::Reason::Unknown, answer: None };
     let transition = contract::transition_at(1, Timestamp::from_millis(1_001), to);
     let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {

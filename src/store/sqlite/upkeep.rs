@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{
+    Head, Noted, Place, Reseal, ResealedBatch, Restore, Sealed, Standing, Upkeep,
+};
+use steadfast_core::store::StoreError;
+
 use super::lane::{Lane, OnDrop};
 use super::prepared::Prepared;
 use super::{Sqlite, copying, facts, outbox, read, reseal, scrub, sealed};
-use crate::clock::Timestamp;
-use crate::store::place::{Noted, Place};
-use crate::store::restored::Sealed;
-use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
 
 #[async_trait]
 impl Upkeep for Sqlite {

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::{FAR_MAX, Seals, Stored, Tenants, phase_number, to_ms};
+use steadfast_core::operation::record::{
+    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
+    Transition,
+};
+use steadfast_core::operation::{OperationId, Scope};
+use steadfast_core::store::StoreError;
+use steadfast_core::{Effect, Obstacle};
+
 use super::due;
 use super::failure::While;
 use super::names::{Superseded, adopt, settle_heirs, supersede};
@@ -14,19 +24,6 @@ use super::row::{self, COLUMNS, OnFile, REST};
 use super::scrub;
 use super::sealed;
 use super::sequence::{self, PLACE};
-use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle};
-use crate::operation::record::{
-    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
-    Transition,
-};
-use crate::operation::{OperationId, Scope};
-use crate::store::StoreError;
-use crate::store::look::FAR_MAX;
-use crate::store::numbers::{phase_number, to_ms};
-use crate::store::seals::Seals;
-use crate::store::stored::Stored;
-use crate::store::tenants::Tenants;
 
 /// A claim, as what it starts with if it is the first.
 pub(super) struct First {

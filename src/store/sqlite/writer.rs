@@ -6,12 +6,13 @@
 
 use rusqlite::Connection;
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::{While, failed, is_shared_memory};
 use super::lane::Job;
 use super::log::Log;
 use super::prepared::Prepared;
 use super::{migrations, notes};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What the writer's thread does with each batch.
 pub(super) fn committer(mut log: Log) -> impl FnMut(&Prepared<'_>, &mut Vec<Box<dyn Job>>) {

@@ -167,11 +167,11 @@ async fn what_is_opened_by_url_is_sealed_and_made_as_it_is_told() {
     let error = url.clone().create(false).open().expect_err("not there");
     assert_eq!(error.kind(), StoreErrorKind::Absent);
     let store = url.clone().seal(SealKeys::new([1; 32])).open().expect("made");
-    let id = crate::operation::OperationId::new(
-        crate::operation::Scope::from_stored("test/v//POST /x"),
-        crate::operation::Key::new("a").expect("a key"),
+    let id = steadfast_core::operation::OperationId::new(
+        steadfast_core::operation::Scope::from_stored("test/v//POST /x"),
+        steadfast_core::operation::Key::new("a").expect("a key"),
     );
-    let claim = crate::store::contract::claim_at(&id, crate::clock::Timestamp::from_millis(1));
+    let claim = crate::store::contract::claim_at(&id, steadfast_core::clock::Timestamp::from_millis(1));
     store.claim(claim).await.expect("works");
     drop(store);
     assert_eq!(url.clone().create(false).open().expect_err("sealed").kind(), StoreErrorKind::Sealed);

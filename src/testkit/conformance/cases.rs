@@ -4,12 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::WireKey;
+use steadfast_core::transport::{Answer, Request, SendErrorKind};
+
 use super::{Book, Conformance};
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::operation::WireKey;
-use crate::request::Request;
-use crate::transport::SendErrorKind;
 
 /// 2026-01-01T00:00:00Z: when the operation was first claimed.
 pub(super) const CLAIMED_AT: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -130,7 +129,7 @@ impl Conformance<'_> {
         &self,
         book: &mut Book,
         what: impl FnOnce() -> String,
-        ask: impl FnOnce(&dyn crate::vendor::Vendor) -> T,
+        ask: impl FnOnce(&dyn steadfast_core::vendor::Vendor) -> T,
     ) -> Option<T> {
         let said = catch_unwind(AssertUnwindSafe(|| ask(self.vendor))).ok();
         book.hold(NEVER_PANICS, said.is_some(), what);

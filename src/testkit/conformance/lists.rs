@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 use http::Method;
 use url::Url;
 
+use steadfast_core::transport::{Answer, Request};
+
 use super::cases::{JUNK, answer, page};
 use super::{Book, Conformance};
-use crate::answer::Answer;
-use crate::request::Request;
 
 /// A list of the vendor's: a request for a page, the answer where there is more, and that of the last page.
 pub(super) struct List {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http::Method;
 
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::{Finding, Subject};
+
 use super::cases::{CLAIMED_AT, JUNK, answer, page, problem, wire_key, with_status};
 use super::{Book, Conformance};
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::{Finding, Subject};
 
 impl Conformance<'_> {
     pub(super) fn look_ups(&self, book: &mut Book) {
@@ -145,7 +145,8 @@ fn name(finding: &Finding) -> &'static str {
 }
 
 /// A second after the claim.
-const AFTER: crate::clock::Timestamp = crate::clock::Timestamp::from_millis(CLAIMED_AT.as_millis() + 1000);
+const AFTER: steadfast_core::clock::Timestamp =
+    steadfast_core::clock::Timestamp::from_millis(CLAIMED_AT.as_millis() + 1000);
 
 const CHANGES_NOTHING: &str = "a lookup changes nothing";
 const GOES_THERE: &str = "a lookup goes to the vendor";

@@ -3,12 +3,13 @@
 use http::Method;
 use http::header::CONTENT_TYPE;
 
+use steadfast_core::Effect;
+use steadfast_core::transport::Answer;
+use steadfast_core::vendor::{SpeaksFor, Verdict};
+
 use super::cases::with_status;
 use super::verdicts::{CREDENTIALS, Case, NO_SUCCESS, Said};
 use super::{Book, Conformance};
-use crate::answer::Answer;
-use crate::error::Effect;
-use crate::vendor::{SpeaksFor, Verdict};
 
 impl Conformance<'_> {
     /// How the vendor answers a repeat of a call that it carried out, with the mark of a replay. Such an answer must be

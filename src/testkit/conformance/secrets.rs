@@ -2,10 +2,11 @@
 
 use http::{HeaderMap, Method};
 
+use steadfast_core::transport::Request;
+use steadfast_core::vendor::{Subject, is_plain};
+
 use super::cases::{CLAIMED_AT, is_in};
 use super::{Book, Conformance};
-use crate::request::Request;
-use crate::vendor::{Subject, is_plain};
 
 impl Conformance<'_> {
     pub(super) fn secrets(&self, book: &mut Book) {

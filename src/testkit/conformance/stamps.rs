@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use http::Method;
 
+use steadfast_core::vendor::rules::has_content_type;
+
 use super::cases::{is_in, with_method};
 use super::{Book, Conformance};
-use crate::vendor::rules::has_content_type;
 
 impl Conformance<'_> {
     pub(super) fn stamps(&self, book: &mut Book) {

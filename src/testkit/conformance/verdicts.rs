@@ -4,16 +4,15 @@ use std::time::{Duration, SystemTime};
 
 use http::Method;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};
+use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
+use steadfast_core::{Effect, Refusal};
+
 use super::cases::{
     CLAIMED_AT, FAILURES, JUNK, PAGE, PROBLEM, answer, page, problem, with_method, with_status,
 };
 use super::{Book, Conformance};
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Refusal};
-use crate::request::Request;
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt, but for its outcome.
 #[derive(Clone)]

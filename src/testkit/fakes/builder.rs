@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
+use steadfast_core::clock::Clock;
+
 use super::adyen::AdyenSettings;
 use super::bigcommerce::BigCommerceSettings;
 use super::postmark::PostmarkSettings;
 use super::serve::Setup;
 use super::stripe::StripeSettings;
-use crate::clock::Clock;
 use crate::testkit::fault::planned;
 use crate::testkit::{FaultPlan, TestClock};
 

@@ -11,13 +11,14 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use url::Url;
 
+use steadfast_core::BoxFuture;
+use steadfast_core::transport::{
+    Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
+};
+
 use super::serve::{Behaviour, Setup, dated};
-use crate::BoxFuture;
-use crate::answer::Answer;
-use crate::request::Request;
 use crate::testkit::scripted::cut;
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan};
-use crate::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
 
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.
@@ -173,9 +174,9 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::clock::{Clock, Instant};
     use crate::testkit::fakes::StripeFake;
     use crate::testkit::{TestClock, WaitForm};
+    use steadfast_core::clock::{Clock, Instant};
 
     const PAUSE: Duration = Duration::from_secs(7);
 

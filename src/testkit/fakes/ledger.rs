@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Timestamp;
+use steadfast_core::clock::Timestamp;
 
 /// One write that executed, whether or not the caller received its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Effect {
     /// The position within a batch; 0 for a single write, and where each item has a key of its own.
     pub part: usize,
     /// When it took effect, by the fake's clock. In a file: milliseconds since the Unix epoch.
-    #[serde(with = "crate::attempt::millis")]
+    #[serde(with = "steadfast_core::internal::attempt::millis")]
     pub at: Timestamp,
 }
 

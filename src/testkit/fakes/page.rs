@@ -9,10 +9,11 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use steadfast_core::BoxFuture;
+
 use super::ledger::Ledger;
 use super::serve::Behaviour;
 use super::webhooks::Outbox;
-use crate::BoxFuture;
 use crate::testkit::FaultPlan;
 use crate::testkit::fault::FaultRule;
 use crate::testkit::front::{PAGE, Page, PageAnswer};
@@ -172,9 +173,9 @@ fn not_allowed(methods: &str) -> PageAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{SystemClock, Timestamp};
     use crate::testkit::Fault;
     use crate::testkit::fakes::Effect;
+    use steadfast_core::clock::{SystemClock, Timestamp};
 
     fn page() -> ControlPage {
         let outbox = Outbox::new(Arc::new(SystemClock::new()));

@@ -13,11 +13,12 @@ use http::HeaderMap;
 use tokio::task::JoinSet;
 use wiremock::Request;
 
+use steadfast_core::clock::{Clock, SystemClock, Timestamp};
+
 use super::fixture::Reply;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::servers::{Answers, Servers};
-use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::testkit::front::{Page, Wiring};
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 

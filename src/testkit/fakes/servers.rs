@@ -15,8 +15,9 @@ use tokio::task::JoinSet;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
+use steadfast_core::clock::Clock;
+
 use super::serve::{Behaviour, dated};
-use crate::clock::Clock;
 use crate::testkit::front::{Backend, Lease};
 
 /// All servers that still have requests, known by the one that takes the next.
@@ -94,10 +95,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::SystemClock;
     use crate::testkit::fakes::fixture::Reply;
     use crate::testkit::front::Wiring;
     use crate::testkit::{FaultPlan, Front};
+    use steadfast_core::clock::SystemClock;
 
     #[derive(Default)]
     struct Counting(AtomicUsize);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
+use steadfast_core::transport::{Limits, Request, Transport as _};
+
 use super::{AdyenFake, BigCommerceFake, InProcess, PostmarkFake, StripeFake};
-use crate::request::Request;
 use crate::testkit::TestClock;
-use crate::transport::{Limits, Transport as _};
 
 const FEW: usize = 20;
 const MANY: usize = 1_000;

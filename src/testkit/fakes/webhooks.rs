@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Host;
 
+use steadfast_core::clock::Clock;
+
 use super::encoding::{base64, from_base64, hex, hmac_sha256};
-use crate::clock::Clock;
 
 /// All that a fake sends by itself. A clone shares it.
 #[derive(Clone, Debug)]

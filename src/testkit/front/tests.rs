@@ -3,8 +3,9 @@ use std::sync::Mutex;
 
 use tokio::io::AsyncReadExt;
 
+use steadfast_core::clock::Instant;
+
 use super::*;
-use crate::clock::Instant;
 use crate::testkit::{FAULT_HEADER, WaitForm};
 
 /// What the backend was sent: method, path, fault header and body.

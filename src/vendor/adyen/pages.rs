@@ -3,9 +3,8 @@
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, object, with_query};
+use steadfast_core::internal::vendor::{NO_LIST, NextPage, object, with_query};
+use steadfast_core::transport::{Answer, Request};
 
 /// A list of the Management API names the page after it in `_links.next.href`, which is there "only if there is a next
 /// page" (`PaginationLinks` of ManagementService-v3 in github.com/Adyen/adyen-openapi).

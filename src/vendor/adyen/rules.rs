@@ -19,10 +19,11 @@
 use http::{HeaderName, Method};
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::error::{Effect, Refusal};
-use crate::vendor::rules::{asked, by_status, is_page, is_text, lacks_form, no_answer, refused};
-use crate::vendor::{Attempt, SpeaksFor, Verdict};
+use steadfast_core::internal::vendor::is_text;
+use steadfast_core::transport::Answer;
+use steadfast_core::vendor::rules::{asked, by_status, is_page, lacks_form, no_answer, refused};
+use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
+use steadfast_core::{Effect, Refusal};
 
 /// What an attempt's outcome means. `moves_money`: its answer has the form of a payment or of a change of one.
 ///

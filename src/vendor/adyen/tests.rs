@@ -2,14 +2,15 @@ use http::StatusCode;
 use proptest::prelude::*;
 use serde_json::json;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::vendor::ShownOperation;
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::transport::{SendError, SendErrorKind};
+use steadfast_core::vendor::SpeaksFor;
+use steadfast_core::{Effect, Refusal};
+
 use super::*;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Refusal};
-use crate::operation::{Key, OperationId, Scope};
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::SpeaksFor;
 use crate::vendor::rig::{self, wire_key};
-use crate::vendor::shown::ShownOperation;
 
 fn adyen() -> Adyen {
     Adyen::new("AQE-secret")

@@ -11,14 +11,14 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use url::Url;
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::{body, date, reconciled};
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::{BaseUrl, Finding, Subject};
+
 use super::orders;
 use super::routes::Resource;
 use super::same::agrees;
-use crate::answer::Answer;
-use crate::guard::Guard;
-use crate::request::Request;
-use crate::vendor::rules::reconciled;
-use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
 /// Where to look for what the subject's request created. `None` if it cannot be found.
 pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {

@@ -10,13 +10,14 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::{body, date};
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::{BaseUrl, Finding, Subject};
+
 use super::look_up::{Rows, found, of_this_life, rows, text};
 use super::routes::Resource;
 use super::same::{agrees, matches_all};
-use crate::answer::Answer;
-use crate::guard::Guard;
-use crate::request::Request;
-use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
 /// What the list of orders says, all of whose rows have the key.
 pub(super) fn listed(
@@ -132,7 +133,7 @@ fn is_our_stamp(key: &str) -> bool {
     uuid::Uuid::parse_str(key).is_ok_and(|uuid| uuid.get_version_num() == 8)
 }
 
-fn created(row: &Value) -> Option<crate::clock::Timestamp> {
+fn created(row: &Value) -> Option<steadfast_core::clock::Timestamp> {
     let written = text(row, "date_created")?;
     date::rfc2822(written).or_else(|| date::rfc3339(written))
 }

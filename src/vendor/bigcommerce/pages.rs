@@ -3,9 +3,8 @@
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, number_of, object, with_parameter, with_query};
+use steadfast_core::internal::vendor::{NO_LIST, NextPage, number_of, object, with_parameter, with_query};
+use steadfast_core::transport::{Answer, Request};
 
 /// A V3 list tells in `meta` which page it is and how many there are, or by which query the next one is asked for
 /// (developer.bigcommerce.com, "REST pagination"). A V2 list is a bare array, without a word on what comes after it.

@@ -3,9 +3,9 @@
 use http::Method;
 use serde_json::Value;
 
-use crate::error::{Error, Input};
-use crate::request::Request;
-use crate::vendor::body::{self, RawObject};
+use steadfast_core::internal::vendor::{RawObject, body};
+use steadfast_core::transport::Request;
+use steadfast_core::{Error, Input};
 
 /// A resource that a POST creates, by the route it is posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]

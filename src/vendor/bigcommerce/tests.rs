@@ -2,10 +2,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 
+use steadfast_core::Effect;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::transport::{SendError, SendErrorKind};
+
 use super::*;
-use crate::clock::Timestamp;
-use crate::error::Effect;
-use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::rig::{self, answer, wire_key};
 
 fn store() -> BigCommerce {

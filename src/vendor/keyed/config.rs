@@ -8,11 +8,13 @@ use http::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::answer::Answer;
-use crate::error::{Error, Field, Input, field};
-use crate::vendor::base::shown;
+use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::vendor::{check_account, shown};
+use steadfast_core::transport::Answer;
+use steadfast_core::vendor::KeyPlace;
+use steadfast_core::{Error, Input};
+
 use crate::vendor::keyed::{form, headers, routes};
-use crate::vendor::{KeyPlace, check_account};
 
 /// What a [`Keyed`](super::Keyed) vendor does. [From text](KeyedConfig::from_toml), from a
 /// [preset](KeyedConfig::preset), or [built](KeyedConfig::new). It holds no secret, and `Debug` shows none that was put

@@ -31,7 +31,7 @@ pub(super) mod header {
 
     use super::Header;
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(in crate::vendor) fn serialize<S: Serializer>(
         header: &Option<(String, String)>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -39,7 +39,7 @@ pub(super) mod header {
         header.serialize(serializer)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::vendor) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<(String, String)>, D::Error> {
         let header = Option::<Header>::deserialize(deserializer)?;
@@ -52,7 +52,7 @@ pub(super) mod json {
 
     use super::Json;
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(in crate::vendor) fn serialize<S: Serializer>(
         json: &Option<(String, String)>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -60,7 +60,7 @@ pub(super) mod json {
         json.serialize(serializer)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::vendor) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<(String, String)>, D::Error> {
         let json = Option::<Json>::deserialize(deserializer)?;
@@ -74,7 +74,7 @@ pub(super) mod key_form {
     use super::KeyForm;
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(in crate::vendor) fn serialize<S: Serializer>(
         quoted: &bool,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -82,7 +82,7 @@ pub(super) mod key_form {
         form.serialize(serializer)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::vendor) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<bool, D::Error> {
         Ok(matches!(KeyForm::deserialize(deserializer)?, KeyForm::Quoted))

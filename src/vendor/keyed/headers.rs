@@ -2,12 +2,14 @@
 
 use http::header::{HeaderName, HeaderValue};
 
+use steadfast_core::Error;
+use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::operation::is_secret;
+use steadfast_core::internal::request::is_of_the_connection;
+use steadfast_core::vendor::KeyPlace;
+
 use super::KeyedConfig;
 use super::config::{check_header_name, invalid};
-use crate::error::{Error, Field, field};
-use crate::operation::secret::is_secret;
-use crate::request::is_of_the_connection;
-use crate::vendor::KeyPlace;
 
 /// The headers, without those that `check` refuses.
 pub(super) fn of(config: &KeyedConfig) -> Vec<(HeaderName, HeaderValue)> {

@@ -5,11 +5,12 @@ use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::vendor::{Finding, Subject};
+
 use super::*;
-use crate::clock::Timestamp;
-use crate::operation::{Key, OperationId, Scope};
 use crate::vendor::rig::{self, wire_key};
-use crate::vendor::{Finding, Subject};
 
 const TRANSIENT: &str = r#"
     name = "transient"

@@ -3,11 +3,11 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use steadfast_core::internal::vendor::{body, date, reconciled};
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::{BaseUrl, Finding, Subject};
+
 use super::{Kind, same, stamp};
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::rules::reconciled;
-use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
 /// The search for a stamped message, or for all the messages of a batch.
 ///

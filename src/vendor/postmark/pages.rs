@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, number_of, object, with_parameter};
+use steadfast_core::internal::vendor::{NO_LIST, NextPage, number_of, object, with_parameter};
+use steadfast_core::transport::{Answer, Request};
 
 /// A list takes `count` and `offset`, and tells how many there are in all (postmarkapp.com/developer/api/messages-api).
 /// The next page begins after what this one shows, and not after what was asked for: a page that is shorter than that

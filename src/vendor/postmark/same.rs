@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::guard::Guard;
+use steadfast_core::internal::guard::Guard;
 
 /// Whether the hit agrees with the message in what tells two apart.
 pub(super) fn is_what_was_sent(message: &Value, hit: &Value) -> bool {

@@ -7,9 +7,10 @@
 use bytes::Bytes;
 use serde::Serialize;
 
+use steadfast_core::internal::vendor::{RawObject, body};
+use steadfast_core::{Error, Input};
+
 use super::{Kind, MessageId};
-use crate::error::{Error, Input};
-use crate::vendor::body::{self, RawObject};
 
 /// The body with the key in it.
 pub(super) fn stamp(kind: Kind, message_id: &MessageId, body: &[u8], key: &str) -> Result<Bytes, Error> {

@@ -3,9 +3,10 @@ use http::StatusCode;
 use proptest::prelude::*;
 use serde_json::json;
 
+use steadfast_core::Effect;
+use steadfast_core::clock::Timestamp;
+
 use super::*;
-use crate::clock::Timestamp;
-use crate::error::Effect;
 use crate::vendor::rig::{self, wire_key};
 
 fn postmark() -> Postmark {

@@ -17,15 +17,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::{CLOCK_SKEW, reconciled, with_parameter};
+use steadfast_core::transport::{Answer, Request};
+use steadfast_core::vendor::rules::has_content_type;
+use steadfast_core::vendor::{BaseUrl, Finding, Subject};
+use steadfast_core::{Error, Input};
+
 use super::same;
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::error::{Error, Input};
-use crate::guard::Guard;
-use crate::request::Request;
-use crate::vendor::pages::with_parameter;
-use crate::vendor::rules::{has_content_type, reconciled};
-use crate::vendor::{BaseUrl, CLOCK_SKEW, Finding, Subject};
 
 /// Appends the key to a form body, unless there is no room for it.
 pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Error> {
@@ -161,7 +161,8 @@ fn next_page(asked: &Request, last_id: &str) -> Finding {
     if page > PAGES_MAX {
         return Finding::CannotTell;
     }
-    let mut next = Request { url: with_parameter(asked, "starting_after", last_id), ..asked.clone() };
+    let mut next = asked.clone();
+    next.url = with_parameter(asked, "starting_after", last_id);
     next.url.set_fragment(Some(&page.to_string()));
     Finding::Next(next)
 }

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::request::Request;
-use crate::vendor::pages::{NO_LIST, NextPage, object, parameter, with_parameter};
+use steadfast_core::internal::vendor::{NO_LIST, NextPage, object, parameter, with_parameter};
+use steadfast_core::transport::{Answer, Request};
 
 /// A v1 list says whether there is more, and goes on after its last object: `starting_after`, or before its first if
 /// the list is read backwards with `ending_before` (docs.stripe.com/api/pagination). A search names its next page

@@ -26,15 +26,15 @@
 use http::HeaderName;
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::error::{Effect, Refusal};
-use crate::guard::Guard;
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::rules::{
-    asked, by_status, is_anothers_success, is_page, is_text, lacks_form, no_answer, refused,
-    replay_speaks_for, was_deleted,
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::vendor::is_text;
+use steadfast_core::transport::{Answer, SendError, SendErrorKind};
+use steadfast_core::vendor::rules::{
+    asked, by_status, is_anothers_success, is_page, lacks_form, no_answer, refused, replay_speaks_for,
+    was_deleted,
 };
-use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
+use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict, wait};
+use steadfast_core::{Effect, Refusal};
 
 /// What Stripe keeps under a request's key, and answers with from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

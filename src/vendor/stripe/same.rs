@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-use crate::guard::Guard;
-use crate::request::Request;
+use steadfast_core::internal::guard::Guard;
+use steadfast_core::transport::Request;
 
 /// Whether the object agrees with what the form said.
 pub(super) fn is_what_was_sent(request: &Request, object: &Value) -> bool {

@@ -3,12 +3,13 @@ use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::transport::{SendError, SendErrorKind};
+use steadfast_core::vendor::SpeaksFor;
+use steadfast_core::{Effect, Refusal};
+
 use super::rules::retried_at_once;
 use super::*;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Refusal};
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::SpeaksFor;
 use crate::vendor::rig::{self, answer, wire_key};
 
 fn stripe() -> Stripe {

@@ -7,7 +7,7 @@ use url::Url;
 
 /// The vendor, the call and the operation that an error is about; as much of it as was known.
 #[derive(Clone, Default)]
-pub(crate) struct Context {
+pub struct Context {
     pub vendor: Option<String>,
     pub method: Option<Method>,
     /// The path as it may be shown.
@@ -20,14 +20,14 @@ pub(crate) struct Context {
 }
 
 /// Says which call it was, long after it was made: a reply keeps this for the case that it cannot be read.
-pub(crate) trait Origin: fmt::Debug + Send + Sync {
+pub trait Origin: fmt::Debug + Send + Sync {
     /// The vendor, the method and the path as it may be shown.
     fn context(&self, method: &Method, url: &Url) -> Context;
 }
 
 impl Context {
     /// With the vendor's name alone; without, if it has none.
-    pub(crate) fn of_vendor(name: &str) -> Context {
+    pub fn of_vendor(name: &str) -> Context {
         let vendor = (!name.is_empty()).then(|| name.to_owned());
         Context { vendor, ..Context::default() }
     }

@@ -70,38 +70,38 @@ impl Input {
 
 /// A field by the names that lead to it from its input, such as `backoff.steps[1]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Field(Vec<Segment>);
+pub struct Field(Vec<Segment>);
 
 /// One step on the way to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub enum Segment {
     Name(Cow<'static, str>),
     /// From 0.
     Item(usize),
 }
 
 impl Field {
-    pub(crate) fn of(names: &[&'static str]) -> Field {
+    pub fn of(names: &[&'static str]) -> Field {
         Field(names.iter().map(|name| Segment::Name(Cow::Borrowed(name))).collect())
     }
 
     /// A field that has its name from a caller, such as a route.
-    pub(crate) fn named(name: &str) -> Field {
+    pub fn named(name: &str) -> Field {
         Field(vec![Segment::Name(Cow::Owned(name.to_owned()))])
     }
 
     /// An item of the list that this field is.
-    pub(crate) fn item(mut self, index: usize) -> Field {
+    pub fn item(mut self, index: usize) -> Field {
         self.0.push(Segment::Item(index));
         self
     }
 
     /// This field, if its input is itself a field.
-    pub(crate) fn below(&self, input: &'static str) -> Field {
+    pub fn below(&self, input: &'static str) -> Field {
         Field(Field::of(&[input]).0.into_iter().chain(self.0.iter().cloned()).collect())
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[Segment] {
         &self.0
     }
 }
@@ -120,15 +120,17 @@ impl fmt::Display for Field {
 }
 
 /// `field!(timeout.attempt)`, `field!(backoff.steps[index])`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! field {
-    ($($name:ident).+) => { $crate::error::Field::of(&[$(stringify!($name)),+]) };
-    ($($name:ident).+ [$index:expr]) => { $crate::error::field!($($name).+).item($index) };
+    ($($name:ident).+) => { $crate::internal::error::Field::of(&[$(stringify!($name)),+]) };
+    ($($name:ident).+ [$index:expr]) => { $crate::field!($($name).+).item($index) };
 }
-pub(crate) use field;
+pub use field;
 
 /// An input that is refused before anything is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Invalid {
+pub struct Invalid {
     pub input: Input,
     /// Which of the input's fields. `None` if it is the input as a whole.
     pub field: Option<Field>,
@@ -157,7 +159,7 @@ impl fmt::Display for Invalid {
 }
 
 impl Error {
-    pub(crate) fn invalid(input: Input, problem: impl Into<String>) -> Error {
+    pub fn invalid(input: Input, problem: impl Into<String>) -> Error {
         let problem = problem.into();
         let invalid = Invalid { input, field: None, beside: Vec::new(), set_by: None, unless: None, problem };
         Error::new(Kind::Invalid(Box::new(invalid)), Effect::None)
@@ -169,22 +171,22 @@ impl Error {
     }
 
     /// Says which field of the input is refused.
-    pub(crate) fn at(self, field: Field) -> Error {
+    pub fn at(self, field: Field) -> Error {
         self.with_invalid(|invalid| invalid.field = Some(field))
     }
 
     /// Says with which field the refused one is compared.
-    pub(crate) fn beside(self, field: Field) -> Error {
+    pub fn beside(self, field: Field) -> Error {
         self.with_invalid(|invalid| invalid.beside.push(field))
     }
 
     /// Says which option of an adapter set what is refused.
-    pub(crate) fn set_by(self, option: &'static str) -> Error {
+    pub fn set_by(self, option: &'static str) -> Error {
         self.with_invalid(|invalid| invalid.set_by = Some(option))
     }
 
     /// Says which switch allows it.
-    pub(crate) fn unless(self, switch: &'static str) -> Error {
+    pub fn unless(self, switch: &'static str) -> Error {
         self.with_invalid(|invalid| invalid.unless = Some(switch))
     }
 

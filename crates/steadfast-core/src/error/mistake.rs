@@ -15,7 +15,7 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    pub(crate) fn new(
+    pub fn new(
         file: impl Into<String>,
         place: Option<(usize, usize)>,
         problem: impl Into<String>,

@@ -41,7 +41,7 @@ impl fmt::Display for Error {
 }
 
 /// An error and every source behind it, on one line.
-pub(crate) struct Chain<'a>(pub &'a (dyn StdError + 'static));
+pub struct Chain<'a>(pub &'a (dyn StdError + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,7 +211,7 @@ impl Error {
 }
 
 /// What a store can fail at for a dispatcher alone: no caller has a key to send again.
-pub(crate) const ADMIT_ROW: &str = "admit a row of the outbox";
+pub const ADMIT_ROW: &str = "admit a row of the outbox";
 
 fn say_how_it_broke(f: &mut fmt::Formatter<'_>, bytes: u64, how: &Broken) -> fmt::Result {
     match how {

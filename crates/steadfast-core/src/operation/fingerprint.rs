@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::Request;
 
-mod digest;
-mod form;
-mod ijson;
-mod plain;
+pub(crate) mod digest;
+pub(crate) mod form;
+pub(crate) mod ijson;
+pub(crate) mod plain;
 
 use digest::Digested;
 
@@ -83,19 +83,19 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
 /// case that a record is met whose fingerprint has another derivation: version 0.1 wrote it, or it is of another
 /// account.
 #[derive(Clone, Debug)]
-pub(crate) struct Unstamped {
+pub struct Unstamped {
     body: Bytes,
     kind: Option<HeaderValue>,
 }
 
 impl Unstamped {
     /// Of a request that is not stamped yet. Two reference counts, no copy.
-    pub(crate) fn of(request: &Request) -> Unstamped {
+    pub fn of(request: &Request) -> Unstamped {
         Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
     }
 
     /// The fingerprint that version 0.1 made of the request which is `stamped` now.
-    pub(crate) fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
+    pub fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
         let request = self.request(stamped);
         let is_json = essence(&request).is_some_and(is_json);
         let value = if is_json { serde_json::from_slice(&request.body).ok() } else { None };
@@ -108,7 +108,7 @@ impl Unstamped {
     }
 
     /// The request which is `stamped` now, as it was before.
-    pub(crate) fn request(&self, stamped: &Request) -> Request {
+    pub fn request(&self, stamped: &Request) -> Request {
         let mut request = Request::new(stamped.method.clone(), stamped.url.clone());
         request.body = self.body.clone();
         request.headers.extend(self.kind.clone().map(|kind| (CONTENT_TYPE, kind)));

@@ -25,18 +25,19 @@ use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, Seq
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
-mod act;
-mod forbidden;
-mod notes;
-mod place;
-mod rebased;
-mod rename;
+pub(crate) mod act;
+pub(crate) mod forbidden;
+pub(crate) mod form;
+pub(crate) mod notes;
+pub(crate) mod place;
+pub(crate) mod rebased;
+pub(crate) mod rename;
 pub(crate) mod resend;
-mod scrub;
-mod successor;
-mod take;
-mod view;
-mod wanted;
+pub(crate) mod scrub;
+pub(crate) mod successor;
+pub(crate) mod take;
+pub(crate) mod view;
+pub(crate) mod wanted;
 
 pub use act::{Act, Action, AuditEntry, Resolution, Resolved};
 pub use forbidden::Forbidden;
@@ -57,7 +58,6 @@ pub use wanted::{Part, Wanted};
 ///
 /// `Debug` shows neither headers' values nor bodies.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Record {
     /// The operation's name.
     pub id: OperationId,
@@ -124,7 +124,6 @@ pub struct Record {
 
 /// Where an operation stands.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum State {
     /// A process holds it until `lease_until`, and may be sending.
     InProgress {
@@ -283,7 +282,7 @@ pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<
 }
 
 /// The same, where the record to write [is in](Claimed::changes) what the caller is told.
-pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
+pub fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
     let lease = claim.lease;
     let mut first = Record::first(claim);
     match existing {
@@ -297,7 +296,7 @@ pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) ->
 
 impl Claimed {
     /// The record that a store must write for this to be true.
-    pub(crate) fn changes(&self) -> Option<&Record> {
+    pub fn changes(&self) -> Option<&Record> {
         match self {
             Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => Some(record),
             Claimed::Settled(_)
@@ -324,7 +323,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Record {
     /// What a first claim starts with, in a store that has purged nothing.
-    pub(crate) fn first(claim: Claim) -> Record {
+    pub fn first(claim: Claim) -> Record {
         let held = State::InProgress { lease_until: claim.now.plus(claim.lease) };
         Record {
             id: claim.id,
@@ -358,7 +357,7 @@ impl Record {
 
     /// A life of a key begins with the fence after `fence`.
     #[must_use]
-    pub(crate) fn after_fence(mut self, fence: u64) -> Record {
+    pub fn after_fence(mut self, fence: u64) -> Record {
         self.begin_after(fence);
         self
     }
@@ -369,7 +368,7 @@ impl Record {
     }
 
     /// What is known of the effect by one who does not hold the operation: the holder may be sending.
-    pub(crate) fn effect_by_now(&self) -> Effect {
+    pub fn effect_by_now(&self) -> Effect {
         match &self.state {
             State::InProgress { .. } => Effect::Unknown,
             State::Succeeded { .. } => Effect::Applied,
@@ -378,7 +377,7 @@ impl Record {
     }
 
     /// What becomes of the operation without its caller.
-    pub(crate) fn disposition(&self) -> Disposition {
+    pub fn disposition(&self) -> Disposition {
         match &self.state {
             State::InProgress { lease_until: at } | State::Scheduled { at } => {
                 Disposition::Continues { at: Some(*at) }
@@ -395,7 +394,7 @@ impl Record {
     }
 
     /// What a claim meets that is not the first. `first` is what it would start with.
-    pub(crate) fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
+    pub fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
         if Guard::ExpiryAtClaim.keeps(self.has_expired(notes.now(now))) {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
@@ -456,7 +455,7 @@ impl Record {
     }
 
     /// As [`apply`](Record::apply), in place: a record is large. What is declined changes nothing.
-    pub(crate) fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
+    pub fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
         let Transition { fence, now, attempts, effect, to, .. } = transition;
         let holds =
             (fence == self.fence || Guard::Fence.is_out()) && matches!(self.state, State::InProgress { .. });
@@ -513,7 +512,7 @@ impl Record {
 
     /// Whether it succeeded, and was started over or carried on under another name before that was known: the effect may
     /// have been made twice.
-    pub(crate) fn may_have_happened_twice(&self) -> bool {
+    pub fn may_have_happened_twice(&self) -> bool {
         matches!(self.state, State::Succeeded { .. }) && self.resolved.is_some()
     }
 
@@ -579,7 +578,7 @@ impl State {
     }
 
     /// The vendor's answer, if the operation ended with one.
-    pub(crate) fn answer_mut(&mut self) -> Option<&mut Answer> {
+    pub fn answer_mut(&mut self) -> Option<&mut Answer> {
         match self {
             State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
             State::Dead { answer, .. } => answer.as_mut(),

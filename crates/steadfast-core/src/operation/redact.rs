@@ -94,7 +94,7 @@ impl RedactedFields {
 }
 
 /// What is shown in place of what is not.
-pub(crate) const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 #[cfg(test)]
 mod tests {

@@ -16,12 +16,12 @@ impl RouteName {
     }
 
     /// The route of this name, as [`as_str`](RouteName::as_str) gave it.
-    pub(crate) fn named(name: &str) -> RouteName {
+    pub fn named(name: &str) -> RouteName {
         RouteName(name.into())
     }
 
     /// The segments of its name.
-    pub(crate) fn segments(route: &str) -> impl Iterator<Item = &str> {
+    pub fn segments(route: &str) -> impl Iterator<Item = &str> {
         route.split('/').map(|segment| if is_id(segment) { ID } else { segment })
     }
 
@@ -60,7 +60,7 @@ impl RouteName {
 
     /// A regular expression of Postgres that finds the scopes of this route, and no others.
     #[cfg(feature = "postgres")]
-    pub(crate) fn pattern(&self) -> String {
+    pub fn pattern(&self) -> String {
         let segment = |segment: &str| match segment {
             ID => format!(r"(?!v[0-9.]+(/|$))([^/]*[^a-zA-Z._: /-][^/]*|[^/]{{{},}})", WORD_MAX + 1),
             ANY => "[^/]+".to_owned(),

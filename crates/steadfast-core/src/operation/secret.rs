@@ -4,18 +4,18 @@
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, PROXY_AUTHORIZATION, SET_COOKIE};
 
 /// Whether this header carries a secret wherever it is used.
-pub(crate) fn is_secret(name: &HeaderName) -> bool {
+pub fn is_secret(name: &HeaderName) -> bool {
     SECRET_HEADERS.contains(name)
 }
 
 /// Whether one of these headers carries a secret wherever it is used.
-pub(crate) fn hold_a_secret(headers: &HeaderMap) -> bool {
+pub fn hold_a_secret(headers: &HeaderMap) -> bool {
     headers.keys().any(is_secret)
 }
 
 /// RFC 9110 (11.6.2, 11.7.2), RFC 6265, the two names that vendors use most for tokens, and Postmark's own
 /// (<https://postmarkapp.com/developer/api/overview>, "Authentication").
-pub(crate) static SECRET_HEADERS: [HeaderName; 8] = [
+pub static SECRET_HEADERS: [HeaderName; 8] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
     COOKIE,

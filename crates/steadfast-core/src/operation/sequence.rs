@@ -79,7 +79,7 @@ impl Sequence {
     }
 
     /// The mistake in the name, if there is one.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         check_name(Input::Sequence, "the name of a sequence", &self.name)
     }
 }

@@ -33,7 +33,7 @@ impl super::Transaction for Savepoint<'_> {
     }
 }
 
-pub(crate) fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<(), BoxError> {
+pub fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<(), BoxError> {
     let mut prepared = connection.prepare_cached(sql)?;
     prepared.execute(params_from_iter(values))?;
     Ok(())

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 /// What the caller can do something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhyNot {
+pub enum WhyNot {
     /// The database has no outbox.
     Absent,
     /// The role may not write to it.
@@ -12,7 +12,7 @@ pub(crate) enum WhyNot {
 }
 
 /// `None` if it is another reason, or the error of a driver that this crate does not know.
-pub(crate) fn why_not(error: &(dyn StdError + 'static)) -> Option<WhyNot> {
+pub fn why_not(error: &(dyn StdError + 'static)) -> Option<WhyNot> {
     let mut next = Some(error);
     while let Some(error) = next {
         if is_no_such_table(error) {

@@ -129,7 +129,7 @@ impl Backoff {
         self.steps.iter().fold(Duration::ZERO, |sum, step| sum.saturating_add(longest_step.unwrap_or(*step)))
     }
 
-    pub(crate) fn validate(&self) -> Result<(), Error> {
+    pub fn validate(&self) -> Result<(), Error> {
         if self.steps.len() > STEPS_MAX {
             let reason = format!("{} steps; at most {STEPS_MAX} are allowed", self.steps.len());
             return Err(invalid(field!(backoff.steps), reason));

@@ -16,13 +16,13 @@ use crate::error::Gate;
 use crate::guard::Guard;
 use crate::random::Random;
 
-mod answered;
-mod change;
-mod config;
-mod of_route;
-mod permit;
-mod row;
-mod state;
+pub(crate) mod answered;
+pub(crate) mod change;
+pub(crate) mod config;
+pub(crate) mod of_route;
+pub(crate) mod permit;
+pub(crate) mod row;
+pub(crate) mod state;
 
 pub use config::BreakerConfig;
 pub(super) use permit::Detached;

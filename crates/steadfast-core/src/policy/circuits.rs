@@ -40,13 +40,13 @@ use crate::guard::Guard;
 use crate::operation::RouteName;
 use crate::random::Random;
 
-mod answered;
+pub(crate) mod answered;
 
 use answered::Answered;
 
 /// The circuits of one client's routes.
 #[derive(Debug)]
-pub(crate) struct Circuits {
+pub struct Circuits {
     config: BreakerConfig,
     random: Arc<dyn Random>,
     vendor: Arc<str>,
@@ -70,7 +70,7 @@ struct Table {
 
 /// The circuit of one route.
 #[derive(Debug)]
-pub(crate) struct Circuit {
+pub struct Circuit {
     pub name: RouteName,
     breaker: Breaker,
     /// When it was last answered well, in nanoseconds.
@@ -92,14 +92,14 @@ struct Failed {
 
 /// A place of a route's circuit, for an attempt that is under way.
 #[derive(Debug)]
-pub(crate) struct RoutePermit {
+pub struct RoutePermit {
     circuit: Arc<Circuit>,
     held: Option<Detached>,
 }
 
 /// A route whose circuit is not closed.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenRoute {
+pub struct OpenRoute {
     pub name: RouteName,
     pub since: Instant,
     /// How many probes may go now.
@@ -144,7 +144,7 @@ impl Circuits {
 
     /// Whether a route has failed of late. Only then is anything asked about one.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -286,7 +286,7 @@ impl Circuits {
     }
 
     /// The routes whose circuits are not closed.
-    pub(crate) fn open(&self, now: Instant) -> Vec<OpenRoute> {
+    pub fn open(&self, now: Instant) -> Vec<OpenRoute> {
         if !self.any() {
             return Vec::new();
         }
@@ -301,7 +301,7 @@ impl Circuits {
     }
 
     /// Whether the circuit of this route is not closed.
-    pub(crate) fn is_open(&self, route: &str) -> bool {
+    pub fn is_open(&self, route: &str) -> bool {
         self.any() && self.table.lock().find(route).is_some_and(|circuit| !circuit.breaker.is_closed())
     }
 
@@ -314,7 +314,7 @@ impl Circuits {
     }
 
     /// The routes that have failed since they were answered last.
-    pub(crate) fn failing(&self) -> Vec<RouteName> {
+    pub fn failing(&self) -> Vec<RouteName> {
         let table = self.table.lock();
         let failing = table.circuits.iter().filter(|circuit| !circuit.is_answered());
         failing.map(|circuit| circuit.name.clone()).collect()

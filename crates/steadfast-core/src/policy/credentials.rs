@@ -25,7 +25,7 @@ use crate::operation::RouteName;
 
 /// The accounts of one client that are held, or were of late.
 #[derive(Debug, Default)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     /// Whether there are any: nearly always not.
     any: AtomicBool,
     accounts: Mutex<Accounts>,
@@ -59,7 +59,7 @@ struct Held {
 
 /// An account that is held.
 #[derive(Clone, Debug)]
-pub(crate) struct HeldAccount {
+pub struct HeldAccount {
     pub path: String,
     pub since: Instant,
     /// When the next probe may go.
@@ -73,7 +73,7 @@ pub(crate) struct HeldAccount {
 impl Credentials {
     /// Whether an account is held, or was of late.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -82,7 +82,7 @@ impl Credentials {
     /// # Errors
     ///
     /// When the next probe may go.
-    pub(crate) fn check(&self, path: &str, now: Instant) -> Result<(), Instant> {
+    pub fn check(&self, path: &str, now: Instant) -> Result<(), Instant> {
         if !self.any() {
             return Ok(());
         }
@@ -93,17 +93,17 @@ impl Credentials {
     }
 
     /// A probe of the account is on its way. No other goes until it has ended, or can only have been dropped.
-    pub(crate) fn probes(&self, path: &str, now: Instant, lasts: Duration) {
+    pub fn probes(&self, path: &str, now: Instant, lasts: Duration) {
         self.with_held(path, |held| held.probe_at = held.probe_at.max(now.plus(lasts)));
     }
 
     /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials.
-    pub(crate) fn undecided(&self, path: &str, now: Instant) {
+    pub fn undecided(&self, path: &str, now: Instant) {
         self.with_held(path, |held| held.probe_at = now.plus(HOLD_BASE));
     }
 
     /// The credentials were refused to an attempt without a caller that began at `begun`. Whether that is to be told now.
-    pub(crate) fn refused(&self, (path, route): (&str, RouteName), begun: Instant, now: Instant) -> bool {
+    pub fn refused(&self, (path, route): (&str, RouteName), begun: Instant, now: Instant) -> bool {
         let mut accounts = self.accounts.lock();
         let Accounts { all, turn_at } = &mut *accounts;
         *turn_at = Some(now.plus(HOLD_BASE));
@@ -141,7 +141,7 @@ impl Credentials {
 
     /// A call of the account was answered well, with or without a caller. For how long the account was held, if that was
     /// told and has ended now.
-    pub(crate) fn answered(&self, path: &str, now: Instant) -> Option<Duration> {
+    pub fn answered(&self, path: &str, now: Instant) -> Option<Duration> {
         let mut accounts = self.accounts.lock();
         let Accounts { all, turn_at } = &mut *accounts;
         let account = all.iter_mut().find(|account| account.path == path)?;
@@ -159,7 +159,7 @@ impl Credentials {
     }
 
     /// Whether the account was answered well after `since`.
-    pub(crate) fn is_answered_since(&self, path: &str, since: Instant) -> bool {
+    pub fn is_answered_since(&self, path: &str, since: Instant) -> bool {
         let accounts = self.accounts.lock();
         let account = accounts.all.iter().find(|account| account.path == path);
         account.and_then(|account| account.answered_at).is_some_and(|at| at > since)
@@ -167,7 +167,7 @@ impl Credentials {
 
     /// The accounts that may be probed now, the one that waits longest first. Each probe that is taken
     /// [ends a turn](Credentials::end_turn).
-    pub(crate) fn due(&self, now: Instant) -> Vec<HeldAccount> {
+    pub fn due(&self, now: Instant) -> Vec<HeldAccount> {
         if !self.any() || self.accounts.lock().turn_at.is_some_and(|at| now < at) {
             return Vec::new();
         }
@@ -178,19 +178,19 @@ impl Credentials {
     }
 
     /// A probe of one account was taken. Whether another account has to wait for its turn.
-    pub(crate) fn end_turn(&self, now: Instant) -> bool {
+    pub fn end_turn(&self, now: Instant) -> bool {
         let turn_at = &mut self.accounts.lock().turn_at;
         *turn_at = turn_at.map(|_| now.plus(HOLD_BASE));
         turn_at.is_some()
     }
 
     /// No operation waits but on the routes that were refused: they are probed again.
-    pub(crate) fn probe_all(&self, path: &str) {
+    pub fn probe_all(&self, path: &str) {
         self.with_held(path, |held| held.refused.clear());
     }
 
     /// The accounts that are held.
-    pub(crate) fn held(&self) -> Vec<HeldAccount> {
+    pub fn held(&self) -> Vec<HeldAccount> {
         if !self.any() {
             return Vec::new();
         }

@@ -26,18 +26,18 @@ use super::pause::Pause;
 use super::rate::{Rate, Start};
 use super::recovery::{Part, Recovery};
 use super::turns::{Turns, Waiting};
+use crate::attempt::failure::SendErrorKind;
 use crate::clock::{Clock, Instant};
 use crate::error::Gate;
 use crate::guard::Guard;
 use crate::random::Random;
 
-mod lent;
+pub(crate) mod lent;
 
 pub(crate) use lent::Lent;
 
 /// A gate's no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Refusal {
     /// Which gate.
     pub gate: Gate,
@@ -62,6 +62,25 @@ pub enum Outcome {
     /// It says nothing either way. A 429 is feedback on our load, for the pause and the limits; an attempt that its
     /// caller cut short, or that was never built, is our own doing.
     Neutral,
+}
+
+impl Outcome {
+    /// What an exchange without an answer says, which its caller may have cut short.
+    pub fn of_failure(failure: SendErrorKind, cut_short: bool) -> Outcome {
+        match failure {
+            // Ours: it was never built, or went elsewhere by a transport that follows redirects.
+            SendErrorKind::Request | SendErrorKind::Local | SendErrorKind::Redirected => Outcome::Neutral,
+            // As a 429: feedback on load, or a server that restarts gracefully.
+            SendErrorKind::NotProcessed => Outcome::Neutral,
+            _ if Guard::DeadlineIsNeutral.keeps(cut_short) => Outcome::Neutral,
+            SendErrorKind::Dns
+            | SendErrorKind::Connect
+            | SendErrorKind::Tls
+            | SendErrorKind::Timeout
+            | SendErrorKind::Reset
+            | SendErrorKind::Truncated => Outcome::Failure,
+        }
+    }
 }
 
 /// An operator's switch: while it is engaged nothing is sent.
@@ -130,7 +149,7 @@ impl Gates {
     }
 
     /// Names the vendor in what these gates log.
-    pub(crate) fn of_vendor(mut self, name: &str) -> Gates {
+    pub fn of_vendor(mut self, name: &str) -> Gates {
         self.kill_switch.vendor = name.into();
         self.breaker = self.breaker.map(|breaker| breaker.of_vendor(Arc::clone(&self.kill_switch.vendor)));
         self.circuits =
@@ -175,11 +194,7 @@ impl Gates {
     /// # Errors
     ///
     /// As [`admit`](Gates::admit).
-    pub(crate) fn admit_recovered_to(
-        &self,
-        route: Option<&str>,
-        now: Instant,
-    ) -> Result<Admission<'_>, Refusal> {
+    pub fn admit_recovered_to(&self, route: Option<&str>, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_if(route, now, |rate, turns| turns.admit_recovered(rate, now))
     }
 
@@ -245,7 +260,7 @@ impl Gates {
     /// # Errors
     ///
     /// The first gate that is closed.
-    pub(crate) fn room_for_recovery(&self, now: Instant) -> Result<usize, Refusal> {
+    pub fn room_for_recovery(&self, now: Instant) -> Result<usize, Refusal> {
         self.check_held(now)?;
         let probes = match &self.breaker {
             Some(breaker) if is_probing(breaker, now)? => match breaker.places(now) as usize {
@@ -258,7 +273,7 @@ impl Gates {
     }
 
     /// Whether one of a route that has not failed may go at `now`, though the account's circuit is not closed.
-    pub(crate) fn has_room_for_untried(&self, now: Instant) -> bool {
+    pub fn has_room_for_untried(&self, now: Instant) -> bool {
         let is_open = self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed());
         is_open
             && self.circuits().is_some_and(Circuits::any)
@@ -292,24 +307,24 @@ impl Gates {
     }
 
     /// Whether the account's circuit lets probes through alone.
-    pub(crate) fn probes(&self, now: Instant) -> bool {
+    pub fn probes(&self, now: Instant) -> bool {
         self.breaker.as_ref().is_some_and(|breaker| is_probing(breaker, now) == Ok(true))
     }
 
     /// Whether to be admitted takes nothing from the rate limit that is not given back unless the attempt starts.
-    pub(crate) fn lend_room(&self) -> bool {
+    pub fn lend_room(&self) -> bool {
         self.rate.as_ref().is_none_or(|(rate, turns)| turns.is_free() && rate.lends_room())
     }
 
     /// Says that a recovered attempt waits for its turn in the rate limit, until the guard is dropped. `None` where it
     /// waits for nothing that a live call could take from it.
-    pub(crate) fn wait_for_turn(&self, now: Instant) -> Option<Waiting<'_>> {
+    pub fn wait_for_turn(&self, now: Instant) -> Option<Waiting<'_>> {
         let (_, turns) = self.rate.as_ref()?;
         turns.check_part(now).is_ok().then(|| turns.wait())
     }
 
     /// Recovery is shared with the dispatchers of other processes.
-    pub(crate) fn divide(&self, part: &Part, now: Instant) {
+    pub fn divide(&self, part: &Part, now: Instant) {
         let part = if Guard::RecoveryShared.holds() { part } else { &Part::WHOLE };
         self.recovery.divide(part.dispatchers, now);
         if let Some((_, turns)) = &self.rate {
@@ -318,7 +333,7 @@ impl Gates {
     }
 
     /// How many live attempts have started so far, wrapping, if the policy has a rate limit.
-    pub(crate) fn live_started(&self) -> Option<u32> {
+    pub fn live_started(&self) -> Option<u32> {
         self.rate.as_ref().map(|(rate, turns)| turns.live_started(rate))
     }
 
@@ -381,7 +396,7 @@ impl Gates {
     }
 
     /// The accounts whose credentials the vendor refused.
-    pub(crate) fn credentials(&self) -> &Credentials {
+    pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
@@ -391,17 +406,17 @@ impl Gates {
     }
 
     /// The vendor's pause.
-    pub(crate) fn pause(&self) -> &Pause {
+    pub fn pause(&self) -> &Pause {
         &self.pause
     }
 
     /// The circuits of routes, if the policy has a breaker that decides.
-    pub(crate) fn circuits(&self) -> Option<&Circuits> {
+    pub fn circuits(&self) -> Option<&Circuits> {
         self.circuits.as_ref().filter(|_| self.breaker.as_ref().is_some_and(decide))
     }
 
     /// The circuit breaker, if the policy has one.
-    pub(crate) fn breaker(&self) -> Option<&Breaker> {
+    pub fn breaker(&self) -> Option<&Breaker> {
         self.breaker.as_ref()
     }
 
@@ -427,7 +442,7 @@ pub struct Admission<'a> {
 
 impl Admission<'_> {
     /// Whether it is a probe: its outcome decides whether an open circuit, of the vendor or of a route, closes.
-    pub(crate) fn is_probe(&self) -> bool {
+    pub fn is_probe(&self) -> bool {
         let is_of_route = self.of_route.as_ref().is_some_and(RoutePermit::is_probe);
         is_of_route || self.permit.as_ref().is_some_and(Permit::is_probe)
     }
@@ -466,7 +481,7 @@ impl Admission<'_> {
 
     /// Whether the route of an attempt with this outcome is asked for at its [end](Admission::settle_to).
     #[inline]
-    pub(crate) fn asks_for_route(&self, outcome: Outcome, now: Instant) -> bool {
+    pub fn asks_for_route(&self, outcome: Outcome, now: Instant) -> bool {
         let Some(circuits) = self.gates.circuits().filter(|_| self.permit.is_some()) else {
             return false;
         };

@@ -73,7 +73,7 @@ impl Pause {
 
     /// As [`hold_until`](Pause::hold_until), of what another process was asked. The same pause again, as often as it is
     /// told, is none: an operator may have ended it here.
-    pub(crate) fn hear(&self, now: Instant, left: Duration) {
+    pub fn hear(&self, now: Instant, left: Duration) {
         let heard = Instant::from_nanos(self.heard.load(Ordering::Relaxed));
         if now.plus(left) > heard.plus(SAME_PAUSE) {
             self.hold_until(now, left);
@@ -83,7 +83,7 @@ impl Pause {
 
     /// The end of a pause that the vendor asked this process for. What was heard is not to be passed on: it would never
     /// end.
-    pub(crate) fn own_until(&self, now: Instant) -> Option<Instant> {
+    pub fn own_until(&self, now: Instant) -> Option<Instant> {
         let heard = self.heard.load(Ordering::Relaxed);
         self.until(now).filter(|until| until.as_nanos() != heard)
     }

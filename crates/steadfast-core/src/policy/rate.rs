@@ -19,7 +19,7 @@ use crate::clock::Instant;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 
-mod starts;
+pub(crate) mod starts;
 
 use starts::Starts;
 

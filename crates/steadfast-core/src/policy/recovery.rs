@@ -11,7 +11,7 @@ use crate::clock::Instant;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 
-mod part;
+pub(crate) mod part;
 
 pub(crate) use part::Part;
 
@@ -157,7 +157,7 @@ struct Pace {
 
 /// What a recovered attempt says of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub enum Sign {
     /// The vendor answered well.
     Good,
     /// It failed.
@@ -210,7 +210,7 @@ impl Recovery {
     /// # Errors
     ///
     /// When a batch of them may: a take is a write, and one for each operation would be as many.
-    pub(crate) fn ready(&self, now: Instant) -> Result<usize, Instant> {
+    pub fn ready(&self, now: Instant) -> Result<usize, Instant> {
         self.refilled(now, |pace| {
             let batch = (pace.per_second * BATCH_SECONDS).floor().max(1.0);
             if pace.starts >= batch {
@@ -223,7 +223,7 @@ impl Recovery {
     }
 
     /// Pays for `sends`, in debt if need be.
-    pub(crate) fn pay(&self, sends: usize, now: Instant) {
+    pub fn pay(&self, sends: usize, now: Instant) {
         self.refilled(now, |pace| {
             pace.starts = (pace.starts - sends as f64).max(-DEBT_MAX);
             pace.used_at = pace.used_at.max(now);
@@ -231,12 +231,12 @@ impl Recovery {
     }
 
     /// Gives a start back that came to no send.
-    pub(crate) fn give_back(&self, now: Instant) {
+    pub fn give_back(&self, now: Instant) {
         self.refilled(now, |pace| pace.starts += 1.0);
     }
 
     /// Says how a recovered attempt or lookup went.
-    pub(crate) fn heed(&self, sign: Sign, now: Instant) {
+    pub fn heed(&self, sign: Sign, now: Instant) {
         self.refilled(now, |pace| match sign {
             Sign::Good => {
                 pace.fails_in_a_row = false;
@@ -255,7 +255,7 @@ impl Recovery {
     }
 
     /// Starts anew: a gate is closed, and the vendor may be another when it opens again.
-    pub(crate) fn restart(&self, now: Instant) {
+    pub fn restart(&self, now: Instant) {
         self.refilled(now, |pace| {
             pace.per_second = pace.per_second.min(self.start / pace.dispatchers);
             pace.starts = pace.starts.min(self.most(pace));
@@ -286,13 +286,13 @@ impl Recovery {
     }
 
     /// The last fall for a reason that this process has seen.
-    pub(crate) fn fell(&self, now: Instant) -> Option<(Instant, Sign)> {
+    pub fn fell(&self, now: Instant) -> Option<(Instant, Sign)> {
         self.refilled(now, |pace| pace.told)
     }
 
     /// Another dispatcher has seen a reason to fall, so long `ago`. What was within a second after a fall of our own, or
     /// before it, was the same.
-    pub(crate) fn heard(&self, sign: Sign, ago: Duration, now: Instant) {
+    pub fn heard(&self, sign: Sign, ago: Duration, now: Instant) {
         let at = Instant::from_nanos(now.as_nanos().saturating_sub(super::as_nanos(ago)));
         self.refilled(now, |pace| {
             if pace.fell_at.is_none_or(|fell| at > fell.plus(SECOND)) {

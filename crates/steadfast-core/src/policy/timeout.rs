@@ -72,7 +72,7 @@ impl Timeouts {
         Timeouts::new(Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10))
     }
 
-    pub(crate) fn validate(&self) -> Result<(), Error> {
+    pub fn validate(&self) -> Result<(), Error> {
         let named = [
             (field!(timeout.connect), self.connect),
             (field!(timeout.attempt), self.attempt),

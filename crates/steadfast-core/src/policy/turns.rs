@@ -177,7 +177,7 @@ impl Turns {
 
 /// A recovered attempt that waits for room in the rate limit.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a>(&'a AtomicU32);
+pub struct Waiting<'a>(&'a AtomicU32);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {

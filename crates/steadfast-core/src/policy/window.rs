@@ -18,21 +18,21 @@ use crate::clock::Instant;
 const BUCKETS: usize = 10;
 
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
     width_nanos: u64,
     buckets: [AtomicU64; BUCKETS],
 }
 
 impl Window {
     /// An empty window of `length`.
-    pub(crate) fn new(length: Duration) -> Window {
+    pub fn new(length: Duration) -> Window {
         let width_nanos = as_nanos(length).div_ceil(BUCKETS as u64).max(1);
         Window { width_nanos, buckets: Default::default() }
     }
 
     /// Counts `n` at `now`. What happened longer ago than the window is no longer counted.
     #[inline]
-    pub(crate) fn add(&self, now: Instant, n: u32) {
+    pub fn add(&self, now: Instant, n: u32) {
         let tick = now.as_nanos() / self.width_nanos;
         let epoch = tick as u32;
         let bucket = &self.buckets[(tick % BUCKETS as u64) as usize];
@@ -53,7 +53,7 @@ impl Window {
     }
 
     /// What was counted in the window that ends at `now`.
-    pub(crate) fn sum(&self, now: Instant) -> u64 {
+    pub fn sum(&self, now: Instant) -> u64 {
         let epoch = (now.as_nanos() / self.width_nanos) as u32;
         let live = |bucket: &AtomicU64| {
             let (held_epoch, count) = unpack(bucket.load(Ordering::Relaxed));
@@ -65,7 +65,7 @@ impl Window {
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         for bucket in &self.buckets {
             bucket.store(0, Ordering::Relaxed);
         }

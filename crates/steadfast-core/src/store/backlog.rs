@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Peer;
 use crate::clock::Timestamp;
-pub(crate) use crate::operation::record::LATE;
+pub use crate::operation::record::view::LATE;
 use crate::operation::record::{Phase, Summary};
 use crate::operation::{Key, Scope};
 
@@ -47,7 +47,7 @@ pub struct Queue {
 type Moved = (bool, Timestamp, String);
 
 /// Groups the rows of a list, for a store that cannot count.
-pub(crate) fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec<Queue> {
+pub fn queues(rows: impl Iterator<Item = Summary>, now: Timestamp) -> Vec<Queue> {
     let mut queues: BTreeMap<(Scope, Phase), (Queue, Moved)> = BTreeMap::new();
     for row in rows {
         let is_scheduled = row.phase == Phase::Scheduled;

@@ -26,7 +26,7 @@ use crate::answer::Answer;
 use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
 
-pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
+pub fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
     let texts = [request.method.as_str(), request.url.as_str()].map(str::len);
     let room = 1 + texts.map(text_room).iter().sum::<usize>() + headers_room(&request.headers);
     let mut bytes = Vec::with_capacity(room + request.body.len());
@@ -38,7 +38,7 @@ pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-pub(super) fn answer_bytes(answer: &Answer) -> Result<Vec<u8>, StoreError> {
+pub fn answer_bytes(answer: &Answer) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::with_capacity(4 + headers_room(&answer.headers) + answer.body.len());
     bytes.push(VERSION);
     bytes.extend_from_slice(&answer.status.as_u16().to_le_bytes());
@@ -48,7 +48,7 @@ pub(super) fn answer_bytes(answer: &Answer) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-pub(super) fn request(bytes: Vec<u8>) -> Result<Request, StoreError> {
+pub fn request(bytes: Vec<u8>) -> Result<Request, StoreError> {
     let mut input = Input::new(bytes, "request")?;
     let method = Method::from_bytes(&input.text()?).map_err(|_| input.corrupt("its method"))?;
     let text = input.text()?;
@@ -60,7 +60,7 @@ pub(super) fn request(bytes: Vec<u8>) -> Result<Request, StoreError> {
     Ok(request)
 }
 
-pub(super) fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
+pub fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
     let mut input = Input::new(bytes, "answer")?;
     let status = input.take(2)?;
     let status = u16::from_le_bytes([status[0], status[1]]);

@@ -13,7 +13,7 @@ use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::store::StoreError;
 
 /// What is in columns under another form than in the record.
-pub(super) struct Columns {
+pub struct Columns {
     pub phase: i64,
     pub until: Option<i64>,
     pub fence: i64,
@@ -29,7 +29,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of(record: &Record) -> Result<Columns, StoreError> {
+    pub fn of(record: &Record) -> Result<Columns, StoreError> {
         let (detail, answer) = match &record.state {
             State::InProgress { .. } | State::Scheduled { .. } => (None, None),
             State::Succeeded { answer, reconciled } => (Some(i64::from(*reconciled)), Some(answer)),
@@ -57,7 +57,7 @@ impl Columns {
 }
 
 /// The columns that say in which state an operation is.
-pub(super) struct StateColumns {
+pub struct StateColumns {
     pub phase: i64,
     pub until: Option<i64>,
     pub detail: Option<i64>,
@@ -66,7 +66,7 @@ pub(super) struct StateColumns {
 
 impl StateColumns {
     /// The state, with an empty answer; or what no release of this crate would have written.
-    pub(super) fn state(&self) -> Result<State, &'static str> {
+    pub fn state(&self) -> Result<State, &'static str> {
         let until = self.until.map_or(Timestamp::default(), from_ms);
         let status = self.status.map(StatusCode::from_u16).transpose().map_err(|_| "no such status")?;
         let answer = status.map(empty_answer);
@@ -88,7 +88,7 @@ impl StateColumns {
 
 /// A place in a sequence, with who has the turn if that is another one: scope, key, phase, and the end of a lease or
 /// a wait.
-pub(super) fn sequence_place(
+pub fn sequence_place(
     (name, skips, position): (String, bool, u64),
     (scope, key, number, until): (Option<String>, Option<String>, Option<i64>, Option<i64>),
 ) -> Result<Box<Place>, &'static str> {
@@ -107,7 +107,7 @@ pub(super) fn sequence_place(
 }
 
 /// The names of the fields that are never shown, as text.
-pub(super) fn redacted(record: &Record) -> Result<Option<String>, StoreError> {
+pub fn redacted(record: &Record) -> Result<Option<String>, StoreError> {
     if record.redact.is_empty() {
         return Ok(None);
     }

@@ -13,15 +13,15 @@ use crate::operation::OperationId;
 use crate::operation::record::Record;
 use crate::random::{Random, SystemRandom};
 
-mod checksum;
-mod error;
-mod leases;
-mod passes;
-mod start;
+pub(crate) mod checksum;
+pub(crate) mod error;
+pub(crate) mod leases;
+pub(crate) mod passes;
+pub(crate) mod start;
 
 pub use error::CopyError;
 
-pub(super) use passes::all_of;
+pub use passes::all_of;
 use start::Began;
 
 /// The settings of a [`copy`].

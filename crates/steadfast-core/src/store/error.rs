@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::guard::Guard;
+
 use crate::error::BoxError;
 
 /// A store that could not do what it was asked.
@@ -100,7 +102,7 @@ impl StoreError {
 
     /// The same failure for another caller that met it.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(crate) fn again(&self) -> StoreError {
+    pub fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         StoreError { kind: self.kind, problem: self.problem.clone(), source }
     }
@@ -120,5 +122,33 @@ impl fmt::Display for StoreError {
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// Whether a claim that failed like this is provably not on file.
+pub fn wrote_nothing(failure: &StoreError) -> bool {
+    match failure.kind() {
+        StoreErrorKind::Locked
+        | StoreErrorKind::ReadOnly
+        | StoreErrorKind::Absent
+        | StoreErrorKind::Full
+        | StoreErrorKind::Foreign
+        | StoreErrorKind::Newer
+        | StoreErrorKind::Sealed
+        | StoreErrorKind::Replaced
+        | StoreErrorKind::Closed
+        | StoreErrorKind::Displaced
+        | StoreErrorKind::Invalid
+        | StoreErrorKind::Unreachable
+        | StoreErrorKind::Busy
+        | StoreErrorKind::Denied
+        | StoreErrorKind::Untrusted
+        | StoreErrorKind::TimedOut
+        | StoreErrorKind::Older
+        | StoreErrorKind::Unsupported => true,
+        // A commit that failed at the disk may have been written down; one whose answer was lost, or whose writer
+        // stopped, too.
+        StoreErrorKind::Corrupt | StoreErrorKind::Lost | StoreErrorKind::Other => false,
+        StoreErrorKind::Stopped => Guard::StoppedWriter.is_out(),
     }
 }

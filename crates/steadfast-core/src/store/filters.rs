@@ -4,7 +4,7 @@ use super::numbers::{effect_number, phase_number, reason_number, to_ms};
 use crate::operation::record::{Filter, Phase};
 
 /// What one database writes otherwise than another.
-pub(super) struct Dialect<'a> {
+pub struct Dialect<'a> {
     /// Stands for the value of this number; the first is 1.
     pub value: fn(usize) -> String,
     /// The column `scope` where its index must not be used, because the list is wanted in another order.
@@ -23,14 +23,14 @@ pub(super) struct Dialect<'a> {
 
 /// A value that a statement is given beside its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
     Text(String),
     Number(i64),
 }
 
 /// The conditions, each with ` AND ` behind it, and their values. A wire key has no index: it comes from a hash, so that
 /// every claim would write to another page of it.
-pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>) {
+pub fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>) {
     let Filter {
         vendor,
         account,

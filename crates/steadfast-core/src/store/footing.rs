@@ -8,9 +8,9 @@ use crate::guard::Guard;
 
 /// The mount that a path lies on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub struct Mount {
     /// Its file system, in the kernel's word.
-    pub(super) file_system: String,
+    pub file_system: String,
     /// Whether the path itself is what was mounted.
     is_the_path: bool,
     /// Whether it is mounted at `/`.
@@ -20,7 +20,7 @@ pub(super) struct Mount {
 impl Mount {
     /// The mount of `path` by what the kernel lists (`man 5 proc_pid_mountinfo`). `path` has no links in it. The last
     /// line counts where several have the same mount point: it covers the others.
-    pub(super) fn of(path: &Path, mountinfo: &str) -> Option<Mount> {
+    pub fn of(path: &Path, mountinfo: &str) -> Option<Mount> {
         let mounts = mountinfo.lines().filter_map(|line| {
             let (before, after) = line.split_once(" - ")?;
             let point = unescaped(before.split(' ').nth(4)?);
@@ -35,7 +35,7 @@ impl Mount {
     }
 
     /// Whether the file system makes inodes and birth times up: they differ from mount to mount.
-    pub(super) fn makes_identities_up(&self) -> bool {
+    pub fn makes_identities_up(&self) -> bool {
         let name = self.file_system.as_str();
         is_user_space(name)
             || matches!(
@@ -46,11 +46,7 @@ impl Mount {
 }
 
 /// Judges where a file is: refused for this reason, or taken with these warnings.
-pub(super) fn judge(
-    mount: Option<&Mount>,
-    links: u64,
-    network_fs_allowed: bool,
-) -> Result<Vec<String>, String> {
+pub fn judge(mount: Option<&Mount>, links: u64, network_fs_allowed: bool) -> Result<Vec<String>, String> {
     if Guard::SafeFooting.is_out() {
         return Ok(Vec::new());
     }

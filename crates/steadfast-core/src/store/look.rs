@@ -48,4 +48,4 @@ pub struct Waiting {
 }
 
 /// Among how many of those that end last a take and a look search at least for those of a clock that was wrong.
-pub(super) const FAR_MAX: usize = 16;
+pub const FAR_MAX: usize = 16;

@@ -27,15 +27,15 @@ use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
 use crate::store::{Backlog, Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
-mod copying;
-mod ending;
-mod heartbeat;
-mod names;
-mod room;
-mod rows;
-mod sealed;
-mod sequence;
-mod tally;
+pub(crate) mod copying;
+pub(crate) mod ending;
+pub(crate) mod heartbeat;
+pub(crate) mod names;
+pub(crate) mod room;
+pub(crate) mod rows;
+pub(crate) mod sealed;
+pub(crate) mod sequence;
+pub(crate) mod tally;
 
 use ending::{Bucket, Ending};
 use room::full;
@@ -168,7 +168,7 @@ impl Memory {
 
     /// Counts the rows of a key in an outbox beside it: a purge spares its record.
     #[cfg(feature = "testkit")]
-    pub(crate) fn spare(&self, key: &str, rows: i64) {
+    pub fn spare(&self, key: &str, rows: i64) {
         let mut inner = self.inner.lock();
         *inner.rows_of_key.entry(key.to_owned()).or_default() += rows;
     }

@@ -8,65 +8,65 @@ use crate::operation::record::{Phase, State};
 use crate::policy::OnUnknown;
 
 /// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
-pub(super) fn to_ms(time: Timestamp) -> i64 {
+pub fn to_ms(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn to_fence(fence: u64) -> i64 {
+pub fn to_fence(fence: u64) -> i64 {
     i64::try_from(fence).unwrap_or(i64::MAX)
 }
 
-pub(super) fn from_ms(ms: i64) -> Timestamp {
+pub fn from_ms(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms.max(0) as u64)
 }
 
 /// As [`to_ms`].
-pub(super) fn duration_ms(duration: Duration) -> i64 {
+pub fn duration_ms(duration: Duration) -> i64 {
     to_ms(Timestamp::default().plus(duration))
 }
 
-pub(super) fn duration(ms: i64) -> Duration {
+pub fn duration(ms: i64) -> Duration {
     Duration::from_millis(ms.max(0) as u64)
 }
 
-pub(super) fn phase_number(phase: Phase) -> i64 {
+pub fn phase_number(phase: Phase) -> i64 {
     place(&Phase::ALL, &phase).map_or(0, |place| place + 1)
 }
 
-pub(super) fn phase(number: i64) -> Option<Phase> {
+pub fn phase(number: i64) -> Option<Phase> {
     at(&Phase::ALL, number - 1)
 }
 
-pub(super) fn reason_number(reason: Reason) -> Option<i64> {
+pub fn reason_number(reason: Reason) -> Option<i64> {
     place(&REASONS, &reason)
 }
 
-pub(super) fn reason(detail: Option<i64>) -> Option<Reason> {
+pub fn reason(detail: Option<i64>) -> Option<Reason> {
     detail.and_then(|number| at(&REASONS, number))
 }
 
-pub(super) fn refusal(detail: Option<i64>) -> Option<Refusal> {
+pub fn refusal(detail: Option<i64>) -> Option<Refusal> {
     detail.and_then(|number| at(&REFUSALS, number))
 }
 
-pub(super) fn choice_number(choice: OnUnknown) -> i64 {
+pub fn choice_number(choice: OnUnknown) -> i64 {
     place(&CHOICES, &choice).unwrap_or_default()
 }
 
 /// What no release wrote is no choice.
-pub(super) fn choice(number: i64) -> OnUnknown {
+pub fn choice(number: i64) -> OnUnknown {
     at(&CHOICES, number).unwrap_or_default()
 }
 
-pub(super) fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
+pub fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
     all.iter().position(|other| other == one).and_then(|place| i64::try_from(place).ok())
 }
 
-pub(super) fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
+pub fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
     all.get(usize::try_from(place).ok()?).copied()
 }
 
-pub(super) const fn effect_number(effect: Effect) -> i64 {
+pub const fn effect_number(effect: Effect) -> i64 {
     match effect {
         Effect::None => 0,
         Effect::Unknown => 1,
@@ -75,7 +75,7 @@ pub(super) const fn effect_number(effect: Effect) -> i64 {
 }
 
 /// What a row's number says. A row that 0.1 wrote says of a success what was known before it.
-pub(super) fn effect(state: &State, number: i64) -> Effect {
+pub fn effect(state: &State, number: i64) -> Effect {
     match (state, number) {
         (State::Succeeded { .. }, _) => Effect::Applied,
         (_, 0) => Effect::None,
@@ -84,7 +84,7 @@ pub(super) fn effect(state: &State, number: i64) -> Effect {
 }
 
 /// The numbers of a column are places in this list: it only ever grows at its end.
-pub(super) const REASONS: [Reason; 6] = [
+pub const REASONS: [Reason; 6] = [
     Reason::Exhausted,
     Reason::Expired,
     Reason::Unknown,
@@ -97,5 +97,5 @@ pub(super) const REASONS: [Reason; 6] = [
 const CHOICES: [OnUnknown; 3] = [OnUnknown::ByMethod, OnUnknown::Resend, OnUnknown::Park];
 
 /// As [`REASONS`].
-pub(super) const REFUSALS: [Refusal; 4] =
+pub const REFUSALS: [Refusal; 4] =
     [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];

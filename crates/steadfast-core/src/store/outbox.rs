@@ -22,6 +22,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use http::Method;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
@@ -34,19 +36,19 @@ use crate::operation::{OperationId, Sequence};
 use crate::policy::OnUnknown;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod form;
+pub(crate) mod form;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod sealed;
+pub(crate) mod sealed;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) use form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
+pub use form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
+pub use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
 /// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
 /// written, however late it is admitted.
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
-pub(super) fn spares<T>(with_row: T, without: T) -> T {
+pub fn spares<T>(with_row: T, without: T) -> T {
     Guard::RowSparesRecord.or(with_row, without)
 }
 
@@ -324,7 +326,6 @@ pub struct OutboxTally {
 
 /// A row of the outbox, as somebody who asks by its key is told of it: a call that no dispatcher has recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Queued {
     /// Its place in the outbox.
     pub number: u64,
@@ -342,7 +343,7 @@ pub struct Queued {
 
 /// The name of a row's operation, of its account, method, path and key. `None` where these are no names.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
+pub fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
     let Account { namespace, vendor, account } = account;
     let method = Method::from_bytes(method.as_bytes()).ok()?;
     let path = path.split('?').next().unwrap_or_default();
@@ -370,4 +371,28 @@ pub struct Rejected {
     pub why: String,
     /// The sequence that it holds: the rows behind it wait until it is mended or deleted.
     pub holds: Option<String>,
+}
+
+impl Serialize for Rejected {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = self;
+        json!({
+            "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
+            "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
+            "holds_sequence": row.holds,
+        })
+        .serialize(serializer)
+    }
+}
+
+impl Serialize for Queued {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = self;
+        json!({
+        "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
+        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(crate::clock::Timestamp::as_millis),
+        "sequence": row.sequence, "rejected": row.rejected,
+    })
+        .serialize(serializer)
+    }
 }

@@ -4,7 +4,7 @@ use crate::operation::record::{Filter, Page};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The number of the first row after a page. A column of 64 bits with a sign can hold it.
-pub(super) fn start(after: Option<&str>) -> Result<u64, StoreError> {
+pub fn start(after: Option<&str>) -> Result<u64, StoreError> {
     let Some(cursor) = after else { return Ok(0) };
     let number: Option<u64> = cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
     number.ok_or_else(|| {
@@ -15,7 +15,7 @@ pub(super) fn start(after: Option<&str>) -> Result<u64, StoreError> {
 
 /// Refuses a filter that no list of a store can answer: the code comes from the log of attempts, which a list does not
 /// read. To leave it out would list what was not asked for.
-pub(super) fn listable(filter: &Filter) -> Result<(), StoreError> {
+pub fn listable(filter: &Filter) -> Result<(), StoreError> {
     match &filter.code {
         None => Ok(()),
         Some(code) => {
@@ -26,7 +26,7 @@ pub(super) fn listable(filter: &Filter) -> Result<(), StoreError> {
 }
 
 /// A page of `limit` rows, and at least one. `rows` are at least one more than that if there are more.
-pub(super) fn page<N: ToString, T>(rows: impl Iterator<Item = (N, T)>, limit: usize) -> Page<T> {
+pub fn page<N: ToString, T>(rows: impl Iterator<Item = (N, T)>, limit: usize) -> Page<T> {
     let limit = limit.max(1);
     let mut kept = Vec::new();
     for (number, row) in rows {
@@ -40,7 +40,7 @@ pub(super) fn page<N: ToString, T>(rows: impl Iterator<Item = (N, T)>, limit: us
 
 /// The most rows of one page, so that a list of everything does not become one answer.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) const ROWS_MAX: usize = 1_000;
+pub const ROWS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

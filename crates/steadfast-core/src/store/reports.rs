@@ -7,7 +7,7 @@ use crate::store::{StoreError, StoreErrorKind};
 use crate::transport::SendErrorKind;
 use crate::vendor::Verdict;
 
-pub(super) fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
+pub fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
     let mut lines = Vec::with_capacity(ROOM * reports.len());
     let unwritable = |error| StoreError::with_source("a report of an attempt cannot be written", error);
     for report in reports {
@@ -18,7 +18,7 @@ pub(super) fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
     String::from_utf8(lines).map_err(|error| StoreError::with_source("a report is not text", error))
 }
 
-pub(super) fn read(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
+pub fn read(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
     let report = |line| {
         let read = serde_json::from_str(line).map_err(|error| {
             let problem = "a stored report of an attempt cannot be read";

@@ -9,9 +9,9 @@ use crate::store::stored::answer_of;
 use crate::store::{Restore, Row, StoreError, reports};
 
 /// Its rows are sealed. It is made on the caller's task, like all that does not depend on the database.
-pub(super) struct Sealed {
+pub struct Sealed {
     pub copy: String,
-    pub rows: Vec<SealedRow>,
+    pub rows: Vec<RestoredRow>,
     pub gone: Vec<OperationId>,
     pub audit_after: u64,
     pub audit: Vec<AuditEntry>,
@@ -19,7 +19,7 @@ pub(super) struct Sealed {
     pub accounts: Option<BTreeMap<String, String>>,
 }
 
-pub(super) struct SealedRow {
+pub struct RestoredRow {
     pub record: Record,
     pub request: Vec<u8>,
     pub answer: Option<Vec<u8>>,
@@ -27,13 +27,13 @@ pub(super) struct SealedRow {
 }
 
 impl Sealed {
-    pub(super) fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
+    pub fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
         let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
         let seal = |Row { mut record, evidence }: Row| {
             let answer = answer_of(&mut record.state);
             let answer = answer.map(|answer| seals.answer(&record.id, answer)).transpose()?;
             let request = seals.request(&record.id, &record.request)?;
-            Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
+            Ok(RestoredRow { request, answer, reports: reports::lines(&evidence)?, record })
         };
         let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
         Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })

@@ -55,18 +55,18 @@ struct SealKey {
 /// Which key: the first 8 bytes of SHA-256 over a version tag and the key. Says nothing of the key to a reader who
 /// does not have it; `Display` writes it in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SealKeyId([u8; SealKeyId::BYTES]);
+pub struct SealKeyId([u8; SealKeyId::BYTES]);
 
 /// Which of an operation's two blobs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub enum Part {
     Request,
     Answer,
 }
 
 /// Why something sealed was not opened.
 #[derive(Debug)]
-pub(crate) enum Unopened {
+pub enum Unopened {
     /// Its key is none of these.
     NoKey,
     /// It is not what was sealed, or was sealed for another place.
@@ -136,17 +136,17 @@ impl SealKeys {
     }
 
     /// The key that seals what is new.
-    pub(crate) fn current(&self) -> SealKeyId {
+    pub fn current(&self) -> SealKeyId {
         self.keys[0].id
     }
 
     /// Every key, the current one first.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
+    pub fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
         self.keys.iter().map(|key| key.id)
     }
 
     /// Appends the nonce, what `plain` becomes under the current key, and the tag.
-    pub(crate) fn seal(
+    pub fn seal(
         &self,
         place: (Part, &OperationId),
         plain: &[u8],
@@ -169,7 +169,7 @@ impl SealKeys {
     }
 
     /// Reverses [`seal`](SealKeys::seal), which the key `id` was current for.
-    pub(crate) fn open(
+    pub fn open(
         &self,
         id: SealKeyId,
         place: (Part, &OperationId),
@@ -216,15 +216,15 @@ impl SealKey {
 
 impl SealKeyId {
     /// The length of an id, in bytes.
-    pub(crate) const BYTES: usize = 8;
+    pub const BYTES: usize = 8;
 
     /// An id as a store keeps it.
-    pub(crate) fn from_bytes(bytes: [u8; SealKeyId::BYTES]) -> SealKeyId {
+    pub fn from_bytes(bytes: [u8; SealKeyId::BYTES]) -> SealKeyId {
         SealKeyId(bytes)
     }
 
     /// The id as a store keeps it.
-    pub(crate) fn as_bytes(&self) -> &[u8; SealKeyId::BYTES] {
+    pub fn as_bytes(&self) -> &[u8; SealKeyId::BYTES] {
         &self.0
     }
 }

@@ -27,19 +27,19 @@ use crate::store::seal::{SealKeyId, SealKeys, Unopened};
 use crate::store::{StoreError, StoreErrorKind, codec};
 
 #[cfg(feature = "seal")]
-pub(super) use crate::store::seal::Part;
+pub use crate::store::seal::Part;
 
 /// Which of an operation's two blobs.
 #[cfg(not(feature = "seal"))]
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+pub enum Part {
     Request,
     Answer,
 }
 
 /// What this process seals and unseals with: nothing, unless it was given keys. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seals {
+pub struct Seals {
     #[cfg(feature = "seal")]
     keys: Option<SealKeys>,
     /// Whether the store is sealed, as far as it has said: see [`stand_alone`](Seals::stand_alone). Clones share it.
@@ -48,24 +48,24 @@ pub(super) struct Seals {
 
 impl Seals {
     /// A request as it is to be written.
-    pub(super) fn request(&self, id: &OperationId, request: &Request) -> Result<Vec<u8>, StoreError> {
+    pub fn request(&self, id: &OperationId, request: &Request) -> Result<Vec<u8>, StoreError> {
         self.seal(Part::Request, id, codec::request_bytes(request)?)
     }
 
     /// An answer as it is to be written.
-    pub(super) fn answer(&self, id: &OperationId, answer: &Answer) -> Result<Vec<u8>, StoreError> {
+    pub fn answer(&self, id: &OperationId, answer: &Answer) -> Result<Vec<u8>, StoreError> {
         self.seal(Part::Answer, id, codec::answer_bytes(answer)?)
     }
 }
 
 #[cfg(feature = "seal")]
 impl Seals {
-    pub(super) fn with(keys: SealKeys) -> Seals {
+    pub fn with(keys: SealKeys) -> Seals {
         Seals { keys: Some(keys), alone: Arc::default() }
     }
 
     /// `blob` as it is to be written.
-    pub(super) fn seal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    pub fn seal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         let Some(keys) = &self.keys else { return Ok(blob) };
         let mut sealed = Vec::with_capacity(HEAD_BYTES + blob.len() + ROOM);
         sealed.push(SEALED);
@@ -75,7 +75,7 @@ impl Seals {
     }
 
     /// `blob` as it was before it was sealed, if it was.
-    pub(super) fn unseal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    pub fn unseal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         let Some((key, sealed)) = head(&blob)? else { return self.in_the_clear().map(|()| blob) };
         let opened = match &self.keys {
             Some(keys) => keys.open(SealKeyId::from_bytes(*key), (part, id), sealed),
@@ -97,15 +97,15 @@ impl Seals {
     }
 
     /// Whether the key `id` is at hand.
-    pub(super) fn has(&self, id: &KeyId) -> bool {
+    pub fn has(&self, id: &KeyId) -> bool {
         self.ids().any(|own| own == *id)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
+    pub fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
         self.keys.iter().flat_map(SealKeys::ids).map(|id| *id.as_bytes())
     }
 
-    pub(super) fn current(&self) -> Option<KeyId> {
+    pub fn current(&self) -> Option<KeyId> {
         self.keys.as_ref().map(|keys| *keys.current().as_bytes())
     }
 }
@@ -113,12 +113,12 @@ impl Seals {
 #[cfg(not(feature = "seal"))]
 impl Seals {
     /// `blob` as it is to be written.
-    pub(super) fn seal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    pub fn seal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         Ok(blob)
     }
 
     /// `blob` as it was before it was sealed, if it was.
-    pub(super) fn unseal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    pub fn unseal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         match head(&blob)? {
             None => self.in_the_clear().map(|()| blob),
             Some((key, _)) => Err(missing(key)),
@@ -126,16 +126,16 @@ impl Seals {
     }
 
     /// Whether the key `id` is at hand.
-    pub(super) fn has(&self, _: &KeyId) -> bool {
+    pub fn has(&self, _: &KeyId) -> bool {
         false
     }
 
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
+    pub fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
         std::iter::empty()
     }
 
-    pub(super) fn current(&self) -> Option<KeyId> {
+    pub fn current(&self) -> Option<KeyId> {
         None
     }
 }
@@ -143,7 +143,7 @@ impl Seals {
 impl Seals {
     /// A blob of the operation `from`, as it is to be written for the operation `to`.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) fn seal_anew(
+    pub fn seal_anew(
         &self,
         part: Part,
         (from, to): (&OperationId, &OperationId),
@@ -153,7 +153,7 @@ impl Seals {
     }
 
     /// Fails without a key to seal with.
-    pub(super) fn needed(&self) -> Result<KeyId, StoreError> {
+    pub fn needed(&self) -> Result<KeyId, StoreError> {
         self.current().ok_or_else(|| {
             let problem = if cfg!(feature = "seal") {
                 "no key was given to seal with"
@@ -165,17 +165,17 @@ impl Seals {
     }
 
     /// Whether `blob` is sealed with the current key.
-    pub(super) fn is_current(&self, blob: &[u8]) -> bool {
+    pub fn is_current(&self, blob: &[u8]) -> bool {
         matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
     }
 
     /// Whether `blob` would be written the same way now: sealed with the current key, or not sealed if there is none.
-    pub(super) fn is_as_written_now(&self, blob: &[u8]) -> bool {
+    pub fn is_as_written_now(&self, blob: &[u8]) -> bool {
         matches!(head(blob), Ok(head) if head.map(|(key, _)| *key) == self.current())
     }
 
     /// Whether the key of `blob` is at hand, or it has none and needs none.
-    pub(super) fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
+    pub fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {
             Some((key, _)) if !self.has(key) => Err(missing(key)),
             Some(_) => Ok(()),
@@ -185,12 +185,12 @@ impl Seals {
 
     /// From now on a record in the clear is corrupt: the store has said that it is sealed, so that no process with the
     /// key wrote it.
-    pub(super) fn stand_alone(&self) {
+    pub fn stand_alone(&self) {
         self.alone.store(true, Ordering::Relaxed);
     }
 
     /// Whether that was said.
-    pub(super) fn are_alone(&self) -> bool {
+    pub fn are_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
     }
 
@@ -215,12 +215,12 @@ fn head(blob: &[u8]) -> Result<Option<(&KeyId, &[u8])>, StoreError> {
 }
 
 /// Whether `blob` is sealed, with whatever key.
-pub(super) fn is_sealed(blob: &[u8]) -> bool {
+pub fn is_sealed(blob: &[u8]) -> bool {
     blob.first() == Some(&SEALED)
 }
 
 /// A process without a key may write nothing into a store that is sealed.
-pub(super) fn needs_a_key() -> StoreError {
+pub fn needs_a_key() -> StoreError {
     let how = if cfg!(feature = "seal") {
         "which was not given"
     } else {
@@ -235,20 +235,20 @@ fn missing(key: &KeyId) -> StoreError {
     StoreError::new(problem).of_kind(StoreErrorKind::Sealed)
 }
 
-pub(super) fn hex(id: &KeyId) -> String {
+pub fn hex(id: &KeyId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) type KeyId = [u8; KEY_ID_BYTES];
+pub type KeyId = [u8; KEY_ID_BYTES];
 
-pub(super) const KEY_ID_BYTES: usize = 8;
+pub const KEY_ID_BYTES: usize = 8;
 
 /// The version of a blob that is sealed.
-pub(super) const SEALED: u8 = 2;
+pub const SEALED: u8 = 2;
 
 /// Version and key id.
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "seal"))]
-pub(super) const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
+pub const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
 
 /// More than nonce and tag, so that one allocation does.
 #[cfg(feature = "seal")]

@@ -27,7 +27,6 @@ pub struct Standing {
 /// What a store is there for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Stage {
     /// It is in use, or free to be.
     #[default]

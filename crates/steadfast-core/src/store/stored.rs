@@ -19,7 +19,7 @@ use crate::store::StoreError;
 /// A record as it is on file.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub struct Stored {
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "Postgres pages by its own"))]
     pub number: i64,
     pub record: Record,
@@ -32,25 +32,25 @@ pub(super) struct Stored {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Stored {
     /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
-    pub(super) fn check(&self, seals: &Seals) -> Result<(), StoreError> {
+    pub fn check(&self, seals: &Seals) -> Result<(), StoreError> {
         [&self.request, &self.answer].into_iter().flatten().try_for_each(|blob| seals.check(blob))
     }
 
     /// With the request in the record, and no longer beside it.
-    pub(super) fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
+    pub fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
         self.record = fill(self.record, (self.request.take(), None), seals)?;
         Ok(self)
     }
 
     /// The record, filled from its blobs.
-    pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
+    pub fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
         fill(self.record, (self.request, self.answer), seals)
     }
 }
 
 /// A record with its request and its answer from these blobs, as far as there are any. One whose state has no answer
 /// gets none.
-pub(super) fn fill(
+pub fn fill(
     mut record: Record,
     (request, answer): (Option<Vec<u8>>, Option<Vec<u8>>),
     seals: &Seals,
@@ -65,7 +65,7 @@ pub(super) fn fill(
 }
 
 /// The answer that a state holds, if it holds one.
-pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
+pub fn answer_of(state: &mut State) -> Option<&mut Answer> {
     match state {
         State::InProgress { .. } | State::Scheduled { .. } => None,
         State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
@@ -74,12 +74,12 @@ pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
 }
 
 /// Stands for a request that is in a blob.
-pub(super) fn empty_request() -> Arc<Request> {
+pub fn empty_request() -> Arc<Request> {
     static EMPTY: LazyLock<Arc<Request>> = LazyLock::new(|| Arc::new(Request::empty()));
     Arc::clone(&EMPTY)
 }
 
 /// Stands for an answer that is in a blob.
-pub(super) fn empty_answer(status: StatusCode) -> Answer {
+pub fn empty_answer(status: StatusCode) -> Answer {
     Answer::new(status, HeaderMap::new(), Bytes::new())
 }

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 /// From which tenant of each account was taken last.
 #[derive(Debug, Default)]
-pub(super) struct Tenants(Mutex<HashMap<String, String>>);
+pub struct Tenants(Mutex<HashMap<String, String>>);
 
 impl Tenants {
     /// These tenants of `account`, in the order of their turns.
-    pub(super) fn in_turn(&self, account: &str, mut tenants: Vec<String>) -> Vec<String> {
+    pub fn in_turn(&self, account: &str, mut tenants: Vec<String>) -> Vec<String> {
         tenants.sort_unstable();
         if let Some(last) = self.0.lock().get(account) {
             let passed = tenants.partition_point(|tenant| tenant <= last);
@@ -28,7 +28,7 @@ impl Tenants {
     }
 
     /// The last tenant that was taken from.
-    pub(super) fn took(&self, account: &str, tenant: &str) {
+    pub fn took(&self, account: &str, tenant: &str) {
         let mut last = self.0.lock();
         match last.get_mut(account) {
             Some(last) if last == tenant => {}
@@ -40,7 +40,7 @@ impl Tenants {
 
 /// The range of the tenants behind an account, in the order of bytes: from after the first of these to before the
 /// second.
-pub(super) fn behind(account: &str) -> (String, String) {
+pub fn behind(account: &str) -> (String, String) {
     // The last text before `>`, and the first one after all that begin with it.
     (format!("{account}=\u{10ffff}"), format!("{account}?"))
 }

@@ -343,7 +343,7 @@ impl Pass {
 }
 
 /// What [`Upkeep::restore`] says where the audit record has another number of entries.
-pub(super) const AUDIT_MOVED: &str = "another process copies into the same store";
+pub const AUDIT_MOVED: &str = "another process copies into the same store";
 
 /// Few enough that a claim is behind a few milliseconds of writing.
 const BATCH_ROWS: usize = 64;

@@ -24,7 +24,7 @@ use crate::operation::record::{Phase, Record};
 
 /// The calls of this process that wait for operations of one store.
 #[derive(Default)]
-pub(crate) struct Waiters {
+pub struct Waiters {
     /// How many calls wait. A holder for which no call waits takes no lock.
     count: AtomicUsize,
     operations: Mutex<HashMap<OperationId, Waited>>,
@@ -54,7 +54,6 @@ struct Round {
 
 /// How an operation ended: what [`Client::ends`](crate::Client::ends) gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct End {
     /// The operation.
     pub id: OperationId,
@@ -67,7 +66,7 @@ pub struct End {
 
 impl Waiters {
     /// A call that waits for the operation is counted until the guard is dropped; the last one removes the entry.
-    pub(crate) fn enter(&self, id: &OperationId) -> Waiter<'_> {
+    pub fn enter(&self, id: &OperationId) -> Waiter<'_> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let mut operations = self.operations.lock();
         let waited = operations.entry(id.clone()).or_insert_with(|| Waited {
@@ -80,7 +79,7 @@ impl Waiters {
     }
 
     /// Wakes the calls that wait for the operation. Its holder calls this once it has let go of it on record.
-    pub(crate) fn wake(&self, id: &OperationId) {
+    pub fn wake(&self, id: &OperationId) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -90,14 +89,14 @@ impl Waiters {
     }
 
     /// Wakes the calls that wait for an operation with this key, whatever its scope.
-    pub(crate) fn wake_key(&self, key: &str) {
+    pub fn wake_key(&self, key: &str) {
         let operations = self.operations.lock();
         let named = operations.iter().filter(|(id, _)| id.key.as_str() == key);
         named.for_each(|(_, waited)| waited.woken.notify_waiters());
     }
 
     /// The same for an operation that this process has moved. If it has ended, those who listen are told.
-    pub(crate) fn moved(&self, record: &Record) {
+    pub fn moved(&self, record: &Record) {
         let phase = record.phase();
         if !matches!(phase, Phase::InProgress | Phase::Scheduled) {
             self.ended(|| End { id: record.id.clone(), phase, effect: record.effect });
@@ -105,7 +104,7 @@ impl Waiters {
         self.wake(&record.id);
     }
 
-    pub(crate) fn ended(&self, end: impl FnOnce() -> End) {
+    pub fn ended(&self, end: impl FnOnce() -> End) {
         if let Some(ends) = self.ends.get() {
             // Nobody listens any more.
             let _ = ends.send(end());
@@ -113,13 +112,13 @@ impl Waiters {
     }
 
     /// What ends from now on.
-    pub(crate) fn ends(&self) -> broadcast::Receiver<End> {
+    pub fn ends(&self) -> broadcast::Receiver<End> {
         self.ends.get_or_init(|| broadcast::channel(ENDS_MAX).0).subscribe()
     }
 
     /// Looks for all that wait here, unless another call does, and wakes those whose operation has moved. It has no end:
     /// the next call goes on with the round as it stands once this is dropped.
-    pub(crate) async fn look_for_all(&self, store: &dyn Store, clock: &dyn Clock) -> Infallible {
+    pub async fn look_for_all(&self, store: &dyn Store, clock: &dyn Clock) -> Infallible {
         let mut round = self.round.lock().await;
         loop {
             if round.left.is_empty() {
@@ -165,10 +164,10 @@ impl fmt::Debug for Waiters {
 }
 
 /// One call that waits.
-pub(crate) struct Waiter<'a> {
+pub struct Waiter<'a> {
     waiting: &'a Waiters,
     id: OperationId,
-    pub(crate) woken: Arc<Notify>,
+    pub woken: Arc<Notify>,
 }
 
 impl Drop for Waiter<'_> {

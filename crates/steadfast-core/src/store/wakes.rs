@@ -30,7 +30,7 @@ use crate::operation::Scope;
 pub struct Wakes {
     sleepers: Arc<Mutex<Vec<Weak<Sleeper>>>>,
     /// The calls of this process that wait for an operation of the store.
-    pub(crate) waiting: Arc<Waiters>,
+    pub waiting: Arc<Waiters>,
 }
 
 impl Wakes {
@@ -52,14 +52,14 @@ impl Wakes {
     }
 
     /// Registered to be woken, until it is dropped.
-    pub(crate) fn sleeper(&self) -> Arc<Sleeper> {
+    pub fn sleeper(&self) -> Arc<Sleeper> {
         let sleeper = Arc::new(Sleeper::default());
         self.sleepers.lock().push(Arc::downgrade(&sleeper));
         sleeper
     }
 
     /// Whether both wake the same dispatchers: their stores are one.
-    pub(crate) fn is_same(&self, other: &Wakes) -> bool {
+    pub fn is_same(&self, other: &Wakes) -> bool {
         Arc::ptr_eq(&self.sleepers, &other.sleepers)
     }
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for Wakes {
 
 /// One dispatcher, as its wakers see it.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeper {
+pub struct Sleeper {
     /// What it was told, the earliest first. An empty path stands for any account.
     told: Mutex<BTreeSet<(Timestamp, String)>>,
     /// There is something earlier than before.
@@ -100,12 +100,12 @@ impl Sleeper {
     }
 
     /// Notes what its own look has found.
-    pub(crate) fn tell(&self, scope: &Scope, due: Timestamp) {
+    pub fn tell(&self, scope: &Scope, due: Timestamp) {
         self.wake(Some(scope), due);
     }
 
     /// The accounts with something due at `now`, each once, and when there is more.
-    pub(crate) fn due(&self, now: Timestamp) -> (BTreeSet<String>, Option<Timestamp>) {
+    pub fn due(&self, now: Timestamp) -> (BTreeSet<String>, Option<Timestamp>) {
         let mut told = self.told.lock();
         let mut due = BTreeSet::new();
         while told.first().is_some_and(|(at, _)| *at <= now) {

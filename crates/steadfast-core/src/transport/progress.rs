@@ -20,7 +20,7 @@ use crate::guard::Guard;
 
 /// How far one exchange has got: what is behind [`Limits`](super::Limits). Cheap to clone; clones are the same exchange.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// `None`: no side asks.
     shared: Option<Arc<Shared>>,
 }
@@ -45,12 +45,12 @@ impl Shared {
 
 impl Progress {
     /// The progress of an exchange that is about to begin.
-    pub(crate) fn new() -> Progress {
+    pub fn new() -> Progress {
         Progress::with(None)
     }
 
     /// The same, of an exchange that may not begin to send after `until`, by the wall clock.
-    pub(crate) fn until(clock: Arc<dyn Clock>, until: Timestamp) -> Progress {
+    pub fn until(clock: Arc<dyn Clock>, until: Timestamp) -> Progress {
         Progress::with(Some((clock, until)))
     }
 
@@ -60,7 +60,7 @@ impl Progress {
 
     /// For an exchange whose progress is not asked for: it may always send, and has always perhaps sent. It allocates
     /// nothing.
-    pub(crate) const fn unwatched() -> Progress {
+    pub const fn unwatched() -> Progress {
         Progress { shared: None }
     }
 
@@ -68,7 +68,7 @@ impl Progress {
     /// [`begin_sending`](Progress::begin_sending) has said `true`.
     ///
     /// It changes nothing after the first byte may have left, or after the caller gave up.
-    pub(crate) fn nothing_sent(&self) {
+    pub fn nothing_sent(&self) {
         if let Some(Shared { stage, .. }) = self.shared.as_deref() {
             let fresh = stage.compare_exchange(MAY_HAVE_LEFT, WAITING, Ordering::AcqRel, Ordering::Acquire);
             debug_assert!(fresh != Err(SENDING), "a transport says this first, and once");
@@ -78,7 +78,7 @@ impl Progress {
     /// For transports: the first byte is about to leave. `false` means that the caller gave up, or that it is too late,
     /// and nothing may leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
-    pub(crate) fn begin_sending(&self) -> bool {
+    pub fn begin_sending(&self) -> bool {
         let Some(shared) = &self.shared else { return true };
         let is_waiting = shared.stage.load(Ordering::Acquire) == WAITING;
         if Guard::WallAtFirstByte.keeps(is_waiting && shared.is_too_late()) && self.give_up() {
@@ -92,7 +92,7 @@ impl Progress {
 
     /// For the side that drops the exchange: gives it up, so that no more of the request leaves. `true` means that
     /// nothing of it has.
-    pub(crate) fn give_up(&self) -> bool {
+    pub fn give_up(&self) -> bool {
         let Some(shared) = &self.shared else { return false };
         match shared.leave_waiting(GIVEN_UP) {
             Ok(_) | Err(GIVEN_UP) => true,
@@ -104,18 +104,18 @@ impl Progress {
     }
 
     /// Gives the exchange up when the guard is dropped, unless it is [over](Exchange::over) by then.
-    pub(crate) const fn until_over(&self) -> Exchange<'_> {
+    pub const fn until_over(&self) -> Exchange<'_> {
         Exchange(Some(self))
     }
 }
 
 /// An exchange that is under way.
 #[must_use = "an exchange that is dropped at once is given up"]
-pub(crate) struct Exchange<'a>(Option<&'a Progress>);
+pub struct Exchange<'a>(Option<&'a Progress>);
 
 impl Exchange<'_> {
     /// It has come to its end: there is nothing to give up.
-    pub(crate) fn over(mut self) {
+    pub fn over(mut self) {
         self.0 = None;
     }
 }

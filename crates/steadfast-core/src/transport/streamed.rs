@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use crate::answer::Answer;
 use crate::error::BoxError;
-use crate::transport::failure::told;
 use crate::transport::{SendError, SendErrorKind};
 
 /// The vendor's answer while its body still comes: what [`Transport::stream`](super::Transport::stream) gives.
@@ -50,7 +49,7 @@ impl StreamedAnswer {
     }
 
     /// The same, with what an error of the body is.
-    pub(super) fn told_by<B>(
+    pub fn told_by<B>(
         status: StatusCode,
         headers: HeaderMap,
         body: B,
@@ -65,21 +64,20 @@ impl StreamedAnswer {
 
     /// An answer whose connection breaks after what is there of its body.
     #[cfg(any(test, feature = "testkit"))]
-    pub(crate) fn broken_off(answer: Answer) -> StreamedAnswer {
+    pub fn broken_off(answer: Answer) -> StreamedAnswer {
         let body = Whole { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
         StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
     }
 
     /// The answer with its body, up to this limit.
-    #[cfg(feature = "tower")]
-    pub(crate) async fn whole(self, limit_bytes: usize) -> Result<Answer, SendError> {
+    pub async fn whole(self, limit_bytes: usize) -> Result<Answer, SendError> {
         let (mut answer, body) = self.into_parts();
         (answer.body, answer.cut) = body.whole(limit_bytes).await?;
         Ok(answer)
     }
 
     /// The head as an answer without a body, and the body.
-    pub(crate) fn into_parts(self) -> (Answer, Chunks) {
+    pub fn into_parts(self) -> (Answer, Chunks) {
         (Answer::new(self.status, self.headers, Bytes::new()), self.body)
     }
 }
@@ -104,11 +102,11 @@ impl fmt::Debug for StreamedAnswer {
 
 /// The body of an answer, chunk by chunk. Never locked: the lock is what makes a body `Sync` that is only `Send`, as a
 /// call under way must be.
-pub(crate) struct Chunks(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = SendError> + Send>>>);
+pub struct Chunks(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = SendError> + Send>>>);
 
 impl Chunks {
     /// The next chunk that is not empty.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, SendError>> {
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, SendError>> {
         loop {
             match ready!(self.0.get_mut().as_mut().poll_frame(context)).transpose()?.map(Frame::into_data) {
                 Some(Ok(chunk)) if !chunk.is_empty() => return Poll::Ready(Ok(Some(chunk))),
@@ -119,7 +117,7 @@ impl Chunks {
     }
 
     /// Takes it all in, up to `limit_bytes`; also says whether there was more.
-    pub(crate) async fn whole(mut self, limit_bytes: usize) -> Result<(Bytes, bool), SendError> {
+    pub async fn whole(mut self, limit_bytes: usize) -> Result<(Bytes, bool), SendError> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = std::future::poll_fn(|context| self.poll(context)).await? {
             let room = limit_bytes - whole.len();
@@ -129,6 +127,14 @@ impl Chunks {
             }
         }
         Ok((whole.freeze(), false))
+    }
+}
+
+/// What the service or the body says of its failure, else `kind`.
+pub fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
+    match error.into().downcast::<SendError>() {
+        Ok(told) => *told,
+        Err(error) => SendError::with_source(kind, error),
     }
 }
 

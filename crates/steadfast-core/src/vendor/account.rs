@@ -14,14 +14,14 @@ use sha2::{Digest, Sha256};
 ///
 /// A short text stands for itself. Anything else is a digest, because a name is shown and has a limit. Of a JSON Web
 /// Token the times are left out: one that was written anew is of the same merchant.
-pub(crate) fn chosen_by(name: &HeaderName, headers: &HeaderMap) -> Option<String> {
+pub fn chosen_by(name: &HeaderName, headers: &HeaderMap) -> Option<String> {
     let values: Vec<&[u8]> =
         headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
     (!values.is_empty()).then(|| named(&values.join(&b","[..])))
 }
 
 /// As [`chosen_by`], of a value.
-pub(crate) fn named(value: &[u8]) -> String {
+pub fn named(value: &[u8]) -> String {
     let value = value.trim_ascii();
     let is_short = value.len() <= SHOWN_MAX && value.iter().all(|byte| byte.is_ascii_graphic());
     if let Some(claims) = claims(value) {
@@ -35,7 +35,7 @@ pub(crate) fn named(value: &[u8]) -> String {
 }
 
 /// Whether a header of this name chooses an account at most vendors that have it.
-pub(crate) fn is_usual(name: &HeaderName) -> bool {
+pub fn is_usual(name: &HeaderName) -> bool {
     let words: Vec<&str> = name.as_str().split(['-', '_']).collect();
     if words.iter().any(|word| OF_ONE_REQUEST.contains(word)) {
         return false;

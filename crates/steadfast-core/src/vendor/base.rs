@@ -34,7 +34,7 @@ impl fmt::Debug for BaseUrl {
 }
 
 /// Where a URL leads, and nothing that may be secret.
-pub(super) fn shown(url: &Url) -> String {
+pub fn shown(url: &Url) -> String {
     let authority = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{authority}{port}{}", url.scheme(), url.path())

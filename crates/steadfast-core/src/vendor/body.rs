@@ -18,42 +18,42 @@ use crate::error::{Error, Input};
 /// A JSON object whose members keep their order and their values' exact text. A name that appears twice is
 /// refused: which one counts would be the vendor's guess.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RawObject(Vec<(String, Box<RawValue>)>);
+pub struct RawObject(Vec<(String, Box<RawValue>)>);
 
 impl RawObject {
     /// The object in a request's body.
-    pub(super) fn parse(body: &[u8]) -> Result<RawObject, Error> {
+    pub fn parse(body: &[u8]) -> Result<RawObject, Error> {
         serde_json::from_slice(body)
             .map_err(|error| not_usable("a JSON object is needed to carry the key", &error))
     }
 
     /// The object in a member's value.
-    pub(super) fn parse_value(name: &str, value: &RawValue) -> Result<RawObject, Error> {
+    pub fn parse_value(name: &str, value: &RawValue) -> Result<RawObject, Error> {
         let problem = format!("`{name}` must be a JSON object to carry the key");
         serde_json::from_str(value.get()).map_err(|error| not_usable(&problem, &error))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// A member's value, with its name compared exactly.
-    pub(super) fn get(&self, name: &str) -> Option<&RawValue> {
+    pub fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(member, _)| member == name).map(|(_, value)| &**value)
     }
 
     /// Whether there is such a member, in any case of letters.
-    pub(super) fn has_ignoring_case(&self, name: &str) -> bool {
+    pub fn has_ignoring_case(&self, name: &str) -> bool {
         self.0.iter().any(|(member, _)| member.eq_ignore_ascii_case(name))
     }
 
     /// A member's value as text, if it is text.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.get(name)?.get()).ok()
     }
 
     /// Sets a member, in its old place if it had one.
-    pub(super) fn set(&mut self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+    pub fn set(&mut self, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let value = raw(value)?;
         match self.0.iter_mut().find(|(member, _)| member == name) {
             Some((_, held)) => *held = value,
@@ -62,7 +62,7 @@ impl RawObject {
         Ok(())
     }
 
-    pub(super) fn to_bytes(&self) -> Result<Bytes, Error> {
+    pub fn to_bytes(&self) -> Result<Bytes, Error> {
         to_bytes(self)
     }
 }
@@ -102,22 +102,22 @@ impl<'de> Deserialize<'de> for RawObject {
 }
 
 /// The array of objects in a request's body.
-pub(super) fn parse_array(body: &[u8]) -> Result<Vec<RawObject>, Error> {
+pub fn parse_array(body: &[u8]) -> Result<Vec<RawObject>, Error> {
     serde_json::from_slice(body).map_err(|error| not_usable("a JSON array of objects is needed", &error))
 }
 
 /// The body as JSON; `None` if it is anything else.
-pub(super) fn json(body: &[u8]) -> Option<Value> {
+pub fn json(body: &[u8]) -> Option<Value> {
     serde_json::from_slice(body).ok()
 }
 
-pub(super) fn to_bytes(value: &impl Serialize) -> Result<Bytes, Error> {
+pub fn to_bytes(value: &impl Serialize) -> Result<Bytes, Error> {
     let bytes =
         serde_json::to_vec(value).map_err(|error| not_usable("the body could not be written", &error))?;
     Ok(bytes.into())
 }
 
-pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
+pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
     serde_json::value::to_raw_value(value).map_err(|error| not_usable("the key could not be written", &error))
 }
 

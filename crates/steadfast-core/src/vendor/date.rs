@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 
 /// `2014-02-20T07:25:02.8782715-05:00` or `…Z`. One without an offset is US Eastern, as all dates of Postmark's are:
 /// daylight time is the earlier reading.
-pub(crate) fn rfc3339(text: &str) -> Option<Timestamp> {
+pub fn rfc3339(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.split_once('T')?;
     let mut parts = date.splitn(3, '-').map(digits);
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -22,7 +22,7 @@ pub(crate) fn rfc3339(text: &str) -> Option<Timestamp> {
 }
 
 /// `Tue, 20 Nov 2012 00:00:00 +0000`, as BigCommerce's V2 writes it (RFC 2822).
-pub(crate) fn rfc2822(text: &str) -> Option<Timestamp> {
+pub fn rfc2822(text: &str) -> Option<Timestamp> {
     let words = text.split_once(", ").map_or(text, |(_, rest)| rest);
     let mut words = words.split_ascii_whitespace();
     let day = digits(words.next()?)?;
@@ -75,7 +75,7 @@ fn digits(text: &str) -> Option<i64> {
 }
 
 /// Days from 1 January 1970 to a Gregorian date (Howard Hinnant, *chrono-compatible low-level date algorithms*).
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let month_index = if month > 2 { month - 3 } else { month + 9 };

@@ -94,7 +94,7 @@ fn set_twice(place: &str) -> String {
 /// # Errors
 ///
 /// A validation error that names the header if the text cannot be one.
-pub(super) fn header_value(name: &str, text: &str) -> Result<HeaderValue, Error> {
+pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, Error> {
     let problem =
         || Error::validation(Input::Header, format!("{name}: a character that a header cannot carry"));
     HeaderValue::from_str(text).map_err(|_| problem())

@@ -14,10 +14,10 @@ use crate::request::Request;
 use crate::vendor::rules::is_page;
 
 /// The next page, or why the answer does not tell.
-pub(super) type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
+pub type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
 /// By a `Link` header with `rel="next"` (RFC 8288). Without one it is the last page, and the only one of a short list.
-pub(super) fn by_link(asked: &Request, answer: &Answer) -> NextPage {
+pub fn by_link(asked: &Request, answer: &Answer) -> NextPage {
     if is_page(answer) {
         return Err(NO_LIST.into());
     }
@@ -57,17 +57,17 @@ fn shows_more(answer: &Answer) -> bool {
 }
 
 /// The answer's JSON, which is an object.
-pub(super) fn object(answer: &Answer) -> Result<Value, &'static str> {
+pub fn object(answer: &Answer) -> Result<Value, &'static str> {
     answer.json().filter(Value::is_object).ok_or(NO_LIST)
 }
 
 /// The same request's URL with this parameter of the query, and all others as they are.
-pub(super) fn with_parameter(asked: &Request, name: &str, value: &str) -> Url {
+pub fn with_parameter(asked: &Request, name: &str, value: &str) -> Url {
     with_query(&asked.url, &[(name.into(), value.into())])
 }
 
 /// The same URL with these parameters of the query in the place of others of their name.
-pub(crate) fn with_query(url: &Url, set: &[(String, String)]) -> Url {
+pub fn with_query(url: &Url, set: &[(String, String)]) -> Url {
     let is_set = |name: &str| set.iter().any(|(other, _)| other == name);
     let rest: Vec<(String, String)> =
         url.query_pairs().into_owned().filter(|(name, _)| !is_set(name)).collect();
@@ -77,16 +77,16 @@ pub(crate) fn with_query(url: &Url, set: &[(String, String)]) -> Url {
 }
 
 /// A number in the query of a request.
-pub(super) fn number_of(asked: &Request, name: &str) -> Option<u64> {
+pub fn number_of(asked: &Request, name: &str) -> Option<u64> {
     parameter(asked, name)?.parse().ok()
 }
 
 /// A parameter in the query of a request.
-pub(super) fn parameter(asked: &Request, name: &str) -> Option<String> {
+pub fn parameter(asked: &Request, name: &str) -> Option<String> {
     asked.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
-pub(super) const NO_LIST: &str = "it is no list of the vendor's";
+pub const NO_LIST: &str = "it is no list of the vendor's";
 const NO_LINK: &str = "its Link header cannot be read";
 const OTHERWISE: &str = "it names a next page, and not by a Link header: give the rule with pages_by";
 const NO_URL: &str = "its next page has no URL";

@@ -187,7 +187,7 @@ fn has_one(body: &Map<String, Value>, members: &[&str]) -> bool {
 }
 
 /// Whether a success is neither an object nor a list in JSON, at a route that always answers with one.
-pub(super) fn is_text(answer: &Answer) -> bool {
+pub fn is_text(answer: &Answer) -> bool {
     !is_unread(answer) && !answer.json().is_some_and(|body| body.is_object() || body.is_array())
 }
 
@@ -217,7 +217,7 @@ pub fn has_content_type(request: &Request, essence: &str) -> bool {
 }
 
 /// An answer that a lookup puts together in the shape of the one that was lost.
-pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
+pub fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Answer::new(status, headers, body)

@@ -15,7 +15,7 @@ use crate::vendor::specimen::{Content, stamped};
 /// The headers that no call may give: those that carry secrets wherever they are used, those of the client's adapter,
 /// and what the client names.
 #[derive(Clone)]
-pub(crate) struct SecretHeaders {
+pub struct SecretHeaders {
     more: Vec<HeaderName>,
 }
 
@@ -25,7 +25,7 @@ impl SecretHeaders {
     /// # Errors
     ///
     /// A validation error if HTTP has no header of one of these names.
-    pub(crate) fn new(vendor: &dyn Vendor, named: &[String]) -> Result<SecretHeaders, Error> {
+    pub fn new(vendor: &dyn Vendor, named: &[String]) -> Result<SecretHeaders, Error> {
         let mut more = vendor.secret_headers();
         for name in named {
             let header = HeaderName::from_bytes(name.as_bytes());
@@ -36,7 +36,7 @@ impl SecretHeaders {
     }
 
     /// Their names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &HeaderName> {
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
         SECRET_HEADERS.iter().chain(&self.more)
     }
 
@@ -46,7 +46,7 @@ impl SecretHeaders {
     /// # Errors
     ///
     /// A validation error that names the header.
-    pub(crate) fn check_stamp(&self, vendor: &dyn Vendor) -> Result<(), Error> {
+    pub fn check_stamp(&self, vendor: &dyn Vendor) -> Result<(), Error> {
         let all = [Content::Form, Content::Json];
         let mut stamps = all.into_iter().filter_map(|content| stamped(vendor, &vendor.keyed_path(), content));
         stamps.try_for_each(|(request, _)| self.check(&request))
@@ -57,7 +57,7 @@ impl SecretHeaders {
     /// # Errors
     ///
     /// A validation error that names the header.
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Error> {
+    pub fn check(&self, request: &Request) -> Result<(), Error> {
         match request.headers.keys().find(|name| self.contain(name)) {
             None => Ok(()),
             Some(name) => Err(Error::invalid(
@@ -71,7 +71,7 @@ impl SecretHeaders {
     }
 
     /// Whether this header carries a secret.
-    pub(crate) fn contain(&self, name: &HeaderName) -> bool {
+    pub fn contain(&self, name: &HeaderName) -> bool {
         Guard::SecretHeaders.keeps(is_secret(name) || self.more.contains(name))
     }
 }
@@ -84,7 +84,7 @@ impl fmt::Debug for SecretHeaders {
 }
 
 /// What a call is told that gives such a header.
-pub(crate) fn refused(name: &HeaderName) -> Error {
+pub fn refused(name: &HeaderName) -> Error {
     let problem = format!(
         "{name} carries a secret, and a call's headers are stored with it; give the secret to the adapter, which adds \
          it at each send"

@@ -90,14 +90,14 @@ fn is_word(letters: &str) -> bool {
 
 /// A path as it may be shown. Written when it is asked for, so that a call without a listener costs nothing.
 #[derive(Clone, Copy)]
-pub(crate) struct ShownPath<'a> {
+pub struct ShownPath<'a> {
     vendor: &'a dyn Vendor,
     path: &'a str,
 }
 
 impl<'a> ShownPath<'a> {
     /// The path of a call's URL, below the adapter's base.
-    pub(crate) fn of(vendor: &'a dyn Vendor, url: &'a Url) -> ShownPath<'a> {
+    pub fn of(vendor: &'a dyn Vendor, url: &'a Url) -> ShownPath<'a> {
         ShownPath::below(vendor, vendor.base_url().path().trim_end_matches('/'), url.path())
     }
 
@@ -116,7 +116,7 @@ impl<'a> ShownPath<'a> {
     }
 
     /// A path as a caller wrote it.
-    pub(crate) fn of_text(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
+    pub fn of_text(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
         ShownPath { vendor, path }
     }
 }
@@ -140,7 +140,7 @@ impl fmt::Display for ShownPath<'_> {
 }
 
 /// An operation's name as it may be shown: its scope's route is a path too.
-pub(crate) struct ShownOperation<'a> {
+pub struct ShownOperation<'a> {
     pub vendor: &'a dyn Vendor,
     pub id: &'a OperationId,
 }
@@ -160,7 +160,7 @@ impl fmt::Display for ShownOperation<'_> {
 
 /// A client's adapter, shared with the replies that it gave: they say whose they are if they cannot be read.
 #[derive(Debug)]
-pub(crate) struct Adapter(pub Box<dyn Vendor>);
+pub struct Adapter(pub Box<dyn Vendor>);
 
 impl Deref for Adapter {
     type Target = dyn Vendor;
@@ -172,7 +172,7 @@ impl Deref for Adapter {
 
 impl Adapter {
     /// The fingerprint of a request that is not stamped: of what its operation is named by, not of where it is sent.
-    pub(crate) fn fingerprint(&self, account: &str, request: &Request) -> Fingerprint {
+    pub fn fingerprint(&self, account: &str, request: &Request) -> Fingerprint {
         let path = self.operation_path(request.url.path());
         if path == request.url.path() {
             return fingerprint(account, request);
@@ -183,7 +183,7 @@ impl Adapter {
     }
 
     /// The vendor, the method and the path as it may be shown.
-    pub(crate) fn context(&self, method: &Method, url: &Url) -> Context {
+    pub fn context(&self, method: &Method, url: &Url) -> Context {
         let path = ShownPath::of(&**self, url).to_string();
         let path = (!path.is_empty()).then_some(path);
         Context { method: Some(method.clone()), path, ..Context::of_vendor(self.name()) }

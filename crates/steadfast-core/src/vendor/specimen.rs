@@ -10,14 +10,14 @@ use crate::request::Request;
 
 /// What a made-up call has for a body: adapters judge by its media type.
 #[derive(Clone, Copy)]
-pub(crate) enum Content {
+pub enum Content {
     Form,
     Json,
 }
 
 /// A POST to `route` below the base URL as `vendor` stamps it, and the key as the vendor is shown it; `None` if the
 /// vendor takes no such call.
-pub(crate) fn stamped(vendor: &dyn Vendor, route: &str, content: Content) -> Option<(Request, String)> {
+pub fn stamped(vendor: &dyn Vendor, route: &str, content: Content) -> Option<(Request, String)> {
     let (media_type, body) = match content {
         Content::Form => ("application/x-www-form-urlencoded", ""),
         Content::Json => ("application/json", "{}"),

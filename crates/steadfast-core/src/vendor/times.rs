@@ -9,7 +9,7 @@ use crate::error::{Error, Input};
 /// # Errors
 ///
 /// A validation error for a time that makes each lookup worthless, or that keeps an operation from ever being looked up.
-pub(super) fn check_settle_time(time: Duration) -> Result<(), Error> {
+pub fn check_settle_time(time: Duration) -> Result<(), Error> {
     let problem = match time {
         Duration::ZERO => "zero; a lookup would miss what is still being done",
         time if time > SETTLE_TIME_MAX => "over a day; what is unknown would wait for it as long",
@@ -23,7 +23,7 @@ pub(super) fn check_settle_time(time: Duration) -> Result<(), Error> {
 /// # Errors
 ///
 /// A validation error for a window that no vendor documents: a key that is forgotten would be sent again.
-pub(super) fn check_window(window: Duration) -> Result<(), Error> {
+pub fn check_window(window: Duration) -> Result<(), Error> {
     if window <= WINDOW_MAX {
         return Ok(());
     }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
+use steadfast_core::BoxFuture;
+use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::store::{Head, Reseal, ResealedBatch, Restore, Stage, Standing, Upkeep};
+use steadfast_core::operation::record::{Claim, Filter, Page, Summary};
+use steadfast_core::store::{Store, StoreError, Wrapper};
+
 use super::upkeep;
-use crate::BoxFuture;
-use crate::clock::{Clock, Instant, Timestamp};
-use crate::operation::record::{Claim, Filter, Page, Summary};
-use crate::store::{
-    Head, Reseal, ResealedBatch, Restore, Stage, Standing, Store, StoreError, Upkeep, Wrapper,
-};
 
 /// Fails at one of its writes, and from then on.
 #[derive(Debug)]

@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{Act, Action, Claim, Resolution, State, Transition};
+use steadfast_core::operation::{Key, RedactedFields, Scope};
+use steadfast_core::store::Store;
+use steadfast_core::transport::SendErrorKind;
+use steadfast_core::{AttemptReport, Effect, OnUnknown, Reason, Refusal};
+
 use super::super::{
     NOW, answer, claim_at, dead_letter, id, let_pass, refuse, succeed, take, transition_at, write,
 };
 use super::{LATER, name};
-use crate::attempt::AttemptReport;
-use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Act, Action, Claim, Resolution, State, Transition};
-use crate::operation::{Key, RedactedFields, Scope};
-use crate::policy::OnUnknown;
-use crate::store::Store;
-use crate::transport::SendErrorKind;
 
 /// No process holds anything at [`LATER`]; some records have been removed.
 pub(super) async fn fill(store: &dyn Store) {

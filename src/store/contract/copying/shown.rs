@@ -1,9 +1,11 @@
 //! What a store shows of itself: all that is in it, and that it is closed.
 
+use steadfast_core::internal::store::{Look, Restore, Row, Stage};
+use steadfast_core::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary, Tally};
+use steadfast_core::store::{Store, StoreErrorKind};
+
 use super::super::{claim_at, succeed, transition_at};
 use super::{LATER, lapsed, name, upkeep_of};
-use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary, Tally};
-use crate::store::{Look, Restore, Row, Stage, Store, StoreErrorKind};
 
 /// Each write is refused, and its error says where the other store is.
 pub(super) async fn assert_closed(store: &dyn Store, other: &str) {

@@ -1,11 +1,14 @@
 //! What a check of sequences asks a store, in words of one line.
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{
+    Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover,
+};
+use steadfast_core::store::Store;
+use steadfast_core::{Effect, Sequence};
+
 use super::super::{LEASE, NOW, claim, claim_at, get, id, transition_at};
-use crate::clock::Timestamp;
-use crate::error::Effect;
-use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover};
-use crate::operation::{OperationId, Sequence};
-use crate::store::Store;
 
 /// The operations of one check, all in one account unless it says so.
 pub(super) struct Line<'a> {
@@ -78,7 +81,7 @@ impl<'a> Line<'a> {
             attempt_max: super::super::ATTEMPT,
             vendor_clock_ms: None,
             limit: 10,
-            wanted: crate::operation::record::Wanted::default(),
+            wanted: steadfast_core::operation::record::Wanted::default(),
         };
         let taken = self.store.take(take).await.expect("the store works");
         for record in &taken {

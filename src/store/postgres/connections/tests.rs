@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
+use steadfast_core::clock::{Clock, Instant, SystemClock};
+
 use super::*;
-use crate::clock::{Clock, Instant, SystemClock};
 use crate::in_memory;
 
 #[path = "../../../../tests/postgres/pooler.rs"]

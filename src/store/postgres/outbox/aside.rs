@@ -6,14 +6,15 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::store::{
+    Account, Anew, HEAD_BYTES, KeyId, SEALED, SealedRow, from_ms, name_of_row, phase_number,
+};
+use steadfast_core::operation::record::AuditEntry;
+use steadfast_core::store::{Queued, StoreError};
+
 use super::super::Shared;
 use super::super::read::Given;
 use super::super::row::Reader;
-use crate::operation::record::AuditEntry;
-use crate::store::StoreError;
-use crate::store::numbers::{from_ms, phase_number};
-use crate::store::outbox::{Account, Anew, Queued, SealedRow, name_of_row};
-use crate::store::seals::{HEAD_BYTES, KeyId, SEALED};
 
 pub(super) async fn rejection(
     shared: &Arc<Shared>,

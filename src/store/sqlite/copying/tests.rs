@@ -3,7 +3,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
-use crate::store::{Memory, Sqlite, Store, Wrapper, contract};
+use steadfast_core::store::{Memory, Store, Wrapper};
+
+use crate::store::Sqlite;
+use crate::store::contract;
 
 /// A directory, and a new store in it each time.
 struct Shelf {
@@ -65,7 +68,7 @@ async fn what_one_process_closed_no_other_writes_to() {
 #[cfg(feature = "seal")]
 #[tokio::test]
 async fn records_are_copied_between_stores_of_different_keys_and_none() {
-    use crate::store::SealKeys;
+    use steadfast_core::store::SealKeys;
 
     let shelf = Shelf::new();
     let sealed = |byte: u8| {

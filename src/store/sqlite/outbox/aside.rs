@@ -3,15 +3,16 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use steadfast_core::internal::store::{
+    Account, Anew, HEAD_BYTES, KeyId, SEALED, SealedRow, Seals, Standing, from_ms, name_of_row,
+};
+use steadfast_core::operation::record::AuditEntry;
+use steadfast_core::store::{Queued, StoreError};
+
 use super::row::{Texts, read};
 use super::{Found, REMOVE, to_number};
-use crate::operation::record::AuditEntry;
-use crate::store::numbers::from_ms;
-use crate::store::outbox::{Account, Anew, Queued, SealedRow, name_of_row};
-use crate::store::seals::{HEAD_BYTES, KeyId, SEALED, Seals};
 use crate::store::sqlite::failure::While;
 use crate::store::sqlite::{notes, sealed, write};
-use crate::store::{Standing, StoreError};
 
 pub(super) fn rejection(
     connection: &Connection,

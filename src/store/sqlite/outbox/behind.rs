@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, params_from_iter};
 
-use crate::store::StoreError;
-use crate::store::outbox::{Account, Statement};
+use steadfast_core::internal::store::{Account, Statement};
+use steadfast_core::store::StoreError;
+
 use crate::store::sqlite::failure::While;
 
 pub(super) fn write(connection: &Connection, statements: &[Statement]) -> Result<(), StoreError> {

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use rusqlite::Row as SqliteRow;
 use rusqlite::types::ValueRef;
 
+use steadfast_core::internal::store::{OutboxRow, duration, from_ms, headers, names, on_unknown, sequence};
+
 use super::Found;
-use crate::store::numbers::{duration, from_ms};
-use crate::store::outbox::{OutboxRow, headers, names, on_unknown, sequence};
 use crate::store::sqlite::failure::damaged;
 
 pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {

@@ -5,11 +5,16 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tempfile::TempDir;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::Upkeep;
+use steadfast_core::operation::record::{Claim, Claimed, Record, State};
+use steadfast_core::store;
+use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
+use steadfast_core::transport::Answer;
+
 use super::*;
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::store::{self, SealKeys, Sqlite, Store, StoreErrorKind, Upkeep, contract};
+use crate::store::Sqlite;
+use crate::store::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 

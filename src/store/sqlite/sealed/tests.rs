@@ -7,14 +7,19 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tempfile::TempDir;
 
+use steadfast_core::Reason;
+use steadfast_core::clock::Timestamp;
+use steadfast_core::operation::record::{
+    Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover,
+};
+use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::store::{SealKeys, Store};
+use steadfast_core::transport::Answer;
+
 use super::super::tests::make_older;
 use super::*;
-use crate::answer::Answer;
-use crate::clock::Timestamp;
-use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover};
-use crate::operation::{Key, OperationId, Scope};
-use crate::store::{SealKeys, Sqlite, Store, contract};
+use crate::store::Sqlite;
+use crate::store::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 const LATER: Timestamp = Timestamp::from_millis(2_000_000);
@@ -137,7 +142,7 @@ fn take(now: Timestamp, limit: usize) -> Takeover {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         limit,
-        wanted: crate::operation::record::Wanted::default(),
+        wanted: steadfast_core::operation::record::Wanted::default(),
     }
 }
 

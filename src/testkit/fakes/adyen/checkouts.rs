@@ -8,6 +8,9 @@ use std::time::Duration;
 use humantime_serde::re::humantime::format_rfc3339_seconds;
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::vendor::rfc3339;
+
 use super::super::fixture::Reply;
 use super::super::table::{Row, Table, Term};
 use super::bodies;
@@ -17,8 +20,6 @@ use super::machine::{Made, State, Write};
 use super::methods;
 use super::payments::{self, Payment};
 use super::results::Outcome;
-use crate::clock::Timestamp;
-use crate::vendor::date::rfc3339;
 
 /// A payment session or a payment link.
 #[derive(Clone, Debug)]

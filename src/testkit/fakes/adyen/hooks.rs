@@ -5,11 +5,12 @@
 
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::encoding::{base64, hmac_sha256};
 use super::super::table::{Row, Table, Term};
 use super::super::webhooks::{Delivery, Outbox, Proof};
 use super::payments::{Payment, Told};
-use crate::clock::Timestamp;
 use crate::testkit::conformance::rfc3339;
 
 /// The receivers of the company account.

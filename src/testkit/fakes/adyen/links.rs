@@ -4,11 +4,12 @@
 
 use serde_json::Value;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::fixture::Reply;
 use super::bodies;
 use super::checkouts::{Checkout, Kind, Status, seconds};
 use super::machine::{Made, State, Write};
-use crate::clock::Timestamp;
 
 /// `POST /paymentLinks`.
 pub(super) fn create(state: &mut State, write: &Write<'_>) -> Result<Made, Reply> {

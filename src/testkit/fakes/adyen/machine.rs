@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::{Clock, Timestamp};
+
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
@@ -22,7 +24,6 @@ use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
 use super::{links, manage, methods, sessions};
-use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::table::{Row, Table, Term};
 use super::bodies::Amount;
 use super::captures::Captures;
 use super::results::{Failing, Outcome};
-use crate::clock::Timestamp;
 
 /// One payment.
 #[derive(Clone, Debug)]

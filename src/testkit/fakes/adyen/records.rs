@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::fixture::Reply;
-use crate::clock::Timestamp;
 
 /// What was answered under each key of the company account.
 #[derive(Debug, Default)]

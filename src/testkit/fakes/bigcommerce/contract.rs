@@ -7,8 +7,9 @@ use humantime_serde::re::humantime::format_rfc3339_seconds;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use steadfast_core::clock::Timestamp;
+
 use super::routes::route_of;
-use crate::clock::Timestamp;
 
 /// One collection of a store, such as `v2/orders`.
 #[derive(Debug, Deserialize)]

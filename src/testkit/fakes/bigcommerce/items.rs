@@ -15,13 +15,14 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use filters::{Filter, is_decimal};
+use steadfast_core::clock::Timestamp;
+
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::shows;
 use super::super::table::{Row, Table, Tables, Term};
 use super::contract;
 use super::machine::{Call, problem, problem_v2};
-use crate::clock::Timestamp;
-use filters::{Filter, is_decimal};
 pub(super) use held::Held;
 pub(super) use question::{Asks, question};
 pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of_base, variants_of};
@@ -340,8 +341,8 @@ mod tests {
     use super::candidates::candidates;
     use super::filters::DayOnly;
     use super::*;
-    use crate::random::Random as _;
     use crate::testkit::SeededRandom;
+    use steadfast_core::Random as _;
 
     /// Values that are equal in one way and not in another.
     fn values() -> Vec<Option<Value>> {

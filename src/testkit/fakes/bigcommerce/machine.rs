@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::{Clock, Timestamp};
+
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
@@ -20,7 +22,6 @@ use super::routes::Route;
 use super::settings::BigCommerceSettings;
 use super::taking::Taking;
 use super::{BigCommerceAnswer, answers, keys};
-use crate::clock::{Clock, Timestamp};
 use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
+use steadfast_core::clock::Timestamp;
 
 /// The quota of the store, or none.
 #[derive(Debug, Default)]

@@ -4,12 +4,13 @@
 use serde_json::{Map, Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
 use super::super::webhooks::Outbox;
 use super::query;
 use super::server::{SERVER, STREAMS, Server, no_page, number, page, refused};
-use crate::clock::Timestamp;
 
 /// A bounce, and when it came.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::Clock;
+
 use super::super::calendar::eastern;
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
@@ -19,7 +21,6 @@ use super::messages::{Message, Messages};
 use super::server::{STREAMS, Server};
 use super::settings::PostmarkSettings;
 use super::{PostmarkAnswer, answers, questions, suppressions, validation};
-use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]

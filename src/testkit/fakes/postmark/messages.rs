@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::calendar::eastern;
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::shows;
@@ -18,7 +20,6 @@ use super::questions::code_of;
 use super::search::Asked;
 use super::validation::bare;
 use super::words::{Word, Words};
-use crate::clock::Timestamp;
 
 /// All accepted messages.
 #[derive(Debug, Default)]

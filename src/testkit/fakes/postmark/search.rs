@@ -2,13 +2,14 @@
 
 use wiremock::Request;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::calendar::parse_eastern;
 use super::super::fixture::parsed;
 use super::super::table::Term;
 use super::messages::{Message, SENT};
 use super::query;
 use super::words::{Word, Words};
-use crate::clock::Timestamp;
 
 /// The filters of a search.
 pub(super) struct Asked {

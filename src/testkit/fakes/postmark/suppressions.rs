@@ -14,6 +14,8 @@ use std::collections::btree_map::Entry;
 use serde_json::{Value, json};
 use wiremock::Request;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
 use super::super::webhooks::Outbox;
@@ -21,7 +23,6 @@ use super::query;
 use super::server::{SERVER, STREAMS, Server, refused, shaped};
 use super::shapes;
 use super::validation::is_address;
-use crate::clock::Timestamp;
 use crate::testkit::conformance::rfc3339;
 
 #[derive(Debug, Default)]

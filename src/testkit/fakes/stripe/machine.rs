@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use wiremock::Request;
 
+use steadfast_core::clock::Clock;
+
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, fault_of, header};
@@ -25,7 +27,6 @@ use super::refusal::Refusal;
 use super::settings::StripeSettings;
 use super::v2::Asked;
 use super::{StripeAnswer, actions, reads, webhooks};
-use crate::clock::Clock;
 use crate::testkit::Fault;
 
 #[derive(Debug)]

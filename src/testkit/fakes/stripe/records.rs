@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::fixture::Reply;
 use super::machine::Write;
-use crate::clock::Timestamp;
 
 /// What is kept under each key, per account and mode: an [`Answer`] in v1, the id of what was made or changed in v2.
 #[derive(Debug)]

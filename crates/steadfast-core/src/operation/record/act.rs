@@ -255,7 +255,7 @@ impl Act {
     }
 
     /// What is kept of the cancelling of a call that is no operation yet: a row of the outbox.
-    pub(crate) fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
+    pub fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
         self.check()?;
         Ok(AuditEntry {
             id: id.clone(),
@@ -269,7 +269,7 @@ impl Act {
     }
 
     /// Whether the action is signed and explained as it must be.
-    pub(crate) fn check(&self) -> Result<(), Forbidden> {
+    pub fn check(&self) -> Result<(), Forbidden> {
         let vendor_id = match &self.action {
             Action::Resolve(Resolution::Applied { vendor_id }) => Some(vendor_id.as_str()),
             _ => None,

@@ -87,7 +87,7 @@ impl Notes {
     /// then answers the row, however late a dispatcher comes to it.
     #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
     #[must_use]
-    pub(crate) fn of_row(self, written: Timestamp) -> Notes {
+    pub fn of_row(self, written: Timestamp) -> Notes {
         let by_then = self.believed.map_or(written, |believed| believed.min(written));
         Notes { believed: Guard::RowComparedAsWritten.or(Some(by_then), self.believed), ..self }
     }

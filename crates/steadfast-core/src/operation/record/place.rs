@@ -89,7 +89,7 @@ impl Record {
     /// When to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due itself and the
     /// one ahead frees, as far as that is known. It is not known when an operator deals with a dead letter, nor how
     /// many wait between the two. It is then the longest exchange from now.
-    pub(crate) fn turn_at(&self, now: Timestamp) -> Option<Timestamp> {
+    pub fn turn_at(&self, now: Timestamp) -> Option<Timestamp> {
         let ahead = self.waits_for()?;
         let due = match self.state {
             State::Scheduled { at } => Some(at),

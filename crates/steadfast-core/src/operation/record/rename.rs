@@ -66,7 +66,7 @@ impl Record {
     }
 
     /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
-    pub(crate) fn heir(&self) -> Option<OperationId> {
+    pub fn heir(&self) -> Option<OperationId> {
         match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
             (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
                 Some(OperationId::new(scope.clone(), self.id.key.clone()))
@@ -78,7 +78,7 @@ impl Record {
     /// The [heir](Record::heir)'s record as the success of the name that it was adopted from settles it: it is the same
     /// operation at the vendor. `None` if nothing changes: it is settled, or it is of another life of the key. A store
     /// writes it in the commit of that success.
-    pub(crate) fn settled_by(&self, former: &Record) -> Option<Record> {
+    pub fn settled_by(&self, former: &Record) -> Option<Record> {
         let is_the_same = self.first_scope.is_some() && self.wire_key == former.wire_key;
         (is_the_same && self.is_open_to_proof()).then(|| {
             let mut record = self.clone();
@@ -145,12 +145,12 @@ impl Record {
     }
 
     /// Whether its credentials were refused, so that its key is free.
-    pub(crate) fn is_freed(&self) -> bool {
+    pub fn is_freed(&self) -> bool {
         matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. })
     }
 
     /// Whether it is carried on under another name.
-    pub(crate) fn is_adopted(&self) -> bool {
+    pub fn is_adopted(&self) -> bool {
         let said = self.resolved.as_ref().map(|said| &said.resolution);
         matches!(said, Some(Resolution::Adopted { .. }))
     }

@@ -207,17 +207,12 @@ pub const fn slack(attempt_max: Duration) -> Duration {
 impl Record {
     /// Until when the vendor that replays for `replay` is trusted to answer this operation from its own record: see
     /// [`window`]. `measured` is as [`Sent::measured`].
-    pub(crate) fn window(
-        &self,
-        replay: Option<Duration>,
-        now: Timestamp,
-        measured: Option<Duration>,
-    ) -> Window {
+    pub fn window(&self, replay: Option<Duration>, now: Timestamp, measured: Option<Duration>) -> Window {
         window(replay, &self.sent(now, measured))
     }
 
     /// The times on record, as they are read at `now`.
-    pub(crate) fn sent(&self, now: Timestamp, measured: Option<Duration>) -> Sent {
+    pub fn sent(&self, now: Timestamp, measured: Option<Duration>) -> Sent {
         let (claimed_at, updated_at, attempt_max) = (self.claimed_at, self.updated_at, self.attempt_max);
         Sent { claimed_at, updated_at, now, measured, attempt_max }
     }

@@ -88,6 +88,6 @@ fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry)
 }
 
 /// Who signs on an audit record what a service does by itself: no person.
-pub(crate) const BY_SERVICE: &str = "the service";
+pub const BY_SERVICE: &str = "the service";
 
 const WHY: &str = "its call named this operation as the one that it starts over";

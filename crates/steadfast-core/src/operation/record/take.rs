@@ -116,7 +116,7 @@ impl Record {
     ///
     /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent
     /// before its time it cannot be taken back.
-    pub(crate) fn is_free(&self, now: Timestamp) -> bool {
+    pub fn is_free(&self, now: Timestamp) -> bool {
         if self.waits_for().is_some() {
             return false;
         }

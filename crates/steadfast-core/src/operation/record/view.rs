@@ -226,7 +226,7 @@ impl Summary {
 }
 
 /// A day, and as much as the spread of those who were told to wait.
-pub(crate) const LATE: Duration = Duration::from_secs(24 * 60 * 60 + 60);
+pub const LATE: Duration = Duration::from_secs(24 * 60 * 60 + 60);
 
 impl Record {
     /// Where it stands, in one word.

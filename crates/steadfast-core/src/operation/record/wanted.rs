@@ -32,7 +32,7 @@ pub enum Part {
 }
 
 /// What decides whether an operation that is scheduled is wanted.
-pub(crate) struct Waits<'a> {
+pub struct Waits<'a> {
     pub scope: &'a Scope,
     pub tried: bool,
     pub claimed_at: Timestamp,
@@ -45,7 +45,7 @@ impl Wanted {
         *self == Wanted::default()
     }
 
-    pub(crate) fn has(&self, waits: &Waits<'_>) -> bool {
+    pub fn has(&self, waits: &Waits<'_>) -> bool {
         let since = |since: Timestamp| waits.claimed_at <= since && (waits.tried || waits.due <= since);
         self.tried.is_none_or(|tried| tried == waits.tried)
             && self.waiting_since.is_none_or(since)
@@ -65,11 +65,11 @@ impl Part {
 
 impl Record {
     /// Whether a process has held it in this life.
-    pub(crate) fn is_tried(&self) -> bool {
+    pub fn is_tried(&self) -> bool {
         self.fence != self.first_fence || self.attempts > 0
     }
 
-    pub(crate) fn waits(&self, due: Timestamp) -> Waits<'_> {
+    pub fn waits(&self, due: Timestamp) -> Waits<'_> {
         Waits { scope: &self.id.scope, tried: self.is_tried(), claimed_at: self.claimed_at, due }
     }
 }

@@ -28,7 +28,7 @@ const MOMENT: u64 = 100_000;
 
 impl Breaker {
     /// When a call last ended with an answer, whatever the state.
-    pub(crate) fn answered_at(&self) -> Instant {
+    pub fn answered_at(&self) -> Instant {
         Instant::from_nanos(self.answered.0.load(Ordering::Relaxed))
     }
 }

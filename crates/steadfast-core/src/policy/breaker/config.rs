@@ -60,7 +60,7 @@ pub struct BreakerConfig {
     pub failure_rate: Option<f64>,
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
     #[serde(with = "switch")]
-    pub(in crate::policy) slow_call: Option<SlowCall>,
+    pub slow_call: Option<SlowCall>,
     /// How many calls the window must hold before a rate is looked at. Default 20: at half that, one unlucky
     /// handful of failures is a rate of 0.5.
     pub minimum_calls: u32,
@@ -82,7 +82,7 @@ pub struct BreakerConfig {
 /// What counts as slow, and how much of it opens the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::policy) struct SlowCall {
+pub struct SlowCall {
     /// A call that takes longer than this is slow, whatever its outcome.
     #[serde(with = "humantime_serde")]
     pub over: Duration,
@@ -173,7 +173,7 @@ impl BreakerConfig {
         self
     }
 
-    pub(in crate::policy) fn validate(&self, attempt: Duration) -> Result<(), Error> {
+    pub fn validate(&self, attempt: Duration) -> Result<(), Error> {
         if self.consecutive_failures == Some(0) {
             return Err(invalid(
                 field!(breaker.consecutive_failures),

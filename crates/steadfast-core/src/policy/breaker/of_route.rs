@@ -11,7 +11,7 @@ use crate::random::Random;
 
 impl Breaker {
     /// The circuit of one route.
-    pub(in crate::policy) fn of_route(
+    pub fn of_route(
         config: BreakerConfig,
         random: Arc<dyn Random>,
         (vendor, route): (&Arc<str>, &str),
@@ -39,12 +39,12 @@ impl Breaker {
     /// As [`admit`](Breaker::admit), of a route that has not failed. It is not refused for what other routes meet: one at a
     /// time is a probe beside those of the round, and begins the round if that is not due.
     #[cold]
-    pub(in crate::policy) fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+    pub fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
         if self.mode() == Mode::Normal { self.admit_probe(now, Untried::Yes) } else { self.admit(now) }
     }
 
     /// How many probes may go at `now`: none while it is closed, or open.
-    pub(in crate::policy) fn places(&self, now: Instant) -> u32 {
+    pub fn places(&self, now: Instant) -> u32 {
         let rounds = self.rounds.lock();
         let most = self.probes(&rounds);
         match self.word.load(Ordering::Relaxed) & STATE {
@@ -56,7 +56,7 @@ impl Breaker {
     }
 
     /// Since when it has not been closed.
-    pub(crate) fn since(&self) -> Option<Instant> {
+    pub fn since(&self) -> Option<Instant> {
         let since = self.since.load(Ordering::Relaxed);
         (since > 0).then(|| Instant::from_nanos(since))
     }
@@ -66,12 +66,12 @@ impl Breaker {
     }
 
     #[inline]
-    pub(in crate::policy) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == CLOSED
     }
 
     /// Opens a closed circuit for what is known of other circuits.
-    pub(in crate::policy) fn trip(&self, why: &'static str, now: Instant) {
+    pub fn trip(&self, why: &'static str, now: Instant) {
         let rounds = self.rounds.lock();
         if self.is_closed() {
             let change = self.open(&rounds, why, now);
@@ -81,7 +81,7 @@ impl Breaker {
     }
 
     /// Forgets what was counted, as if it had just been closed.
-    pub(in crate::policy) fn forget(&self) {
+    pub fn forget(&self) {
         let mut rounds = self.rounds.lock();
         if self.is_closed() {
             self.clear(&mut rounds);
@@ -91,7 +91,7 @@ impl Breaker {
     }
 
     /// Closes a circuit that is not closed, for what is known of others.
-    pub(in crate::policy) fn close_early(&self) {
+    pub fn close_early(&self) {
         let mut rounds = self.rounds.lock();
         let change = (!self.is_closed()).then(|| self.close(&mut rounds));
         drop(rounds);

@@ -21,13 +21,13 @@ pub struct Permit<'a> {
 
 /// A permit without its circuit.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::policy) struct Detached {
+pub struct Detached {
     word: u64,
     kind: Kind,
 }
 
 impl Detached {
-    pub(in crate::policy) fn is_probe(self) -> bool {
+    pub fn is_probe(self) -> bool {
         self.kind == Kind::Probe
     }
 }
@@ -49,33 +49,33 @@ impl<'a> Permit<'a> {
     }
 
     /// Whether it holds one of the places of a half-open circuit.
-    pub(in crate::policy) fn is_probe(&self) -> bool {
+    pub fn is_probe(&self) -> bool {
         self.kind == Kind::Probe
     }
 
     /// Generation and state of the circuit at admission.
-    pub(in crate::policy) fn word(&self) -> u64 {
+    pub fn word(&self) -> u64 {
         self.word
     }
 
     /// What the permit is without its circuit, for a circuit that is shared: see [`attached`](Permit::attached).
-    pub(in crate::policy) fn detach(mut self) -> Detached {
+    pub fn detach(mut self) -> Detached {
         Detached { word: self.word, kind: mem::replace(&mut self.kind, Kind::Uncounted) }
     }
 
     /// The permit that was [detached](Permit::detach) from this circuit.
-    pub(in crate::policy) fn attached(breaker: &'a Breaker, detached: Detached) -> Permit<'a> {
+    pub fn attached(breaker: &'a Breaker, detached: Detached) -> Permit<'a> {
         Permit { breaker, word: detached.word, kind: detached.kind }
     }
 
     /// A permit that was [lent](Permit::lend).
-    pub(in crate::policy) fn counted(breaker: &'a Breaker, word: u64) -> Permit<'a> {
+    pub fn counted(breaker: &'a Breaker, word: u64) -> Permit<'a> {
         Permit::new(breaker, word, Kind::Counted)
     }
 
     /// Of a call that goes on after its answer's head has come: what names the permit while it is still to be counted. A
     /// probe is judged now.
-    pub(in crate::policy) fn lend(mut self, latency: Duration, now: Instant) -> Option<u64> {
+    pub fn lend(mut self, latency: Duration, now: Instant) -> Option<u64> {
         match mem::replace(&mut self.kind, Kind::Uncounted) {
             Kind::Counted => Some(self.word),
             Kind::Probe => {
@@ -105,13 +105,7 @@ impl<'a> Permit<'a> {
     }
 
     #[inline]
-    pub(in crate::policy) fn settle_for(
-        mut self,
-        call: Option<u64>,
-        outcome: Outcome,
-        latency: Duration,
-        now: Instant,
-    ) {
+    pub fn settle_for(mut self, call: Option<u64>, outcome: Outcome, latency: Duration, now: Instant) {
         match mem::replace(&mut self.kind, Kind::Uncounted) {
             Kind::Counted => self.breaker.record(self.word, call, outcome, latency, now),
             Kind::Probe => self.breaker.judge(self.word, outcome, latency, now),

@@ -20,7 +20,7 @@ use crate::policy::concurrency::Streamed;
 /// What is to be given back.
 #[derive(Debug)]
 #[must_use = "it is given back by Gates::take_back"]
-pub(crate) struct Lent {
+pub struct Lent {
     /// Generation and state of the circuit at admission, for a permit that is still to be counted.
     counted: Option<u64>,
     place: Option<Arc<Streamed>>,
@@ -30,7 +30,7 @@ pub(crate) struct Lent {
 impl Admission<'_> {
     /// Notes what this admission holds, at `now`, when the answer's head has come. A body that is left for `idle` counts
     /// as not read.
-    pub(crate) fn lend(self, now: Instant, idle: Duration) -> Lent {
+    pub fn lend(self, now: Instant, idle: Duration) -> Lent {
         let latency = now.since(self.admitted_at);
         if let Some(of_route) = self.of_route.filter(RoutePermit::is_probe) {
             of_route.settle(Ended { call: None, outcome: Outcome::Success, latency, now });
@@ -42,7 +42,7 @@ impl Admission<'_> {
 
 impl Gates {
     /// The caller of a streamed reply asks for more.
-    pub(crate) fn is_read(&self, lent: &Lent, now: Instant) {
+    pub fn is_read(&self, lent: &Lent, now: Instant) {
         if let Some((concurrency, streamed)) = self.concurrency.as_ref().zip(lent.place.as_ref()) {
             concurrency.is_read(streamed, now);
         }
@@ -50,7 +50,7 @@ impl Gates {
 
     /// Takes back what was lent. `call` is the number of a call that failed before: its failures count once.
     #[allow(clippy::needless_pass_by_value, reason = "what is given back is gone")]
-    pub(crate) fn take_back(&self, lent: Lent, outcome: Outcome, call: Option<u64>, now: Instant) {
+    pub fn take_back(&self, lent: Lent, outcome: Outcome, call: Option<u64>, now: Instant) {
         if let (Some(breaker), Some(word)) = (&self.breaker, lent.counted) {
             Permit::counted(breaker, word).settle_for(call, outcome, lent.latency, now);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What one dispatcher has of an account's recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
+pub struct Part {
     /// How many deliver for the account, this one among them.
     pub dispatchers: u32,
     /// Its place among them, from 0.
@@ -15,12 +15,12 @@ pub(crate) struct Part {
 
 impl Part {
     /// All of it.
-    pub(crate) const WHOLE: Part = Part { dispatchers: 1, place: 0, live_per_second: 0.0 };
+    pub const WHOLE: Part = Part { dispatchers: 1, place: 0, live_per_second: 0.0 };
 
     /// How many of `calls` in each `per` are this one's: of what live calls leave, or of recovery's `share` where that is
     /// more. Of what the division leaves over, the first have one each: so that all parts together are no more than the
     /// whole. A part may be none.
-    pub(crate) fn of(&self, calls: u32, headroom: u32, (per, share): (Duration, f64)) -> u32 {
+    pub fn of(&self, calls: u32, headroom: u32, (per, share): (Duration, f64)) -> u32 {
         if *self == Part::WHOLE {
             return calls;
         }

@@ -186,9 +186,7 @@ type Compared = (Row, [u8; 32], bool);
 
 /// Completes when all of these have, which go on side by side: a store in a file has several readers, and one on a
 /// server is far away.
-pub(in crate::store) async fn all_of<T>(
-    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
-) -> Vec<T> {
+pub async fn all_of<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|context| {
         for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {

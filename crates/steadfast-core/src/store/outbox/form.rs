@@ -32,7 +32,7 @@ fn headers_text(headers: &[(String, String)]) -> String {
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(in crate::store) fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
+pub fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
     let pairs: Pairs = serde_json::from_str(text)
         .map_err(|_| "headers: it must be a JSON object of names and their values".to_owned())?;
     let mut headers = Vec::new();
@@ -86,17 +86,13 @@ fn names_text(names: &[String]) -> Option<String> {
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(in crate::store) fn names(text: Option<&str>) -> Result<Vec<String>, String> {
+pub fn names(text: Option<&str>) -> Result<Vec<String>, String> {
     let names = text.map(serde_json::from_str).transpose();
     names.map(Option::unwrap_or_default).map_err(|_| "redact: it must be a JSON array of names".to_owned())
 }
 
 /// A row as the parameters of a statement, in the order of the table of the outbox.
-pub(in crate::store) fn values(
-    account: &Account,
-    row: &OutboxRow,
-    sealed: Option<Vec<u8>>,
-) -> Vec<Parameter> {
+pub fn values(account: &Account, row: &OutboxRow, sealed: Option<Vec<u8>>) -> Vec<Parameter> {
     let text = |text: &str| Parameter::Text(Some(text.to_owned()));
     let is_sealed = sealed.is_some();
     // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
@@ -127,11 +123,7 @@ pub(in crate::store) fn values(
 }
 
 /// Path with query, headers and body in the form of a request that is stored, sealed for the row's account and key.
-pub(in crate::store) fn sealed_bytes(
-    seals: &Seals,
-    account: &Account,
-    row: &OutboxRow,
-) -> Result<Vec<u8>, StoreError> {
+pub fn sealed_bytes(seals: &Seals, account: &Account, row: &OutboxRow) -> Result<Vec<u8>, StoreError> {
     let unfit = |what: &str| StoreError::new(format!("{what} cannot be sealed for the outbox"));
     let id = sealed_for(account, &row.key).ok_or_else(|| unfit("a key that is none"))?;
     let method = Method::from_bytes(row.method.as_bytes()).map_err(|_| unfit("a method that is none"))?;
@@ -175,7 +167,7 @@ fn unsealed(
 /// # Errors
 ///
 /// `Sealed` for a key that is not at hand: another process may have it.
-pub(in crate::store) fn whole(
+pub fn whole(
     seals: &Seals,
     account: &Account,
     mut row: OutboxRow,
@@ -193,7 +185,7 @@ pub(in crate::store) fn whole(
 
 /// The name that a row is sealed for. No scope begins like this (a `%` in a namespace is written `%25`), so that a row
 /// cannot be put in place of an operation's request, or the other way round.
-pub(super) fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
+pub fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     let Account { namespace, vendor, account } = account;
     let scope = Scope::new(namespace, vendor, account, &Method::POST, "");
     let scope = Scope::from_stored(["%outbox/", scope.as_str()].concat());
@@ -201,7 +193,7 @@ pub(super) fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
 }
 
 /// What a row says of an unknown outcome; `None` if there is no such choice.
-pub(in crate::store) fn on_unknown(written: &str) -> Option<OnUnknown> {
+pub fn on_unknown(written: &str) -> Option<OnUnknown> {
     let choices = [OnUnknown::ByMethod, OnUnknown::Park, OnUnknown::Resend];
     choices.into_iter().find(|choice| name_of(*choice) == written)
 }
@@ -218,7 +210,7 @@ const HOLD: &str = "hold";
 const SKIP: &str = "skip";
 
 /// The sequence of a row, from its name and what a dead letter does to it.
-pub(in crate::store) fn sequence(name: Option<String>, on_dead_letter: &str) -> Option<Sequence> {
+pub fn sequence(name: Option<String>, on_dead_letter: &str) -> Option<Sequence> {
     let sequence = Sequence::new(name?);
     Some(if on_dead_letter == SKIP { sequence.skip_dead_letters() } else { sequence })
 }
@@ -228,7 +220,7 @@ const NOWHERE: &str = "https://outbox.invalid";
 
 /// A row without anything in it.
 #[cfg(test)]
-pub(in crate::store) fn empty() -> OutboxRow {
+pub fn empty() -> OutboxRow {
     OutboxRow {
         number: 0,
         method: "POST".to_owned(),

@@ -6,7 +6,7 @@ use crate::store::ResealedBatch;
 use crate::store::seals::{Part, Seals};
 
 /// A row as it is on file: what is sealed of it, and whom it is sealed for.
-pub(in crate::store) struct SealedRow {
+pub struct SealedRow {
     pub number: i64,
     pub account: Account,
     pub key: String,
@@ -14,18 +14,14 @@ pub(in crate::store) struct SealedRow {
 }
 
 /// What is there, and what is to be there.
-pub(in crate::store) struct Anew {
+pub struct Anew {
     pub number: i64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
 }
 
 /// What is to be written. A row that cannot be read stays as it is. `limit` is how many rows were asked for.
-pub(in crate::store) fn sealed_anew(
-    found: Vec<SealedRow>,
-    limit: usize,
-    seals: &Seals,
-) -> (ResealedBatch, Vec<Anew>) {
+pub fn sealed_anew(found: Vec<SealedRow>, limit: usize, seals: &Seals) -> (ResealedBatch, Vec<Anew>) {
     let next = found.last().filter(|_| found.len() >= limit).map(|row| (row.number + 1).to_string());
     let mut batch = ResealedBatch { next, ..ResealedBatch::default() };
     let mut rows = Vec::with_capacity(found.len());
@@ -43,4 +39,4 @@ pub(in crate::store) fn sealed_anew(
 }
 
 /// So many rows are read at once. A body may have megabytes.
-pub(in crate::store) const RESEALED_MAX: usize = 16;
+pub const RESEALED_MAX: usize = 16;

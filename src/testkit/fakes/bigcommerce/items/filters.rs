@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::vendor::{rfc2822, rfc3339};
+
 use super::{Item, number};
-use crate::clock::Timestamp;
-use crate::vendor::date::{rfc2822, rfc3339};
 
 #[derive(Debug)]
 pub(super) struct Filter {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::carts::{held_cart, uuid_of};
 use super::super::contract::{Resource, fields_of};
 use super::super::fields::finish;
 use super::Items;
-use crate::clock::Timestamp;
 
 /// What stores hold from the beginning.
 #[derive(Debug)]

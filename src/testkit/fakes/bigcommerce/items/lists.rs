@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::super::fixture::{Reply, parsed};
 use super::super::machine::Call;
 use super::super::parents::unknown_parent;
@@ -12,7 +14,6 @@ use super::super::routes::{Route, parent_of, route_of};
 use super::candidates::candidates;
 use super::question::{Asks, Question, question};
 use super::{ARCHIVE, Item, Items, ORDERS, Table, V3, not_allowed, not_found, with_id};
-use crate::clock::Timestamp;
 
 impl Items {
     /// Answers a lookup: a list, or one by its id.

@@ -7,10 +7,11 @@
 
 use serde_json::{Map, Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::contract::fields_of;
 use super::super::stock::PRODUCTS;
 use super::{Items, amount, id_text};
-use crate::clock::Timestamp;
 
 impl Items {
     /// What an added object makes of the variants: a simple product has a base variant, until it gets one with options.

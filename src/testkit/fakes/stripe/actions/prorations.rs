@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::super::desk::Desk;
-use crate::clock::Timestamp;
 use crate::testkit::conformance::rfc3339;
 
 /// Credits each item that was changed or removed, and charges each that was changed or added. After a reset of the

@@ -4,9 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
+use steadfast_core::clock::Timestamp;
+
 use super::refusal::Refusal;
 use super::{Api, Call, body};
-use crate::clock::Timestamp;
 use crate::testkit::conformance::rfc3339;
 use crate::testkit::fakes::fixture::Reply;
 use crate::testkit::fakes::stripe::contract;

@@ -1,0 +1,153 @@
+//! For the crates of this workspace alone: what they need beyond what is public. It may change with any version.
+
+pub mod attempt {
+    pub use crate::attempt::{LOOK_UP, millis};
+}
+
+pub mod clock {
+    pub use crate::clock::Monotonic;
+}
+
+pub mod error {
+    pub use crate::error::context::{Context, Origin};
+    pub use crate::error::invalid::{Field, Invalid, Segment, field};
+    pub use crate::error::words::{ADMIT_ROW, Chain};
+    pub use crate::error::{BoxError, Broken, Kind, Step};
+}
+
+pub mod guard {
+    pub use crate::guard::{Guard, inherited};
+}
+
+pub mod mismatch {
+    pub use crate::mismatch::{Document, Met, Mismatch};
+}
+
+pub mod operation {
+    pub use crate::operation::fingerprint::Unstamped;
+    pub use crate::operation::record::form::{name, resolution, summary};
+    pub use crate::operation::record::resend::{
+        Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
+    };
+    pub use crate::operation::record::successor::BY_SERVICE;
+    pub use crate::operation::record::wanted::Waits;
+    pub use crate::operation::redact::REDACTED;
+    pub use crate::operation::secret::{SECRET_HEADERS, hold_a_secret, is_secret};
+}
+
+pub mod outbox {
+    pub use crate::outbox::by_rusqlite::execute;
+    pub use crate::outbox::why_not::{WhyNot, why_not};
+}
+
+pub mod policy {
+    pub use crate::policy::breaker::Breaker;
+    pub use crate::policy::breaker::permit::Permit;
+    pub use crate::policy::budget::Budget;
+    pub use crate::policy::circuits::{Circuits, OpenRoute};
+    pub use crate::policy::credentials::HeldAccount;
+    pub use crate::policy::gates::lent::Lent;
+    pub use crate::policy::gates::{Admission, Gates, Outcome, Refusal};
+    pub use crate::policy::limits::RETENTION;
+    pub use crate::policy::pause::Pause;
+    pub use crate::policy::rate::Rate;
+    pub use crate::policy::recovery::part::Part;
+    pub use crate::policy::recovery::{Recovery, Sign};
+}
+
+pub mod random {
+    pub use crate::random::SystemRandom;
+}
+
+pub mod request {
+    pub use crate::request::is_of_the_connection;
+}
+
+pub mod store {
+    pub use crate::store::backlog::{Backlog, LATE, Queue, queues};
+    pub use crate::store::columns::{Columns, StateColumns, redacted};
+    pub use crate::store::error::wrote_nothing;
+    pub use crate::store::filters::Dialect;
+    pub use crate::store::footing::Mount;
+    pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
+    pub use crate::store::look::{FAR_MAX, Look, Sight, Waiting};
+    pub use crate::store::numbers::{
+        choice, duration, duration_ms, from_ms, phase, phase_number, to_fence, to_ms,
+    };
+    pub use crate::store::outbox::form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
+    pub use crate::store::outbox::sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
+    pub use crate::store::outbox::{
+        Account, Database, Outbox, OutboxRow, Statement, Value, name_of_row, spares,
+    };
+    pub use crate::store::pages::{ROWS_MAX, listable, page, start};
+    pub use crate::store::place::{Facts, Judged, Noted, Place};
+    pub use crate::store::restored::{RestoredRow, Sealed};
+    pub use crate::store::seals::{
+        HEAD_BYTES, KEY_ID_BYTES, KeyId, Part, SEALED, Seals, hex, is_sealed, needs_a_key,
+    };
+    pub use crate::store::standing::{Stage, Standing};
+    pub use crate::store::stored::{Stored, empty_request};
+    pub use crate::store::tenants::{Tenants, behind};
+    pub use crate::store::upkeep::{AUDIT_MOVED, Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
+    pub use crate::store::wakes::{Sleeper, Wakes};
+    pub mod codec {
+        pub use crate::store::codec::*;
+    }
+    pub mod columns {
+        pub use crate::store::columns::*;
+    }
+    pub mod filters {
+        pub use crate::store::filters::*;
+    }
+    pub mod footing {
+        pub use crate::store::footing::*;
+    }
+    pub mod numbers {
+        pub use crate::store::numbers::*;
+    }
+    pub mod reports {
+        pub use crate::store::reports::*;
+    }
+}
+
+pub mod suggest {
+    pub use crate::suggest::{WORD_MAX, nearest, shown};
+}
+
+pub mod transport {
+    pub use crate::transport::progress::Progress;
+    pub use crate::transport::streamed::{Chunks, told};
+    pub use crate::transport::{QUEUE_MAX, is_loopback};
+}
+
+pub mod vendor {
+    pub use crate::vendor::base::shown;
+    pub use crate::vendor::body::RawObject;
+    pub use crate::vendor::date::{days_from_civil, rfc2822, rfc3339};
+    pub use crate::vendor::key_place::header_value;
+    pub use crate::vendor::pages::{
+        NO_LIST, NextPage, number_of, object, parameter, with_parameter, with_query,
+    };
+    pub use crate::vendor::rules::{is_text, reconciled};
+    pub use crate::vendor::secret::SecretHeaders;
+    pub use crate::vendor::shown::{Adapter, ShownOperation, ShownPath};
+    pub use crate::vendor::specimen::{Content, stamped};
+    pub use crate::vendor::times::{check_settle_time, check_window};
+    pub use crate::vendor::{CLOCK_SKEW, check_account};
+    pub mod account {
+        pub use crate::vendor::account::*;
+    }
+    pub mod body {
+        pub use crate::vendor::body::*;
+    }
+    pub mod date {
+        pub use crate::vendor::date::*;
+    }
+    pub mod secret {
+        pub use crate::vendor::secret::*;
+    }
+}
+
+pub mod visible {
+    pub use crate::visible::visible;
+}
