@@ -215,16 +215,12 @@ pub mod dispatcher;
 mod engine;
 mod enqueued;
 pub mod guide;
-#[cfg(test)]
-#[path = "../tests/hosts/in_memory.rs"]
-#[allow(unreachable_pub, dead_code, reason = "as the binaries of tests share it")]
-mod in_memory;
 mod inbound;
 pub mod outbox;
 mod reply;
 pub mod store;
 mod telemetry;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod transport;
 pub mod vendor;

@@ -7,18 +7,8 @@
 //! machine, and every new action would break every backend. No method that a call needs has a default, so that a
 //! backend cannot forget one. A store around another one is a [`Wrapper`], and implements only what it changes.
 
-#[cfg(any(test, feature = "testkit"))]
-pub(crate) mod contract;
-#[cfg(feature = "postgres")]
-mod postgres;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 mod url;
 
-#[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresBuilder};
-#[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, SqliteBuilder};
 #[cfg(feature = "seal")]
 #[doc(inline)]
 pub use steadfast_core::store::SealKeys;
@@ -27,5 +17,11 @@ pub use steadfast_core::store::{
     Copied, CopyError, Copying, End, Here, Memory, OutboxTally, Queued, Rejected, Resealed, Said, Store,
     StoreError, StoreErrorKind, Wrapper, copy, give_up_copy, here, reseal,
 };
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use steadfast_postgres::{Postgres, PostgresBuilder};
+#[cfg(feature = "sqlite")]
+#[doc(inline)]
+pub use steadfast_sqlite::{Sqlite, SqliteBuilder};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};

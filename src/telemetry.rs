@@ -39,8 +39,6 @@ pub(crate) mod recovery;
 pub(crate) use meter::Meters;
 use meter::{count, observe};
 pub(crate) use panic::recovery_panicked;
-#[cfg(feature = "sqlite")]
-pub(crate) use panic::words;
 
 /// Whose an event is.
 #[derive(Clone, Copy)]

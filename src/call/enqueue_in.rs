@@ -77,7 +77,10 @@ impl Call {
     ///
     /// As there.
     #[cfg(feature = "sqlite")]
-    pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
+    pub fn blocking_enqueue_in(
+        self,
+        connection: &steadfast_core::outbox::rusqlite::Connection,
+    ) -> Result<Uncommitted, Error> {
         let (client, put) = self.put(Database::Sqlite)?;
         for Statement { sql, values, .. } in &put.statements {
             if let Err(source) = steadfast_core::internal::outbox::execute(connection, sql, values) {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-#[cfg(feature = "postgres")]
-use super::postgres::{Address, PostgresBuilder};
 use steadfast_core::internal::suggest::{nearest, shown};
 #[cfg(feature = "seal")]
 use steadfast_core::store::SealKeys;
 use steadfast_core::store::{Memory, Store, StoreError, StoreErrorKind};
+#[cfg(feature = "postgres")]
+use steadfast_postgres::internal::Address;
 
 /// A store by its URL, and how it is opened.
 ///
@@ -194,7 +194,7 @@ impl StoreUrl {
             Place::Sqlite { .. } => Err(invalid(NO_SQLITE)),
             #[cfg(feature = "postgres")]
             Place::Postgres(address) => {
-                let builder = PostgresBuilder::at(*address).create(self.create);
+                let builder = steadfast_postgres::internal::at(*address).create(self.create);
                 #[cfg(feature = "seal")]
                 let builder = self.keys.into_iter().fold(builder, PostgresBuilder::seal);
                 Ok(Arc::new(builder.open()?))
@@ -216,7 +216,7 @@ impl StoreUrl {
     pub fn migrate(self, roles: bool) -> Result<(u32, u32), StoreError> {
         match self.place {
             #[cfg(feature = "postgres")]
-            Place::Postgres(address) => PostgresBuilder::at(*address).apply_migrations(roles),
+            Place::Postgres(address) => steadfast_postgres::internal::at(*address).apply_migrations(roles),
             _ => {
                 let _ = roles;
                 Err(invalid(NOT_MIGRATED))
@@ -233,7 +233,9 @@ impl StoreUrl {
     pub fn migrations_as_sql(&self, roles: bool) -> Result<String, StoreError> {
         match &self.place {
             #[cfg(feature = "postgres")]
-            Place::Postgres(address) => Ok(PostgresBuilder::at((**address).clone()).migrations_as_sql(roles)),
+            Place::Postgres(address) => {
+                Ok(steadfast_postgres::internal::at((**address).clone()).migrations_as_sql(roles))
+            }
             _ => {
                 let _ = roles;
                 Err(invalid(NOT_MIGRATED))

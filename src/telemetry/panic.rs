@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use steadfast_core::internal::panic_words;
 use tracing::error;
 
 /// Recovery caught a panic while it was `doing` something, and goes on.
@@ -9,16 +10,7 @@ pub(crate) fn recovery_panicked(vendor: &str, doing: &str, panic: &(dyn Any + Se
     error!(
         steadfast.vendor = vendor,
         steadfast.doing = doing,
-        steadfast.cause = words(panic),
+        steadfast.cause = panic_words(panic),
         "recovery panicked, and goes on"
     );
-}
-
-/// What a panic said.
-pub(crate) fn words(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(words), _) => words,
-        (_, Some(words)) => words,
-        _ => "a panic without words",
-    }
 }

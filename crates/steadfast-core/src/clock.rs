@@ -20,8 +20,6 @@ use crate::BoxFuture;
 ///
 /// [`SystemClock`] is the default; [`TestClock`] is the one under a test's control.
 ///
-#[cfg_attr(feature = "testkit", doc = "[`TestClock`]: crate::testkit::TestClock")]
-#[cfg_attr(not(feature = "testkit"), doc = "[`TestClock`]: crate#features")]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Monotonic time since an origin of the clock's own.
     fn now(&self) -> Instant;
@@ -234,13 +232,11 @@ impl Clock for SystemClock {
 
 /// The machine's clocks, and not tokio's monotonic one. Tokio's stands still in a runtime whose time a test has
 /// paused. Another machine's clock, which is read from time to time, does not.
-#[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub struct Monotonic {
     origin: std::time::Instant,
 }
 
-#[cfg(feature = "postgres")]
 impl Monotonic {
     #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
     pub fn new() -> Monotonic {
@@ -248,7 +244,6 @@ impl Monotonic {
     }
 }
 
-#[cfg(feature = "postgres")]
 impl Clock for Monotonic {
     #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
     fn now(&self) -> Instant {

@@ -10,7 +10,6 @@
 macro_rules! guards {
     ($($(#[doc = $rule:literal])+ $name:ident,)+) => {
         /// A rule, by what holds while it is there.
-        #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "two are rules of the store in a file"))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Guard {
             $($(#[doc = $rule])+ $name,)+
@@ -429,7 +428,6 @@ pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 
 /// The same work: there is no switch.
 #[cfg(not(feature = "_guards"))]
-#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only the store in a file has a thread"))]
 pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     work
 }

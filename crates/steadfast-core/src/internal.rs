@@ -36,6 +36,7 @@ pub mod operation {
 }
 
 pub mod outbox {
+    #[cfg(feature = "sqlite")]
     pub use crate::outbox::by_rusqlite::execute;
     pub use crate::outbox::why_not::{WhyNot, why_not};
 }
@@ -150,4 +151,13 @@ pub mod vendor {
 
 pub mod visible {
     pub use crate::visible::visible;
+}
+
+/// What a panic said.
+pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(words), _) => words,
+        (_, Some(words)) => words,
+        _ => "a panic without words",
+    }
 }

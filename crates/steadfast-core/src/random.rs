@@ -8,8 +8,6 @@ use rand::Rng;
 ///
 /// The operating system is the default; [`testkit`] has a seeded and a fixed one.
 ///
-#[cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
-#[cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 pub trait Random: fmt::Debug + Send + Sync + 'static {
     /// Uniform over all `u64`.
     fn next_u64(&self) -> u64;

@@ -23,27 +23,18 @@ use crate::operation::record::{
 // What stores are made of: none of it knows a database.
 pub(crate) mod backlog;
 pub(crate) mod codec;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod columns;
 pub(crate) mod copying;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod filters;
-#[cfg(feature = "sqlite")]
 pub(crate) mod footing;
 pub(crate) mod heartbeat;
 pub(crate) mod here;
 pub(crate) mod look;
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
-    allow(dead_code, reason = "without a database, a phase alone has a number")
-)]
 pub(crate) mod numbers;
 pub(crate) mod outbox;
 pub(crate) mod pages;
 pub(crate) mod place;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod reports;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod restored;
 pub(crate) mod seals;
 pub(crate) mod standing;

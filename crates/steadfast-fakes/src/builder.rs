@@ -14,8 +14,8 @@ use super::bigcommerce::BigCommerceSettings;
 use super::postmark::PostmarkSettings;
 use super::serve::Setup;
 use super::stripe::StripeSettings;
-use crate::testkit::fault::planned;
-use crate::testkit::{FaultPlan, TestClock};
+use steadfast_testkit::internal::planned;
+use steadfast_testkit::{FaultPlan, TestClock};
 
 /// Settings of the fake `F`, such as [`StripeFake`](super::StripeFake).
 ///

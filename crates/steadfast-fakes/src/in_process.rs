@@ -17,13 +17,13 @@ use steadfast_core::transport::{
 };
 
 use super::serve::{Behaviour, Setup, dated};
-use crate::testkit::scripted::cut;
-use crate::testkit::{FAULT_HEADER, Fault, FaultPlan};
+use steadfast_testkit::internal::cut;
+use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan};
 
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.
 ///
-/// Every request asks the plan once, and meets its fault here as it would behind a [`Front`](crate::testkit::Front).
+/// Every request asks the plan once, and meets its fault here as it would behind a [`Front`](steadfast_testkit::Front).
 /// A connection that drops or resets fails with [`SendErrorKind::Reset`], a body cut off with
 /// [`SendErrorKind::Truncated`], and a hanging answer never comes. An exchange takes no time but that of
 /// [`Fault::SlowBody`].
@@ -174,9 +174,9 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::testkit::fakes::StripeFake;
-    use crate::testkit::{TestClock, WaitForm};
+    use crate::StripeFake;
     use steadfast_core::clock::{Clock, Instant};
+    use steadfast_testkit::{TestClock, WaitForm};
 
     const PAUSE: Duration = Duration::from_secs(7);
 

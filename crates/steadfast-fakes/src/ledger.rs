@@ -41,7 +41,15 @@ pub struct Effect {
 /// from zero. The fake itself keeps what it has: its objects, and the keys that it has seen. So does a `ledger_file`.
 ///
 /// ```
-#[doc = include_str!("../../docs/setup/stripe.md")]
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let clock = steadfast::testkit::TestClock::auto();
+/// # let fake = steadfast::testkit::fakes::StripeFake::builder().test_clock(&clock).in_process();
+/// # let stripe = steadfast::Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
+/// #     .transport(fake.transport())
+/// #     .clock(clock.clone())
+/// #     .build()?;
 /// # fake.plan().next(steadfast::testkit::Fault::DropAfterApply);
 /// let form = [("amount", "1000"), ("currency", "usd")];
 /// let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
@@ -52,7 +60,10 @@ pub struct Effect {
 /// assert_eq!((ledger.requests_for(wire_key), ledger.effects_for(wire_key).len()), (2, 1));
 /// assert_eq!(ledger.duplicates(), Vec::<String>::new());
 /// assert_eq!(ledger.effects()[0].path, "/v1/charges");
-#[doc = include_str!("../../docs/setup/end.md")]
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "testkit"))]
+/// # fn main() {}
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {

@@ -43,9 +43,9 @@
 //!
 //! # Faults
 //!
-//! Each fake stands behind a [`Front`](crate::testkit::Front), which does what an HTTP server cannot: drop a
+//! Each fake stands behind a [`Front`](steadfast_testkit::Front), which does what an HTTP server cannot: drop a
 //! connection before reading, after applying, in the middle of a body. Some faults are the vendor's own: a 500 before
-//! or after applying, a 429, HTML. They are asked for with the same [`FaultPlan`](crate::testkit::FaultPlan) and are
+//! or after applying, a 429, HTML. They are asked for with the same [`FaultPlan`](steadfast_testkit::FaultPlan) and are
 //! answered here, in that vendor's own words.
 
 mod adyen;

@@ -14,9 +14,9 @@ use steadfast_core::BoxFuture;
 use super::ledger::Ledger;
 use super::serve::Behaviour;
 use super::webhooks::Outbox;
-use crate::testkit::FaultPlan;
-use crate::testkit::fault::FaultRule;
-use crate::testkit::front::{PAGE, Page, PageAnswer};
+use steadfast_testkit::FaultPlan;
+use steadfast_testkit::internal::FaultRule;
+use steadfast_testkit::internal::{PAGE, Page, PageAnswer};
 
 mod shown;
 
@@ -173,9 +173,9 @@ fn not_allowed(methods: &str) -> PageAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testkit::Fault;
-    use crate::testkit::fakes::Effect;
+    use crate::Effect;
     use steadfast_core::clock::{SystemClock, Timestamp};
+    use steadfast_testkit::Fault;
 
     fn page() -> ControlPage {
         let outbox = Outbox::new(Arc::new(SystemClock::new()));

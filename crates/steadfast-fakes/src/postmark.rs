@@ -21,7 +21,7 @@ use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
-use crate::testkit::FaultPlan;
+use steadfast_testkit::FaultPlan;
 
 mod account;
 mod answers;

@@ -19,8 +19,8 @@ use super::fixture::Reply;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::servers::{Answers, Servers};
-use crate::testkit::front::{Page, Wiring};
-use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
+use steadfast_testkit::internal::{Page, Wiring};
+use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
 pub(super) trait Behaviour: Send + Sync + 'static {
@@ -79,7 +79,7 @@ impl Served {
         let mut wiring = Wiring::new(servers, setup.plan.clone(), setup.pace.as_ref());
         // Wiremock never closes a connection by itself.
         (wiring.port, wiring.page, wiring.keeps_backend) = (port, Some(page), true);
-        let front = Front::listen(wiring).await?;
+        let front = steadfast_testkit::internal::listen(wiring).await?;
         let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
         Ok(Served { url, transport, _listeners: Some((front, succession)) })
     }

@@ -18,7 +18,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 use steadfast_core::clock::Clock;
 
 use super::serve::{Behaviour, dated};
-use crate::testkit::front::{Backend, Lease};
+use steadfast_testkit::internal::{Backend, Lease};
 
 /// All servers that still have requests, known by the one that takes the next.
 pub(super) struct Servers {
@@ -95,10 +95,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testkit::fakes::fixture::Reply;
-    use crate::testkit::front::Wiring;
-    use crate::testkit::{FaultPlan, Front};
+    use crate::fixture::Reply;
     use steadfast_core::clock::SystemClock;
+    use steadfast_testkit::internal::Wiring;
+    use steadfast_testkit::{FaultPlan, Front};
 
     #[derive(Default)]
     struct Counting(AtomicUsize);
@@ -132,7 +132,7 @@ mod tests {
             let (servers, succession) = Servers::start(Answers { behaviour: counting.clone(), clock }).await;
             let mut wiring = Wiring::new(servers.clone(), FaultPlan::new(), None);
             wiring.keeps_backend = true;
-            let front = Front::listen(wiring).await.unwrap();
+            let front = steadfast_testkit::internal::listen(wiring).await.unwrap();
             Bench { counting, servers, front, _succession: succession }
         }
 

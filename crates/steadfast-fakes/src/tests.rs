@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use steadfast_core::transport::{Limits, Request, Transport as _};
 
 use super::{AdyenFake, BigCommerceFake, InProcess, PostmarkFake, StripeFake};
-use crate::testkit::TestClock;
+use steadfast_testkit::TestClock;
 
 const FEW: usize = 20;
 const MANY: usize = 1_000;

@@ -15,7 +15,7 @@ use super::schema::Schema;
 
 /// Where a store on Postgres is. `Display` and `Debug` show no password.
 #[derive(Clone, PartialEq)]
-pub(in crate::store) struct Address {
+pub struct Address {
     config: Config,
     schema: Schema,
     security: Security,
@@ -52,7 +52,7 @@ pub(super) enum Mode {
 
 impl Address {
     /// The problem, for an error that has a place of its own. It repeats nothing but the names of options.
-    pub(in crate::store) fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<Address, String> {
         let (head, options) = text.split_once('?').unwrap_or((text, ""));
         if head.contains('#') || options.contains('@') {
             return Err("a `?`, `#` or `@` in a name or a password is written %3F, %23 or %40".to_owned());
@@ -106,7 +106,7 @@ impl Address {
     }
 
     /// Whether the URL has a password.
-    pub(in crate::store) fn has_password(&self) -> bool {
+    pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 

@@ -35,7 +35,7 @@ impl PostgresBuilder {
         address.map(PostgresBuilder::at).map_err(invalid)
     }
 
-    pub(in crate::store) fn at(address: Address) -> PostgresBuilder {
+    pub(crate) fn at(address: Address) -> PostgresBuilder {
         PostgresBuilder {
             address,
             limits: Limits::default(),

@@ -64,7 +64,7 @@ mod time;
 #[cfg(feature = "rustls")]
 mod tls;
 #[cfg(not(feature = "rustls"))]
-#[path = "postgres/no_tls.rs"]
+#[path = "no_tls.rs"]
 mod tls;
 mod transaction;
 mod transition;
@@ -72,7 +72,18 @@ mod turns;
 mod wanted;
 mod write;
 
-pub(in crate::store) use address::Address;
+#[doc(hidden)]
+pub mod internal {
+    //! For the client alone, which opens stores by their URLs.
+
+    pub use crate::address::Address;
+
+    /// The builder of the store that is there.
+    pub fn at(address: Address) -> crate::PostgresBuilder {
+        crate::PostgresBuilder::at(address)
+    }
+}
+
 pub use builder::PostgresBuilder;
 
 use batch::Queue;

@@ -10,11 +10,10 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use steadfast_core::internal::guard;
+use steadfast_core::internal::{guard, panic_words};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::prepared::Prepared;
-use crate::telemetry::words;
 
 /// Work on a connection, and the caller that waits for it.
 pub(super) trait Job: Send {
@@ -56,8 +55,8 @@ impl Lane {
             while jobs.blocking_recv_many(&mut batch, batch_max) > 0 {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&prepared, &mut batch))) {
                     // Noted before the replies are dropped, so that whoever waits can be told why.
-                    let _ = noted.set(words(&*panic).to_owned());
-                    tracing::error!(problem = words(&*panic), "a thread of the SQLite store panicked");
+                    let _ = noted.set(panic_words(&*panic).to_owned());
+                    tracing::error!(problem = panic_words(&*panic), "a thread of the SQLite store panicked");
                     break;
                 }
                 batch.clear();

@@ -65,7 +65,15 @@ use write::{First, Met, Step, Written};
 /// A store in an SQLite file: the embedded default.
 ///
 /// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let clock = steadfast::testkit::TestClock::auto();
+/// # let fake = steadfast::testkit::fakes::StripeFake::builder().test_clock(&clock).in_process();
+/// # let stripe = steadfast::Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
+/// #     .transport(fake.transport())
+/// #     .clock(clock.clone())
+/// #     .build()?;
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("vendor-calls.db");
 /// use std::sync::Arc;
@@ -85,7 +93,10 @@ use write::{First, Met, Step, Written};
 ///     assert_eq!(reply.obtained(), expected);
 /// }
 /// # assert_eq!(fake.plan().requests(), 1, "the second reply is from the file");
-#[doc = include_str!("../docs/setup/end.md")]
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "testkit"))]
+/// # fn main() {}
 /// ```
 ///
 /// What a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and, as

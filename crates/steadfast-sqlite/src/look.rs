@@ -76,12 +76,12 @@ const DOING: &str = "look what there is to do";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prepared::Prepared;
+    use crate::row;
     use crate::store::Sqlite;
-    use crate::store::contract::claim_at;
-    use crate::store::sqlite::prepared::Prepared;
-    use crate::store::sqlite::row;
     use steadfast_core::operation::record::{Claim, Record};
     use steadfast_core::operation::{Key, OperationId};
+    use steadfast_testkit::contract::claim_at;
 
     /// Behind another account's backlog as without it.
     #[test]

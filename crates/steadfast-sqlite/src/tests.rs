@@ -14,7 +14,7 @@ use steadfast_core::store::{StoreErrorKind, Wrapper};
 use steadfast_core::transport::Answer;
 
 use super::*;
-use crate::store::contract;
+use steadfast_testkit::contract;
 
 /// A directory, and a new path in it for each store.
 struct Place {

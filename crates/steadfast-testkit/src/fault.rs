@@ -15,9 +15,8 @@ use parking_lot::Mutex;
 
 use super::{GOLDEN, mix};
 
-mod data;
+pub(crate) mod data;
 
-#[cfg(feature = "testkit")]
 pub(crate) use data::{FaultRule, planned};
 
 /// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
@@ -178,7 +177,8 @@ impl Fault {
     }
 
     /// What can be asked for by name, with a parameter where one is needed.
-    pub(crate) fn names() -> Vec<String> {
+    #[doc(hidden)]
+    pub fn names() -> Vec<String> {
         let with_parameter = [
             Fault::SlowBody(Duration::from_millis(250)),
             Fault::TooManyRequests(WaitForm::None),

@@ -89,7 +89,7 @@ impl Front {
         Front::listen(Wiring::new(Arc::new(backend), plan, Some(clock))).await
     }
 
-    pub(super) async fn listen(wiring: Wiring) -> io::Result<Front> {
+    pub(crate) async fn listen(wiring: Wiring) -> io::Result<Front> {
         let listener = TcpListener::bind(("127.0.0.1", wiring.port)).await?;
         let (address, plan) = (listener.local_addr()?, wiring.plan.clone());
         Ok(Front { address, plan, task: tokio::spawn(accept(listener, Arc::new(wiring))) })
@@ -119,57 +119,57 @@ impl Drop for Front {
 }
 
 /// What a front stands before, and where.
-pub(super) struct Wiring {
+pub struct Wiring {
     backend: Arc<dyn Backend>,
-    pub(super) plan: FaultPlan,
+    pub plan: FaultPlan,
     pace: Pace,
     /// The port to listen on; 0 for a free one.
-    pub(super) port: u16,
+    pub port: u16,
     /// Whether a caller's connection keeps one to the backend open. A backend that may close an idle connection by
     /// itself would make a failure that no plan has.
-    pub(super) keeps_backend: bool,
+    pub keeps_backend: bool,
     /// Who answers below [`PAGE`]. Without it those requests go to the backend as all others do.
-    pub(super) page: Option<Arc<dyn Page>>,
+    pub page: Option<Arc<dyn Page>>,
 }
 
 impl Wiring {
-    pub(super) fn new(backend: Arc<dyn Backend>, plan: FaultPlan, clock: Option<&TestClock>) -> Wiring {
+    pub fn new(backend: Arc<dyn Backend>, plan: FaultPlan, clock: Option<&TestClock>) -> Wiring {
         let pace = clock.map_or_else(|| Pace::Real(SystemClock::new()), |clock| Pace::Test(clock.clone()));
         Wiring { backend, plan, pace, port: 0, keeps_backend: false, page: None }
     }
 }
 
 /// What a front answers itself, without a look at the plan: it is about the fake and not of the vendor.
-pub(super) trait Page: Send + Sync {
+pub trait Page: Send + Sync {
     /// Answers a request whose path begins with [`PAGE`].
     fn answer(&self, method: &str, path: &str, body: &[u8]) -> BoxFuture<'static, PageAnswer>;
 }
 
 /// An answer of a [`Page`].
 #[derive(Debug)]
-pub(super) struct PageAnswer {
-    pub(super) status: u16,
-    pub(super) reason: &'static str,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
+pub struct PageAnswer {
+    pub status: u16,
+    pub reason: &'static str,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
 }
 
 /// The path that no vendor has.
-pub(super) const PAGE: &str = "/_fake";
+pub const PAGE: &str = "/_fake";
 
 /// To whom a front passes requests on.
-pub(super) trait Backend: Send + Sync {
+pub trait Backend: Send + Sync {
     /// Who takes the next request.
     fn lease(&self) -> Lease;
 }
 
 /// A backend, for one request.
-pub(super) struct Lease {
-    pub(super) address: SocketAddr,
+pub struct Lease {
+    pub address: SocketAddr,
     /// Another number, another backend: a port may be given twice.
-    pub(super) serial: u64,
+    pub serial: u64,
     /// What must stay until the answer is there.
-    pub(super) _held: Option<Arc<dyn Any + Send + Sync>>,
+    pub _held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Backend for SocketAddr {

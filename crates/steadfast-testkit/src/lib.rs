@@ -50,30 +50,38 @@
 //! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
 
 mod clock;
-#[cfg(feature = "testkit")]
 pub mod conformance;
-#[cfg(feature = "testkit")]
-pub mod fakes;
+pub mod contract;
 mod fault;
-#[cfg(feature = "testkit")]
 mod front;
-#[cfg(feature = "testkit")]
-pub mod internals;
+#[doc(hidden)]
+pub mod internal {
+    //! For the fakes alone, which stand behind the same fronts.
+
+    use std::io;
+
+    pub use crate::fault::data::{FaultRule, planned};
+    pub use crate::front::{Backend, Lease, PAGE, Page, PageAnswer, Wiring};
+    pub use crate::scripted::cut;
+
+    /// A front that is wired so, once it listens.
+    ///
+    /// # Errors
+    ///
+    /// The machine gives no port.
+    pub async fn listen(wiring: Wiring) -> io::Result<crate::Front> {
+        crate::Front::listen(wiring).await
+    }
+}
 mod near;
 mod random;
 mod scripted;
 
 pub use clock::TestClock;
 pub use fault::{FAULT_HEADER, Fault, FaultPlan, WaitForm};
-#[cfg(feature = "testkit")]
 pub use front::Front;
 pub use random::{FixedRandom, SeededRandom};
 pub use scripted::ScriptedTransport;
-
-/// The suite that every store passes: run it on a store of your own.
-pub mod contract {
-    pub use crate::store::contract::*;
-}
 
 /// One step of SplitMix64's output function: every bit of `state` reaches every bit of the result.
 ///

@@ -312,7 +312,7 @@ fn answer(status: u16, headers: HeaderMap, body: impl Into<Bytes>) -> Outcome {
 }
 
 /// Keeps the reply limit, as every transport must.
-pub(super) fn cut(mut answer: Answer, bytes_max: usize) -> Answer {
+pub fn cut(mut answer: Answer, bytes_max: usize) -> Answer {
     if answer.body.len() > bytes_max {
         answer.body.truncate(bytes_max);
         answer.cut = true;

@@ -50,7 +50,6 @@ pub use take::Takeover;
 use take::Taker;
 pub(crate) use view::LATE;
 pub use view::{Filter, Page, Phase, Summary, Tally, is_final};
-#[cfg(feature = "sqlite")]
 pub(crate) use wanted::Waits;
 pub use wanted::{Part, Wanted};
 

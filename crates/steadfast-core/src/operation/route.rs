@@ -59,7 +59,6 @@ impl RouteName {
     }
 
     /// A regular expression of Postgres that finds the scopes of this route, and no others.
-    #[cfg(feature = "postgres")]
     pub fn pattern(&self) -> String {
         let segment = |segment: &str| match segment {
             ID => format!(r"(?!v[0-9.]+(/|$))([^/]*[^a-zA-Z._: /-][^/]*|[^/]{{{},}})", WORD_MAX + 1),
@@ -83,7 +82,6 @@ impl fmt::Debug for RouteName {
     }
 }
 
-#[cfg(feature = "postgres")]
 fn escaped(character: char) -> String {
     if character.is_ascii_alphanumeric() || matches!(character, ' ' | '_') {
         character.to_string()

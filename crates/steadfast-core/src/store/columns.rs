@@ -18,7 +18,6 @@ pub struct Columns {
     pub until: Option<i64>,
     pub fence: i64,
     pub effect: i64,
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "Postgres counts from it in the server"))]
     pub keep: i64,
     pub on_unknown: i64,
     pub detail: Option<i64>,

@@ -101,7 +101,6 @@ impl StoreError {
     }
 
     /// The same failure for another caller that met it.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         StoreError { kind: self.kind, problem: self.problem.clone(), source }

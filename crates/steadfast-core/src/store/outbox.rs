@@ -20,34 +20,26 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use http::Method;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
-#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
 use crate::guard::Guard;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use crate::operation::{Key, Scope};
 use crate::operation::{OperationId, Sequence};
 use crate::policy::OnUnknown;
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod form;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod sealed;
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
 /// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
 /// written, however late it is admitted.
-#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
 pub fn spares<T>(with_row: T, without: T) -> T {
     Guard::RowSparesRecord.or(with_row, without)
 }
@@ -342,7 +334,6 @@ pub struct Queued {
 }
 
 /// The name of a row's operation, of its account, method, path and key. `None` where these are no names.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
     let Account { namespace, vendor, account } = account;
     let method = Method::from_bytes(method.as_bytes()).ok()?;

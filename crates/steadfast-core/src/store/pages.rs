@@ -39,7 +39,6 @@ pub fn page<N: ToString, T>(rows: impl Iterator<Item = (N, T)>, limit: usize) ->
 }
 
 /// The most rows of one page, so that a list of everything does not become one answer.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub const ROWS_MAX: usize = 1_000;
 
 #[cfg(test)]

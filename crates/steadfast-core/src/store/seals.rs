@@ -130,7 +130,6 @@ impl Seals {
         false
     }
 
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
         std::iter::empty()
     }
@@ -142,7 +141,6 @@ impl Seals {
 
 impl Seals {
     /// A blob of the operation `from`, as it is to be written for the operation `to`.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub fn seal_anew(
         &self,
         part: Part,
@@ -247,7 +245,6 @@ pub const KEY_ID_BYTES: usize = 8;
 pub const SEALED: u8 = 2;
 
 /// Version and key id.
-#[cfg(any(feature = "postgres", feature = "sqlite", feature = "seal"))]
 pub const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
 
 /// More than nonce and tag, so that one allocation does.

@@ -17,10 +17,8 @@ use crate::request::Request;
 use crate::store::StoreError;
 
 /// A record as it is on file.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[derive(Clone, Debug)]
 pub struct Stored {
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "Postgres pages by its own"))]
     pub number: i64,
     pub record: Record,
     /// The request, unless the record has it already.
@@ -29,7 +27,6 @@ pub struct Stored {
     pub answer: Option<Vec<u8>>,
 }
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Stored {
     /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
     pub fn check(&self, seals: &Seals) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use super::super::encoding::{base64, hmac_sha256};
 use super::super::table::{Row, Table, Term};
 use super::super::webhooks::{Delivery, Outbox, Proof};
 use super::payments::{Payment, Told};
-use crate::testkit::conformance::rfc3339;
+use steadfast_testkit::conformance::rfc3339;
 
 /// The receivers of the company account.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
 use super::{links, manage, methods, sessions};
-use crate::testkit::{Fault, WaitForm};
+use steadfast_testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {

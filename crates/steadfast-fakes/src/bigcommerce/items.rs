@@ -341,8 +341,8 @@ mod tests {
     use super::candidates::candidates;
     use super::filters::DayOnly;
     use super::*;
-    use crate::testkit::SeededRandom;
     use steadfast_core::Random as _;
+    use steadfast_testkit::SeededRandom;
 
     /// Values that are equal in one way and not in another.
     fn values() -> Vec<Option<Value>> {

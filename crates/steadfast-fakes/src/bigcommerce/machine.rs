@@ -22,7 +22,7 @@ use super::routes::Route;
 use super::settings::BigCommerceSettings;
 use super::taking::Taking;
 use super::{BigCommerceAnswer, answers, keys};
-use crate::testkit::{Fault, WaitForm};
+use steadfast_testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {

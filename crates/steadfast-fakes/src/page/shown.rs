@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::super::ledger::Ledger;
-use crate::testkit::fault::FaultRule;
-use crate::testkit::{Fault, FaultPlan};
+use steadfast_testkit::internal::FaultRule;
+use steadfast_testkit::{Fault, FaultPlan};
 
 /// The page, whole. It needs no script and nothing from elsewhere.
 pub(super) fn page(vendor: &str, ledger: &Ledger, plan: &FaultPlan) -> String {

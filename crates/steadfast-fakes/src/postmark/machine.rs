@@ -21,7 +21,7 @@ use super::messages::{Message, Messages};
 use super::server::{STREAMS, Server};
 use super::settings::PostmarkSettings;
 use super::{PostmarkAnswer, answers, questions, suppressions, validation};
-use crate::testkit::{Fault, WaitForm};
+use steadfast_testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {

@@ -23,7 +23,7 @@ use super::query;
 use super::server::{SERVER, STREAMS, Server, refused, shaped};
 use super::shapes;
 use super::validation::is_address;
-use crate::testkit::conformance::rfc3339;
+use steadfast_testkit::conformance::rfc3339;
 
 #[derive(Debug, Default)]
 pub(super) struct Suppressions {

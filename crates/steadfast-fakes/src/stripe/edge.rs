@@ -6,7 +6,7 @@ use super::super::fixture::Reply;
 use super::super::serve::date;
 use super::ConflictType;
 use super::machine::Machine;
-use crate::testkit::{Fault, WaitForm};
+use steadfast_testkit::{Fault, WaitForm};
 
 impl Machine {
     /// What a fault makes of a request before it can execute.

@@ -27,7 +27,7 @@ use super::refusal::Refusal;
 use super::settings::StripeSettings;
 use super::v2::Asked;
 use super::{StripeAnswer, actions, reads, webhooks};
-use crate::testkit::Fault;
+use steadfast_testkit::Fault;
 
 #[derive(Debug)]
 pub(super) struct Machine {

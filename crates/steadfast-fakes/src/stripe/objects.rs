@@ -275,9 +275,9 @@ mod tests {
     use super::super::life::Due;
     use super::super::params::Params;
     use super::*;
-    use crate::testkit::SeededRandom;
     use serde_json::Map;
     use steadfast_core::Random as _;
+    use steadfast_testkit::SeededRandom;
     use wiremock::Request;
 
     const ACCOUNT: &str = "acct_own/test";

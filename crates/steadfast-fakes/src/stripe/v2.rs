@@ -21,7 +21,7 @@ use super::edge::KEY_LEN_MAX;
 use super::headers::is_version;
 use super::machine::{Machine, State};
 use super::records::{Lookup, Record};
-use crate::testkit::Fault;
+use steadfast_testkit::Fault;
 
 mod body;
 mod destinations;

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use steadfast_core::store::{Memory, Store, Wrapper};
 
 use crate::store::Sqlite;
-use crate::store::contract;
+use steadfast_testkit::contract;
 
 /// A directory, and a new store in it each time.
 struct Shelf {

@@ -11,8 +11,8 @@ use steadfast_core::store::{Queued, StoreError};
 
 use super::row::{Texts, read};
 use super::{Found, REMOVE, to_number};
-use crate::store::sqlite::failure::While;
-use crate::store::sqlite::{notes, sealed, write};
+use crate::failure::While;
+use crate::{notes, sealed, write};
 
 pub(super) fn rejection(
     connection: &Connection,

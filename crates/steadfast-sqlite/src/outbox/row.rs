@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use steadfast_core::internal::store::{OutboxRow, duration, from_ms, headers, names, on_unknown, sequence};
 
 use super::Found;
-use crate::store::sqlite::failure::damaged;
+use crate::failure::damaged;
 
 pub(super) fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
     let body = match row.get_ref(6)? {

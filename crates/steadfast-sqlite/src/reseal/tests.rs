@@ -14,7 +14,7 @@ use steadfast_core::transport::Answer;
 
 use super::*;
 use crate::store::Sqlite;
-use crate::store::contract;
+use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 

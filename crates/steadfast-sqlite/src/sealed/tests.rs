@@ -19,7 +19,7 @@ use steadfast_core::transport::Answer;
 use super::super::tests::make_older;
 use super::*;
 use crate::store::Sqlite;
-use crate::store::contract;
+use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 const LATER: Timestamp = Timestamp::from_millis(2_000_000);

@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Fault, FaultPlan, Rule};
-use crate::testkit::near::near;
+use crate::near::near;
 
 /// As [`Fault::to_header`] writes it.
 impl Serialize for Fault {
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for FaultPlan {
 }
 
 /// A plan, and the settings of the fake that it is for.
-pub(crate) fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
+pub fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(FaultPlan, S), D::Error> {
     let written: Written<S> = near(deserializer)?;
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for NoSettings {
 
 /// One fault to come.
 #[derive(Debug)]
-pub(crate) struct FaultRule {
+pub struct FaultRule {
     fault: Fault,
     path: String,
     method: Option<Method>,
@@ -163,7 +163,7 @@ impl TryFrom<WrittenRule> for FaultRule {
 
 impl FaultPlan {
     /// The faults that last until they are cleared: which, on which method and below which path.
-    pub(crate) fn lasting(&self) -> Vec<(Fault, Option<Method>, String)> {
+    pub fn lasting(&self) -> Vec<(Fault, Option<Method>, String)> {
         let plan = self.0.lock();
         let lasting = plan.rules.iter().filter(|rule| !rule.once);
         lasting.map(|rule| (rule.fault, rule.method.clone(), rule.path_prefix.clone())).collect()
@@ -172,7 +172,7 @@ impl FaultPlan {
 
 impl FaultRule {
     /// Without a path and a method it is for the next requests, whatever they ask.
-    pub(crate) fn add_to(&self, plan: &FaultPlan) {
+    pub fn add_to(&self, plan: &FaultPlan) {
         match self.times {
             Some(times) if self.path.is_empty() && self.method.is_none() => {
                 plan.next_n(self.fault, times);

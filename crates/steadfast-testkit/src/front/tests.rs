@@ -6,7 +6,7 @@ use tokio::io::AsyncReadExt;
 use steadfast_core::clock::Instant;
 
 use super::*;
-use crate::testkit::{FAULT_HEADER, WaitForm};
+use crate::{FAULT_HEADER, WaitForm};
 
 /// What the backend was sent: method, path, fault header and body.
 type Seen = Arc<Mutex<Vec<(String, String, Option<String>, String)>>>;

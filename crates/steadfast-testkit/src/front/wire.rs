@@ -8,7 +8,7 @@ use std::io;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::testkit::FAULT_HEADER;
+use crate::FAULT_HEADER;
 
 /// A connection and what was read from it beyond the last message.
 pub(super) struct Reader {

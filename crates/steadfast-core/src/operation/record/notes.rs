@@ -85,7 +85,6 @@ impl Notes {
 
     /// The same for the claim of a row of the outbox that was written at `written`. A record whose time was not over by
     /// then answers the row, however late a dispatcher comes to it.
-    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testkit"))]
     #[must_use]
     pub fn of_row(self, written: Timestamp) -> Notes {
         let by_then = self.believed.map_or(written, |believed| believed.min(written));

@@ -13,7 +13,7 @@ use super::super::desk::Desk;
 use super::billing::{DAY, check_amount_due, finalize, pay, void};
 use super::items::{is_pending_of, take_pending};
 use super::subscriptions::{collect, draft_for, set_items};
-use crate::testkit::fakes::calendar::months_later;
+use crate::calendar::months_later;
 
 /// When a subscription is to be looked at again.
 pub(in super::super) fn next(subscription: &Value, now: u64) -> Option<u64> {

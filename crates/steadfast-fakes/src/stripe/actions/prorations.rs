@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use steadfast_core::clock::Timestamp;
 
 use super::super::desk::Desk;
-use crate::testkit::conformance::rfc3339;
+use steadfast_testkit::conformance::rfc3339;
 
 /// Credits each item that was changed or removed, and charges each that was changed or added. After a reset of the
 /// period nothing is charged here: the invoice has the new period whole.

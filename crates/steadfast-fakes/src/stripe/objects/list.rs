@@ -8,8 +8,8 @@ use super::super::contract::{Field, Kind, Resource};
 use super::super::params::Params;
 use super::super::refusal::Refusal;
 use super::{Object, held, term};
-use crate::testkit::fakes::fixture::parsed;
-use crate::testkit::fakes::table::Term;
+use crate::fixture::parsed;
+use crate::table::Term;
 
 /// What a list request asks for.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! But one check in the wrong place is an effect that no ledger knows, and a client's test that passes for it.
 
 use super::{Object, Objects, find};
-use crate::testkit::fakes::fixture::parsed;
+use crate::fixture::parsed;
 use serde_json::Value;
 
 /// One change, and how it was before.

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use wiremock::Request;
 
 use super::refusal::Refusal;
-use crate::testkit::fakes::serve::header;
-use crate::testkit::fakes::stripe::contract::{Field, Kind};
+use crate::serve::header;
+use crate::stripe::contract::{Field, Kind};
 
 /// The body; none is an empty one.
 pub(super) fn of(request: &Request) -> Result<Map<String, Value>, Refusal> {

@@ -8,12 +8,12 @@ use steadfast_core::clock::Timestamp;
 
 use super::refusal::Refusal;
 use super::{Api, Call, body};
-use crate::testkit::conformance::rfc3339;
-use crate::testkit::fakes::fixture::Reply;
-use crate::testkit::fakes::stripe::contract;
-use crate::testkit::fakes::stripe::desk::merge_metadata;
-use crate::testkit::fakes::stripe::objects::Objects;
-use crate::testkit::fakes::stripe::webhooks::secret_of;
+use crate::fixture::Reply;
+use crate::stripe::contract;
+use crate::stripe::desk::merge_metadata;
+use crate::stripe::objects::Objects;
+use crate::stripe::webhooks::secret_of;
+use steadfast_testkit::conformance::rfc3339;
 
 /// Below `/v2/`, and the name that they are kept under.
 pub(super) const PATH: &str = "core/event_destinations";

@@ -9,8 +9,8 @@ use wiremock::Request;
 
 use super::destinations::{PATH, held, shown};
 use super::refusal::Refusal;
-use crate::testkit::fakes::fixture::Reply;
-use crate::testkit::fakes::stripe::objects::{LIMIT_DEFAULT, LIMIT_MAX, Objects};
+use crate::fixture::Reply;
+use crate::stripe::objects::{LIMIT_DEFAULT, LIMIT_MAX, Objects};
 
 /// The one of this id, or a page of the list.
 pub(super) fn read(

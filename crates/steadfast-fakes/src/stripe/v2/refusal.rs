@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::testkit::fakes::fixture::Reply;
+use crate::fixture::Reply;
 
 /// An error of the API. Nothing that it is the answer to is kept under a key.
 #[derive(Debug)]
