@@ -215,6 +215,7 @@ pub mod dispatcher;
 mod engine;
 mod enqueued;
 pub mod guide;
+mod holder;
 mod inbound;
 pub mod outbox;
 mod reply;

@@ -22,6 +22,7 @@ const CLIENT: &[(&str, u32)] = &[
     ("clock", 1),
     ("error", 1),
     ("guard", 1),
+    ("holder", 1),
     ("mismatch", 1),
     ("random", 1),
     ("request", 1),

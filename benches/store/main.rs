@@ -202,6 +202,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
+        holder: None,
         redact: RedactedFields::NONE,
         predecessor: None,
         sequence: None,

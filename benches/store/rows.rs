@@ -169,6 +169,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
         lease: Duration::from_secs(60),
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
+        holder: None,
         limit: 64,
         wanted: steadfast::operation::record::Wanted::default(),
     };

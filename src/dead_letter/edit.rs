@@ -137,6 +137,7 @@ impl DeadLetters {
             on_unknown: OnUnknown::Park,
             attempt_max: client.policy().timeout.attempt,
             vendor_clock_ms: None,
+            holder: Some(crate::holder::this_process()),
             redact: old.redact.clone(),
             predecessor: Some(old.id.key.clone()),
             sequence: old.sequence.as_deref().map(|place| place.sequence.clone()),

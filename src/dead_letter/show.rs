@@ -1,5 +1,7 @@
 //! One operation, with all that is on record of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
@@ -43,6 +45,8 @@ pub struct Shown {
     pub predecessor: Option<Key>,
     /// The scope of its first claim, if it was [adopted](DeadLetters::adopt) since.
     pub first_scope: Option<Scope>,
+    /// The process that holds it, or held it last, such as `web-7f9c/4711`: the name of its host and its process id.
+    pub holder: Option<Arc<str>>,
     /// The method of the request.
     pub method: Method,
     /// Its URL. The values of its query are hidden unless it was opened.
@@ -146,6 +150,7 @@ impl DeadLetters {
             overwrites: may_be_redriven && overwrites(&record.request),
             predecessor: record.predecessor.clone(),
             first_scope: record.first_scope.clone(),
+            holder: record.holder.clone(),
             safety: may_be_redriven.then(|| self.safety(&record)),
             method: record.request.method.clone(),
             url: view.url(&record.request.url),

@@ -156,6 +156,7 @@ fn shown(shown: &Shown) -> Value {
     form.insert("began_at_ms".to_owned(), json!(shown.began_at().as_millis()));
     form.insert("predecessor".to_owned(), json!(shown.predecessor));
     form.insert("first_scope".to_owned(), json!(shown.first_scope));
+    form.insert("holder".to_owned(), json!(shown.holder.as_deref()));
     let request = &shown.request;
     form.insert(
         "request".to_owned(),

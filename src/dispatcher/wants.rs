@@ -212,6 +212,7 @@ impl Member {
             lease: engine.default_lease(),
             attempt_max: engine.longest_attempt(),
             vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
+            holder: Some(crate::holder::this_process()),
             limit,
             wanted,
         };

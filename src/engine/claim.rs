@@ -111,6 +111,7 @@ impl Engine {
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work, &offered.request.url),
             vendor_clock_ms: self.vendor_clock.less_ours(now, || self.clock.now()),
+            holder: Some(crate::holder::this_process()),
             redact: self.redact.and(&work.redact),
             predecessor: work.predecessor.clone(),
             sequence: work.sequence.clone(),

@@ -176,6 +176,7 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         assert_eq!(ask(address, "POST /health").0, 405);
         assert_eq!(ask(address, "GET /").0, 404);
         running.signal(signal);
+        let of_this_process = format!("/{}", running.child.id());
         let log = running.said.iter().map(ToString::to_string).collect::<String>();
         let said = running.ended();
         assert_eq!(said.code, 0, "{}{}", said.out, said.err);
@@ -185,6 +186,8 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         for number in 0..3 {
             let shown = scene.place.json(0, &["show", &format!("order-{number}")]);
             assert_eq!((&shown["phase"], &shown["attempts"]), (&"succeeded".into(), &1.into()));
+            let holder = shown["holder"].as_str().expect("it was taken");
+            assert!(holder.ends_with(&of_this_process), "{holder}");
         }
     }
 }

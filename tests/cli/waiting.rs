@@ -268,16 +268,26 @@ async fn a_refusal_says_its_code_and_the_vendors_request_id() {
 }
 
 #[tokio::test]
-async fn what_a_process_holds_is_shown_with_the_end_of_its_lease() {
+async fn what_a_process_holds_is_shown_with_its_name_and_the_end_of_its_lease() {
     let place = Place::fresh();
     enqueue(&place, NOW, ["order-1".to_owned()]).await;
+    assert_eq!(place.json(0, &["show", "order-1"])["holder"], Value::Null, "it was not taken yet");
+    let _ = pay(&place.stripe(NOW, &ScriptedTransport::new().json(200, json!({}))), "order-2").await;
+    let holder = place.json(0, &["show", "order-2"])["holder"].to_string();
+    assert!(holder.ends_with(&format!("/{}\"", std::process::id())), "{holder}");
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let take = commands::takeover(Phase::Scheduled, SystemClock::new().wall());
-    let taken = store.take(Takeover { lease: Duration::from_secs(300), ..take }).await.expect("works");
+    let (lease, holder) = (Duration::from_secs(300), Some("web-7f9c/4711".into()));
+    let taken = store.take(Takeover { lease, holder, ..take }).await.expect("works");
     assert_eq!(taken.len(), 1);
     store.close().await;
     let text = place.run(&["show", "order-1"]).ended(0);
     assert!(text.contains("held:     by a process that works on it, until "), "{text}");
+    assert!(text.contains("\nholder:   web-7f9c/4711\n"), "{text}");
+    assert_eq!(place.json(0, &["show", "order-1"])["holder"], "web-7f9c/4711");
+    place.sql("UPDATE operation SET until_ms = 1 WHERE phase = 1");
+    let text = place.run(&["show", "order-1"]).ended(0);
+    assert!(text.contains("\nholder:   web-7f9c/4711, the last one\n"), "{text}");
 }
 
 /// A measurement: what an operator waits for while five thousand wait, beside many that have ended.
@@ -293,7 +303,7 @@ async fn status_with_five_thousand_waiting() {
          INSERT INTO operation SELECT i + 1000000, scope, key || '-' || i, vendor, fingerprint, wire_key, 3, \
          until_ms + 604800000, fence, attempts, 2, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, 0, 200, \
          resolved, request, answer, redact, reports, first_fence, unknown_since_ms, look_ups, resends_left, \
-         attempt_max_ms, vendor_clock_ms, predecessor, first_scope FROM n, (SELECT * FROM operation LIMIT 1)",
+         attempt_max_ms, vendor_clock_ms, predecessor, first_scope, holder FROM n, (SELECT * FROM operation LIMIT 1)",
     );
     let letters = steadfast::dead_letter::DeadLetters::new(std::sync::Arc::new(store));
     let mut took = Vec::new();

@@ -111,6 +111,7 @@ impl Late {
                 lease,
                 attempt_max,
                 vendor_clock_ms: None,
+                holder: None,
                 limit: 1,
                 wanted: steadfast::operation::record::Wanted::default(),
             };

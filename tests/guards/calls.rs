@@ -230,6 +230,7 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
             lease: secs(60),
             attempt_max: secs(30),
             vendor_clock_ms: None,
+            holder: None,
             limit: 1,
             wanted: steadfast::operation::record::Wanted::default(),
         };

@@ -92,6 +92,7 @@ pub fn lapsed(now: u64) -> Takeover {
         lease: LEASE,
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
+        holder: None,
         limit: 1,
         wanted: steadfast::operation::record::Wanted::default(),
     }

@@ -32,6 +32,7 @@ impl Line {
             lease: LEASE,
             attempt_max: LEASE,
             vendor_clock_ms: None,
+            holder: None,
             limit: 9,
             wanted: steadfast::operation::record::Wanted::default(),
         };

@@ -26,6 +26,7 @@ pub fn claim(id: &OperationId, request: impl Into<Arc<Request>>, now: Timestamp)
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
+        holder: Some("claimer/1".into()),
         redact: RedactedFields::NONE,
         predecessor: None,
         sequence: None,
@@ -56,6 +57,7 @@ pub fn takeover(phase: Phase, now: Timestamp) -> Takeover {
         lease: LEASE,
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
+        holder: Some("taker/2".into()),
         limit: 10,
         wanted: steadfast::operation::record::Wanted::default(),
     }

@@ -93,6 +93,7 @@ pub fn can_take(search: &Search, state: &State, host: usize) -> bool {
             lease: Duration::ZERO,
             attempt_max: Duration::ZERO,
             vendor_clock_ms: None,
+            holder: None,
             limit: 1,
             wanted: steadfast::operation::record::Wanted::default(),
         };

@@ -214,6 +214,7 @@ pub(super) struct Start {
     wire_key: String,
     redact: Option<String>,
     request: Bytes,
+    holder: Option<Arc<str>>,
 }
 
 /// What became of it.
@@ -245,6 +246,7 @@ impl Start {
             scope: record.id.scope.as_str().to_owned(),
             key: record.id.key.as_str().to_owned(),
             wire_key: record.wire_key,
+            holder: record.holder,
             request,
         })
     }
@@ -288,7 +290,8 @@ impl Job for Start {
         let (keep, secrets) = (column!(keep), column!(secrets));
         let fingerprint = column!(&fingerprint[..]);
         let (wire_key, redact, request) = (column!(&wire_key), column!(&redact), column!(&request[..]));
-        let values: [Value<'_>; 16] = [
+        let holder: Vec<Option<&str>> = jobs.iter().map(|asked| asked.job.holder.as_deref()).collect();
+        let values: [Value<'_>; 17] = [
             (&scope, Type::TEXT_ARRAY),
             (&key, Type::TEXT_ARRAY),
             (&vendor, Type::TEXT_ARRAY),
@@ -305,6 +308,7 @@ impl Job for Start {
             (&wire_key, Type::TEXT_ARRAY),
             (&redact, Type::TEXT_ARRAY),
             (&request, Type::BYTEA_ARRAY),
+            (&holder, Type::TEXT_ARRAY),
         ];
         let line = shared.connections.get().await?;
         let rows = line.ask("write claims", &shared.statements.start, &values).await?;

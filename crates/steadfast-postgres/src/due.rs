@@ -45,6 +45,7 @@ async fn take_here(
     let (lease, attempt) = (duration_ms(take.lease), duration_ms(take.attempt_max));
     let seen = shared.connections.connect().place_seen();
     let (vendor_clock, far) = (take.vendor_clock_ms, duration_ms(CLOCKS_DIFFER_MAX));
+    let holder = take.holder.as_deref().map(str::to_owned);
     shared
         .connections
         .run(async move {
@@ -55,6 +56,7 @@ async fn take_here(
                 (&vendor_clock as _, Type::INT8),
                 (&far as _, Type::INT8),
                 (&seen as _, Type::TEXT),
+                (&holder as _, Type::TEXT),
             ]);
             let client = own.connections.get().await?;
             let rows = client.ask(LOOK, &own.statements.due, &values).await?;

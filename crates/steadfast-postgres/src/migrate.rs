@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "outbox_spares", sql: include_str!("migrations/0012_outbox_spares.sql") },
     Step { name: "waits", sql: include_str!("migrations/0013_waits.sql") },
     Step { name: "outbox_choice", sql: include_str!("migrations/0014_outbox_choice.sql") },
+    Step { name: "holder", sql: include_str!("migrations/0015_holder.sql") },
 ];
 
 struct Step {

@@ -82,8 +82,8 @@ async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), Stor
     let sql = format!(
         "INSERT INTO {}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
          fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
-         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
-         until_ms, vendor, $20 FROM unnest({places}, $19) AS c ({names}, vendor)",
+         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
+         until_ms, vendor, $21 FROM unnest({places}, $20) AS c ({names}, vendor)",
         schema(within)
     );
     within.ask(DOING, &sql, &values).await.map(drop)

@@ -17,7 +17,7 @@ use super::sequence;
 /// What [`operation`] reads, in its order: of the table `operation` as `o`.
 pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detail, o.status, o.fence, o.attempts, \
      o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.look_ups, \
-     o.resends_left, o.attempt_max_ms, o.vendor_clock_ms";
+     o.resends_left, o.attempt_max_ms, o.vendor_clock_ms, o.holder";
 
 /// What [`first_claim`] reads: of the table `request` as `r`.
 pub(super) fn request(schema: &Schema) -> String {
@@ -109,6 +109,7 @@ pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
         resends_left: from.count()?,
         attempt_max: duration(from.next()?),
         vendor_clock_ms: from.next()?,
+        holder: from.next::<Option<&str>>()?.map(Into::into),
         request: empty_request(),
         fingerprint: Fingerprint::from_bytes([0; 32]),
         wire_key: String::new(),
@@ -190,16 +191,18 @@ pub(super) struct Changes<'a> {
     resends_left: Vec<i64>,
     attempt_max: Vec<i64>,
     vendor_clock: Vec<Option<i64>>,
+    holder: Vec<Option<&'a str>>,
 }
 
 impl<'a> Changes<'a> {
     /// The names of the values, in their order.
     pub(super) const NAMES: &'static str = "scope, key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, \
-         on_unknown, detail, status, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms";
+         on_unknown, detail, status, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
+         holder";
 
     /// Their places in a statement.
     pub(super) const PLACES: &'static str =
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18";
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19";
 
     pub(super) fn of(records: impl IntoIterator<Item = &'a Record>) -> Result<Changes<'a>, StoreError> {
         let mut changes = Changes::default();
@@ -230,6 +233,7 @@ impl<'a> Changes<'a> {
         self.resends_left.push(record.resends_left.into());
         self.attempt_max.push(columns.attempt_max);
         self.vendor_clock.push(record.vendor_clock_ms);
+        self.holder.push(record.holder.as_deref());
         Ok(())
     }
 
@@ -253,6 +257,7 @@ impl<'a> Changes<'a> {
             (&self.resends_left, Type::INT8_ARRAY),
             (&self.attempt_max, Type::INT8_ARRAY),
             (&self.vendor_clock, Type::INT8_ARRAY),
+            (&self.holder, Type::TEXT_ARRAY),
         ]
     }
 }

@@ -57,11 +57,11 @@ impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
         let (request, here) = (row::request(schema), here(schema));
         Statements {
-            start: seeing(schema, &function(schema, "start_operations", 16)),
+            start: seeing(schema, &function(schema, "start_operations", 17)),
             step: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
             due: format!(
                 "SELECT h.here, f.* FROM {schema}.see_time() s, (SELECT {here} OFFSET 0) AS h (here), {schema}.take_due($1, \
-                 $2, $3, $4, $5, CASE WHEN $11 <> h.here THEN 0 ELSE $6 END, $7, $8, $9, $10) f"
+                 $2, $3, $4, $5, CASE WHEN $11 <> h.here THEN 0 ELSE $6 END, $7, $8, $9, $10, $12) f"
             ),
             read: format!(
                 "SELECT {schema}.store_now(), c.believed_ms, current_setting('transaction_read_only') = 'on', \
@@ -139,7 +139,7 @@ fn update(schema: &Schema) -> String {
          updated_at_ms = c.updated_at_ms, on_unknown = c.on_unknown::smallint, detail = c.detail::smallint, \
          status = c.status::smallint, resolved = c.resolved, unknown_since_ms = c.unknown_since_ms, \
          look_ups = c.look_ups, resends_left = c.resends_left, attempt_max_ms = c.attempt_max_ms, \
-         vendor_clock_ms = c.vendor_clock_ms FROM unnest({places}) AS c ({names}) \
+         vendor_clock_ms = c.vendor_clock_ms, holder = c.holder FROM unnest({places}) AS c ({names}) \
          WHERE o.scope = c.scope AND o.key = c.key"
     )
 }
@@ -149,8 +149,8 @@ fn insert(schema: &Schema) -> String {
     format!(
         "INSERT INTO {schema}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
          fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
-         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
-         until_ms, $19, $20 FROM unnest({places}) AS c ({names}) ON CONFLICT (scope, key) DO NOTHING RETURNING 1"
+         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
+         until_ms, $20, $21 FROM unnest({places}) AS c ({names}) ON CONFLICT (scope, key) DO NOTHING RETURNING 1"
     )
 }
 

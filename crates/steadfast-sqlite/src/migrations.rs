@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 18] = [
+pub(super) const MIGRATIONS: [&str; 19] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -20,6 +20,7 @@ pub(super) const MIGRATIONS: [&str; 18] = [
     include_str!("migrations/0016_outbox_spares.sql"),
     include_str!("migrations/0017_waits.sql"),
     include_str!("migrations/0018_outbox_choice.sql"),
+    include_str!("migrations/0019_holder.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

@@ -26,7 +26,7 @@ pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, pha
 
 /// The columns that [`stored`] reads after [`COLUMNS`] and [`PLACE`], in its order.
 pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
-     attempt_max_ms, vendor_clock_ms, predecessor, first_scope";
+     attempt_max_ms, vendor_clock_ms, predecessor, first_scope, holder";
 
 /// Reads [`COLUMNS`] and [`PLACE`]: the row's number, and its record without request and answer.
 pub(super) fn without_bodies(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
@@ -58,6 +58,7 @@ pub(super) fn without_bodies(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         resends_left: 0,
         attempt_max: Duration::ZERO,
         vendor_clock_ms: None,
+        holder: None,
         predecessor: None,
         first_scope: None,
         redact: RedactedFields::NONE,
@@ -86,6 +87,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     record.predecessor =
         predecessor.map(|key| Key::new(key).map_err(|_| damaged(27, "no key"))).transpose()?;
     record.first_scope = row.get::<_, Option<String>>(28)?.map(Scope::from_stored);
+    record.holder = row.get::<_, Option<String>>(29)?.map(Into::into);
     if let Some(names) = row.get::<_, Option<String>>(20)? {
         let names = serde_json::from_str(&names).map_err(|_| damaged(20, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
@@ -149,6 +151,7 @@ pub(super) fn insert(
             columns.attempt_max,
             record.vendor_clock_ms,
             record.predecessor.as_ref().map(Key::as_str),
+            record.holder.as_deref(),
         ])
         .while_doing("write a claim")?;
     if added == 1 && record.holds_secrets() {
@@ -193,6 +196,7 @@ pub(super) fn update(
         record.resends_left,
         columns.attempt_max,
         record.vendor_clock_ms,
+        record.holder.as_deref(),
     ];
     match answer {
         OnFile::Kept => {

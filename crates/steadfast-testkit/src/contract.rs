@@ -38,6 +38,7 @@ mod copying;
 mod displaced;
 mod enqueued;
 mod heartbeats;
+mod holders;
 mod looks;
 mod names;
 mod operators;
@@ -60,6 +61,7 @@ pub use copying::{
 pub use displaced::check_displaced;
 pub use enqueued::check_enqueue;
 pub use heartbeats::check_heartbeats;
+pub use holders::check_holders;
 pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
@@ -126,6 +128,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_routes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
+    check_holders(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
     check_looks(&*fresh().await).await;
     check_heartbeats(&*fresh().await).await;
@@ -190,6 +193,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
+        holder: Some("claimer/1".into()),
         redact: RedactedFields::NONE,
         predecessor: None,
         sequence: None,
@@ -245,6 +249,7 @@ async fn look(store: &dyn Store, now: Timestamp) {
         lease: LEASE,
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
+        holder: None,
         limit: 0,
         wanted: record::Wanted::default(),
     };

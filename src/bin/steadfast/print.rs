@@ -189,12 +189,7 @@ pub(crate) fn shown(shown: &Shown, letters: &DeadLetters, out: Out<'_>) -> io::R
         writeln!(out, "due:      {due} ({when})")?;
     }
     if let (Phase::InProgress, Some(until)) = (summary.phase, summary.until) {
-        let what = if until > shown.now {
-            "by a process that works on it, until"
-        } else {
-            "by none any more: its lease ended"
-        };
-        writeln!(out, "{}", hanging("held:     ", &format!("{what} {until}")))?;
+        held(shown, until, out)?;
     }
     if let Some(account) = &shown.account {
         overdue(account, shown.now, letters, out)?;
@@ -244,6 +239,17 @@ pub(crate) fn shown(shown: &Shown, letters: &DeadLetters, out: Out<'_>) -> io::R
         message(reply, out)?;
     }
     history::lines(shown, out)
+}
+
+fn held(shown: &Shown, until: Timestamp, out: Out<'_>) -> io::Result<()> {
+    let (what, last) = if until > shown.now {
+        ("by a process that works on it, until", "")
+    } else {
+        ("by none any more: its lease ended", ", the last one")
+    };
+    writeln!(out, "{}", hanging("held:     ", &format!("{what} {until}")))?;
+    let mut holder = shown.holder.iter();
+    holder.try_for_each(|holder| writeln!(out, "holder:   {}{last}", plain(holder)))
 }
 
 /// Why something that is due still waits.

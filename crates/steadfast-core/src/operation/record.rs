@@ -96,6 +96,9 @@ pub struct Record {
     /// The vendor's clock less that of [`claimed_at`](Record::claimed_at), in milliseconds; `None` if it was not
     /// known.
     pub vendor_clock_ms: Option<i64>,
+    /// The process that holds it, or held it last, as it [names itself](Claim::holder); `None` if that is not known. An
+    /// operator reads it, and no rule does.
+    pub holder: Option<Arc<str>>,
     /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
     ///
     /// A first claim that lies in the future was made by a clock that was wrong. The next write then sets this to one
@@ -184,6 +187,8 @@ pub struct Claim {
     pub attempt_max: Duration,
     /// The vendor's clock less the caller's, in milliseconds, if it is known.
     pub vendor_clock_ms: Option<i64>,
+    /// Which process claims, such as `web-7f9c/4711`. A claim that is [due](Claim::due) later leaves none on record.
+    pub holder: Option<Arc<str>>,
     /// What of it is never shown. The first claim's stays on record.
     pub redact: RedactedFields,
     /// The key of the operation that this one starts over, in the same scope. See [`supersede`].
@@ -339,6 +344,7 @@ impl Record {
             resends_left: u32::from(claim.on_unknown == OnUnknown::Resend),
             attempt_max: claim.attempt_max,
             vendor_clock_ms: claim.vendor_clock_ms,
+            holder: claim.holder.filter(|_| claim.due.is_none()),
             claimed_at: claim.now,
             updated_at: claim.now,
             keep: claim.keep,
@@ -403,7 +409,7 @@ impl Record {
             return Claimed::Mismatch { held, effect, next };
         }
         let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
-        let taker = Taker { now, lease, attempt_max, vendor_clock_ms };
+        let taker = Taker { now, lease, attempt_max, vendor_clock_ms, holder: first.holder.as_ref() };
         let is_left = matches!(first.state, State::Scheduled { .. });
         match &self.state {
             State::InProgress { lease_until: until } | State::Scheduled { at: until }

@@ -141,6 +141,7 @@ fn take(now: Timestamp, limit: usize) -> Takeover {
         lease: Duration::from_secs(60),
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
+        holder: None,
         limit,
         wanted: steadfast_core::operation::record::Wanted::default(),
     }

@@ -294,6 +294,7 @@ fn lapsed(now: Timestamp) -> Takeover {
         lease: LEASE,
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
+        holder: None,
         limit: 100,
         wanted: steadfast_core::operation::record::Wanted::default(),
     }

@@ -133,6 +133,7 @@ fn taker(phase: Phase) -> Takeover {
         lease: LEASE,
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
+        holder: None,
         limit: 100,
         wanted: steadfast_core::operation::record::Wanted::default(),
     }

@@ -34,6 +34,7 @@ pub async fn check_enqueue(store: &dyn Store) {
         lease: LEASE,
         attempt_max: LEASE,
         vendor_clock_ms: Some(-7),
+        holder: None,
         limit: 10,
         wanted: steadfast_core::operation::record::Wanted::default(),
     };

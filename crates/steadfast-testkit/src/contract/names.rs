@@ -210,6 +210,7 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
             lease: LEASE,
             attempt_max: LEASE,
             vendor_clock_ms: None,
+            holder: None,
             limit: 1,
             wanted: steadfast_core::operation::record::Wanted::default(),
         };

@@ -70,6 +70,7 @@ pub async fn check_unreadable_rows(open: &Open) {
         lease: LEASE,
         attempt_max: super::ATTEMPT,
         vendor_clock_ms: None,
+        holder: None,
         limit,
         wanted: steadfast_core::operation::record::Wanted::default(),
     };
@@ -169,6 +170,7 @@ pub async fn check_record_in_the_clear(open: &Open, forge: impl AsyncFnOnce(&Ope
             lease: LEASE,
             attempt_max: super::ATTEMPT,
             vendor_clock_ms: None,
+            holder: None,
             limit: 10,
             wanted: steadfast_core::operation::record::Wanted::default(),
         };

@@ -42,7 +42,7 @@ pub async fn check_takes(store: &dyn Store) {
             let state = State::InProgress { lease_until: ask.now.plus(LEASE) };
             let before = left.iter().find(|left| left.id == record.id).expect("one of them").clone();
             let mut expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
-            expected.attempt_max = ask.attempt_max;
+            (expected.attempt_max, expected.holder) = (ask.attempt_max, ask.holder.clone());
             if phase == Phase::InProgress {
                 expected.unknown_since = Some(ask.now.plus(super::ATTEMPT));
                 expected.attempt_max = ask.attempt_max.max(super::ATTEMPT);
@@ -389,6 +389,7 @@ pub(super) fn asking(phase: Phase, now: Timestamp) -> Takeover {
         lease: LEASE,
         attempt_max: Duration::from_secs(7),
         vendor_clock_ms: None,
+        holder: Some("taker/2".into()),
         limit: 10,
         wanted: Wanted::default(),
     }

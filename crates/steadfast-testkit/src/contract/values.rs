@@ -145,6 +145,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             lease: LEASE,
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
+            holder: None,
             limit: 1,
             wanted: steadfast_core::operation::record::Wanted::default(),
         };
@@ -176,6 +177,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             lease: KEEP,
             attempt_max: std::time::Duration::from_secs(30),
             vendor_clock_ms: None,
+            holder: None,
             limit: 1,
             wanted: steadfast_core::operation::record::Wanted::default(),
         };

@@ -136,7 +136,8 @@ impl Record {
             }
             State::InProgress { .. } => {
                 let (attempt_max, vendor_clock_ms) = (self.attempt_max, self.vendor_clock_ms);
-                let taker = Taker { now, lease: Duration::ZERO, attempt_max, vendor_clock_ms };
+                let (lease, holder) = (Duration::ZERO, self.holder.as_ref());
+                let taker = Taker { now, lease, attempt_max, vendor_clock_ms, holder };
                 let left = self.left_to(taker);
                 left.or_else(|| Guard::HeldNotCancelled.is_out().then(|| self.clone())).ok_or(Forbidden::Held)
             }

@@ -9,6 +9,7 @@
 //! takes it waits that long before a lookup counts. Not so a call that was left for later and not taken yet: it waits
 //! for its time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CLOCKS_DIFFER_MAX, Phase, Record, State, Wanted};
@@ -36,6 +37,8 @@ pub struct Takeover {
     pub attempt_max: Duration,
     /// The vendor's clock less the taker's, in milliseconds, if it is known.
     pub vendor_clock_ms: Option<i64>,
+    /// As [`Claim::holder`](super::Claim::holder).
+    pub holder: Option<Arc<str>>,
     /// At most so many, those that have waited longest first; of what is due, of each account in turn. Those of a clock
     /// that was wrong come after the others. A store looks for them among the `limit` that end last, and 16 at least.
     pub limit: usize,
@@ -45,11 +48,12 @@ pub struct Takeover {
 
 /// Who takes an operation over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taker {
+pub(super) struct Taker<'a> {
     pub now: Timestamp,
     pub lease: Duration,
     pub attempt_max: Duration,
     pub vendor_clock_ms: Option<i64>,
+    pub holder: Option<&'a Arc<str>>,
 }
 
 impl Record {
@@ -63,11 +67,11 @@ impl Record {
             return None;
         }
         let Takeover { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
-        self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms })
+        self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms, holder: take.holder.as_ref() })
     }
 
     /// As [`take`](Record::take), of any operation that is in progress or scheduled.
-    pub(super) fn left_to(&self, taker: Taker) -> Option<Record> {
+    pub(super) fn left_to(&self, taker: Taker<'_>) -> Option<Record> {
         let now = taker.now;
         match self.state {
             State::InProgress { .. } | State::Scheduled { .. } if !self.is_free(now) => None,
@@ -96,11 +100,12 @@ impl Record {
     }
 
     /// Taken by another process. The request on record stays: what is resent is what was first sent.
-    pub(super) fn taken(&self, taker: Taker, effect: Effect) -> Record {
+    pub(super) fn taken(&self, taker: Taker<'_>, effect: Effect) -> Record {
         let now = taker.now;
         let mut record = self.moved(State::InProgress { lease_until: now.plus(taker.lease) }, now);
         record.fence = self.fence.saturating_add(1);
         record.effect = effect;
+        record.holder = taker.holder.cloned();
         // A request of the longest of all holders may still be under way.
         let longest = if effect == Effect::Unknown { self.attempt_max } else { Duration::ZERO };
         record.attempt_max = taker.attempt_max.max(longest);

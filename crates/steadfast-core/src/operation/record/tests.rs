@@ -29,6 +29,7 @@ fn wanted(now: u64) -> Claim {
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
         vendor_clock_ms: Some(-3),
+        holder: None,
         redact: RedactedFields::new([format!("field {now}")]).expect("a name"),
         predecessor: None,
         sequence: None,
@@ -113,6 +114,7 @@ fn a_first_claim_starts_the_record() {
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
         vendor_clock_ms: Some(-3),
+        holder: None,
         redact: RedactedFields::new(["field 7"]).expect("a name"),
         resolved: None,
         predecessor: None,
@@ -380,6 +382,7 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
                 lease: LEASE,
                 attempt_max: ATTEMPT,
                 vendor_clock_ms: None,
+                holder: None,
                 limit: 1,
                 wanted: Wanted::default(),
             };
@@ -417,6 +420,7 @@ fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
             lease: LEASE,
             attempt_max,
             vendor_clock_ms,
+            holder: None,
             limit: 1,
             wanted: Wanted::default(),
         };
@@ -469,6 +473,7 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 lease: LEASE,
                 attempt_max: ATTEMPT,
                 vendor_clock_ms: None,
+                holder: None,
                 limit: 1,
                 wanted: Wanted::default(),
             };
@@ -610,7 +615,7 @@ proptest! {
                 }
                 Step::Take { phase } => {
                     let take =
-                        Takeover { phase, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1, wanted: Wanted::default() };
+                        Takeover { phase, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, holder: None, limit: 1, wanted: Wanted::default() };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

@@ -54,6 +54,7 @@ impl Sum {
             resends_left,
             attempt_max,
             vendor_clock_ms,
+            holder,
             claimed_at,
             updated_at,
             keep,
@@ -84,6 +85,7 @@ impl Sum {
         self.shown(&unknown_since.map(millis));
         self.duration(*attempt_max);
         self.shown(vendor_clock_ms);
+        self.shown(holder);
         self.number(millis(*claimed_at));
         self.number(millis(*updated_at));
         self.duration(*keep);

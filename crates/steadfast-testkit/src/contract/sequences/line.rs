@@ -80,6 +80,7 @@ impl<'a> Line<'a> {
             lease: LEASE,
             attempt_max: super::super::ATTEMPT,
             vendor_clock_ms: None,
+            holder: None,
             limit: 10,
             wanted: steadfast_core::operation::record::Wanted::default(),
         };
