@@ -221,7 +221,7 @@ pub mod outbox;
 mod reply;
 pub mod store;
 mod telemetry;
-#[cfg(feature = "testkit")]
+#[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod transport;
 pub mod vendor;
