@@ -57,7 +57,7 @@ mod seams;
 mod server;
 mod shop;
 mod stops;
-#[allow(dead_code, reason = "the simulation and the world use the rest of it")]
+#[allow(dead_code, reason = "the world uses the rest of it")]
 #[path = "../hosts/stripe_routes.rs"]
 mod stripe_routes;
 mod table;

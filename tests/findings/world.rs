@@ -1,4 +1,4 @@
-//! What the simulation found.
+//! What the world found.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

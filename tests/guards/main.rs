@@ -41,7 +41,6 @@ mod adyen;
 mod allowed;
 #[path = "../world/audit.rs"]
 mod audit;
-#[allow(dead_code, reason = "the simulation uses the rest of it")]
 #[path = "../hosts/by_key.rs"]
 mod by_key;
 #[path = "../world/card.rs"]

@@ -146,11 +146,6 @@ impl Rules {
     pub fn unstated(self, keeps: Duration, keeps_failures: bool) -> Rules {
         if self.is_stated { self } else { Rules { keeps, keeps_failures, ..self } }
     }
-
-    /// The same, with keys that are known for so much longer.
-    pub fn longer(self, by: Duration) -> Rules {
-        Rules { keeps: self.keeps + by, ..self }
-    }
 }
 
 /// One vendor.
@@ -162,17 +157,9 @@ pub struct ByKey {
 
 #[derive(Debug, Default)]
 struct State {
-    made: Vec<Made>,
+    /// The id of each write that was carried out, in their order.
+    made: Vec<String>,
     known: BTreeMap<String, First>,
-}
-
-/// One write that was carried out.
-#[derive(Clone, Debug)]
-pub struct Made {
-    pub id: String,
-    pub key: Option<String>,
-    pub path: String,
-    pub at: Timestamp,
 }
 
 /// What is known of a key.
@@ -193,8 +180,8 @@ impl ByKey {
         self.rules.has_mark
     }
 
-    /// Everything that was carried out, in its order.
-    pub fn made(&self) -> Vec<Made> {
+    /// The id of each write that was carried out, in their order.
+    pub fn made(&self) -> Vec<String> {
         self.state.lock().made.clone()
     }
 
@@ -249,8 +236,7 @@ impl ByKey {
             // For now: there is no money today, or the account is being looked at.
             Some(Fault::KeyInUse) => self.failure(422, "not_now"),
             _ => {
-                let path = request.url.path().to_owned();
-                state.made.push(Made { id: id.clone(), key: key.clone(), path, at: now });
+                state.made.push(id.clone());
                 self.reply(200, &json!({ "id": id, "object": "thing" }))
             }
         };

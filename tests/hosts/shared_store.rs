@@ -93,7 +93,7 @@ impl SharedStore {
 
     fn failed<T>(&self, when: &str, what: &str) -> Result<T, StoreError> {
         self.life.world.note(|| format!("p{} {what}: the store fails {when} it", self.life.process));
-        Err(StoreError::new("the simulation's"))
+        Err(StoreError::new("the world's"))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Hosts, clocks, networks and vendors as they are, on the shipped defaults: many short schedules, each repeatable
 //! from its seed.
 //!
-//! Where `tests/simulation` chooses proportions under which the promise must hold, this run takes the presets and
-//! the adapters as they are shipped, a vendor's window that is exactly what it documents, and hosts whose wall
-//! clocks are off by seconds to days. And it audits everything that anybody was told, at the moment when it was
-//! told: each effect, each reply, each dead letter, and what became of it later.
+//! It takes the presets and the adapters as they are shipped, a vendor's window that is exactly what it documents, and
+//! hosts whose wall clocks are off by seconds to days. And it audits everything that anybody was told, at the moment
+//! when it was told: each effect, each reply, each dead letter, and what became of it later.
 //!
 //! Some callers commit a call into the store's outbox instead of sending it, or beside it: see `outbox`.
 //!
@@ -16,7 +15,6 @@
 
 #[path = "../hosts/adyen.rs"]
 mod adyen;
-#[allow(dead_code, reason = "the simulation uses the rest of it")]
 #[path = "../hosts/by_key.rs"]
 mod by_key;
 #[path = "../hosts/draw.rs"]

@@ -519,8 +519,8 @@ impl Backend {
             Backend::ByKey(vendor, clock) => {
                 let before = vendor.count();
                 let answer = vendor.answer(&request, clock.wall(), fault);
-                let made = vendor.made().split_off(before).into_iter().map(|made| made.id);
-                (Ok(answer), made.collect())
+                let made = vendor.made().split_off(before);
+                (Ok(answer), made)
             }
         }
     }
