@@ -1,4 +1,4 @@
-//! The claim, and records of version 0.1, whose fingerprints have another derivation.
+//! The claim, and adopted records, whose fingerprints name another account.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl<'a> Keyed<'a> {
 impl Engine {
     /// Claims the operation for the call's request, as it is stamped.
     ///
-    /// The old derivation of the fingerprint is made only where the record has another one: a first claim and a repeat
-    /// pay nothing for it.
+    /// The fingerprint with the account of another scope is made only where the record has another one: a first claim and
+    /// a repeat pay nothing for it.
     ///
     /// # Errors
     ///
@@ -65,13 +65,12 @@ impl Engine {
         let Offered { fingerprint, .. } = call.offered;
         let claimed = self.claim_with(call, fingerprint).await?;
         let Claimed::Mismatch { held, .. } = *claimed else { return Ok(claimed) };
-        let is_ours = self.is_of(held, call.offered)
-            || self.is_of_first_scope(
-                held,
-                call.offered,
-                Box::pin(self.first_scope(call.offered)).await.as_ref(),
-            );
-        if is_ours { self.claim_with(call, held).await } else { Ok(claimed) }
+        let first_scope = Box::pin(self.first_scope(call.offered)).await;
+        if self.is_of_first_scope(held, call.offered, first_scope.as_ref()) {
+            self.claim_with(call, held).await
+        } else {
+            Ok(claimed)
+        }
     }
 
     /// Boxed: a record is large, and is handed on through several futures.
@@ -118,15 +117,6 @@ impl Engine {
         }
     }
 
-    /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
-    /// version 0.1.
-    pub(super) fn is_of(&self, held: Fingerprint, offered: Offered<'_>) -> bool {
-        let Offered { fingerprint, unstamped, request, .. } = offered;
-        let account = || self.vendor.account(&request.headers);
-        held == fingerprint
-            || unstamped.is_some_and(|unstamped| held == unstamped.fingerprint_0_1(&account(), request))
-    }
-
     /// Says whose an error of this call is.
     pub(super) fn named(&self, error: Error, offered: Offered<'_>) -> Error {
         self.in_context(error, offered.request, Some((offered.id, None)))
@@ -137,7 +127,8 @@ impl Engine {
         if error.key().is_some() { error } else { self.named(error, offered) }
     }
 
-    /// As [`is_of`](Engine::is_of), of an adopted operation: its fingerprint names the account of its first scope.
+    /// Whether a fingerprint on record is that of the request which is offered, with the account of the first scope: an
+    /// adopted operation keeps its fingerprint.
     pub(super) fn is_of_first_scope(
         &self,
         held: Fingerprint,

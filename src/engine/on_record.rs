@@ -131,7 +131,7 @@ impl Engine {
     async fn standing_for(&self, offered: Offered<'_>, record: Record, until: Instant) -> Standing {
         let id = offered.id;
         if Guard::ReplayOfSameRequest.holds()
-            && !self.is_of(record.fingerprint, offered)
+            && record.fingerprint != offered.fingerprint
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
             let word = (record.effect_by_now(), record.disposition());

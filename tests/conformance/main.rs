@@ -7,5 +7,4 @@ mod cores;
 mod custom_vendor;
 mod good;
 mod minimal;
-mod parcels_0_1;
 mod teeth;

@@ -8,16 +8,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::Clock as _;
-use steadfast::operation::record::Claim;
-use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
-use steadfast::store::{Memory, Store as _};
+use steadfast::store::Memory;
 use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Client, Effect, Obtained, Reason};
 
-use crate::commands;
 use crate::rig::Rig;
 
 /// What happens to one request on its way to the vendor.
@@ -534,58 +531,4 @@ async fn a13_unequal_json_is_not_the_same_request() {
         let error = call(other).send().await.expect_err("another");
         assert!(error.is_key_reused(), "{one}: {error}");
     }
-}
-
-/// The derivation of version 0.1, written down once more.
-fn fingerprint_0_1(account: &str, request: &Request) -> Fingerprint {
-    use sha2::{Digest as _, Sha256};
-    let mut hash = Sha256::new();
-    hash.update(b"steadfast fingerprint 1\0");
-    for part in [request.method.as_str(), request.url.path(), request.url.query().unwrap_or(""), account] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.update((request.body.len() as u64).to_be_bytes());
-    hash.update(&request.body);
-    Fingerprint::from_bytes(hash.finalize().into())
-}
-
-#[tokio::test]
-async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
-    let clock = TestClock::auto();
-    let fake = StripeFake::builder().test_clock(&clock).in_process();
-    let wire = Between::new(fake.transport(), []);
-    let store = Arc::new(Memory::new());
-    let client = client_on(Stripe::new("sk_test_1").base_url(fake.url()), &wire, &clock, &store);
-    let call =
-        |amount: &str| client.post("/v1/charges").key("k").form(&[("amount", amount), ("currency", "usd")]);
-    call("1000").send().await.expect("a charge");
-
-    // The same record, with the fingerprint that version 0.1 gave it.
-    let scope = Scope::new("default", "stripe", "test", &Method::POST, "/v1/charges");
-    let id = OperationId::new(scope, Key::new("k").expect("a key"));
-    let record = store.get(&id).await.expect("a store").expect("the record");
-    let mut unstamped = Request::clone(&record.request);
-    unstamped.body = "amount=1000&currency=usd".into();
-    let old = Arc::new(Memory::new());
-    let claim = Claim {
-        fingerprint: fingerprint_0_1("test", &unstamped),
-        wire_key: record.wire_key.clone(),
-        keep: Duration::from_secs(24 * 3600),
-        ..commands::claim(&id, record.request.clone(), clock.wall())
-    };
-    old.claim(claim).await.expect("a store");
-    clock.advance(Duration::from_secs(61));
-    let client = client_on(Stripe::new("sk_test_1").base_url(fake.url()), &wire, &clock, &old);
-    let call =
-        |amount: &str| client.post("/v1/charges").key("k").form(&[("amount", amount), ("currency", "usd")]);
-    let error = call("1001").send().await.expect_err("another request");
-    assert!(error.is_key_reused(), "{error}");
-    let reply = call("1000").send().await.expect("carried on with");
-    assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
-    // And so it is while a gate refuses.
-    client.engage_kill_switch();
-    call("1000").send().await.expect("from the record");
-    let error = call("1001").send().await.expect_err("another request");
-    assert!(error.is_key_reused(), "{error}");
 }

@@ -80,8 +80,7 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
 }
 
 /// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
-/// case that a record is met whose fingerprint has another derivation: version 0.1 wrote it, or it is of another
-/// account.
+/// case that a record is met that an adoption brought: its fingerprint is of another account.
 #[derive(Clone, Debug)]
 pub struct Unstamped {
     body: Bytes,
@@ -92,19 +91,6 @@ impl Unstamped {
     /// Of a request that is not stamped yet. Two reference counts, no copy.
     pub fn of(request: &Request) -> Unstamped {
         Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
-    }
-
-    /// The fingerprint that version 0.1 made of the request which is `stamped` now.
-    pub fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
-        let request = self.request(stamped);
-        let is_json = essence(&request).is_some_and(is_json);
-        let value = if is_json { serde_json::from_slice(&request.body).ok() } else { None };
-        let canonical = canonical(value);
-        let body: &[u8] = canonical.as_deref().unwrap_or(&request.body);
-        let mut hash = Digested::new();
-        hash.put(FINGERPRINT_TAG_0_1);
-        parts(account, &request).into_iter().chain([body]).for_each(|part| hash.put_sized_0_1(part));
-        Fingerprint(hash.finish())
     }
 
     /// The request which is `stamped` now, as it was before.
@@ -120,14 +106,10 @@ impl Unstamped {
 fn head(account: &str, request: &Request) -> Digested {
     let mut hash = Digested::new();
     hash.put(FINGERPRINT_TAG);
-    parts(account, request).into_iter().for_each(|part| hash.put_sized(part));
-    hash
-}
-
-/// All but the body.
-fn parts<'a>(account: &'a str, request: &'a Request) -> [&'a [u8]; 4] {
     let query = request.url.query().unwrap_or("");
-    [request.method.as_str(), request.url.path(), query, account].map(str::as_bytes)
+    let parts = [request.method.as_str(), request.url.path(), query, account];
+    parts.into_iter().for_each(|part| hash.put_sized(part.as_bytes()));
+    hash
 }
 
 /// A body of a form, so that equal bytes of another form are another body.
@@ -156,7 +138,6 @@ const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// Says which derivation made a fingerprint; it changes only if the derivation does.
 const FINGERPRINT_TAG: &[u8] = b"steadfast fingerprint 2\0";
-const FINGERPRINT_TAG_0_1: &[u8] = b"steadfast fingerprint 1\0";
 
 #[cfg(test)]
 mod tests {

@@ -39,12 +39,6 @@ impl Digested {
         self.put(bytes);
     }
 
-    /// The same with the length in eight bytes, the highest first, as version 0.1 wrote it.
-    pub(super) fn put_sized_0_1(&mut self, bytes: &[u8]) {
-        self.put(&(bytes.len() as u64).to_be_bytes());
-        self.put(bytes);
-    }
-
     fn flush_and_put(&mut self, bytes: &[u8]) {
         self.hash.update(&self.room[..self.filled]);
         self.filled = 0;
