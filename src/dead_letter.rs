@@ -34,7 +34,6 @@ mod redact;
 mod redrive;
 mod rename;
 mod safety;
-mod scrub;
 mod select;
 mod show;
 mod stats;

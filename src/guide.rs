@@ -68,7 +68,6 @@ pub mod glossary {}
 /// [operations]: crate::guide::operations
 /// [waits]: crate::InFlight::Wait
 /// [outbox]: crate::outbox
-/// [stored secrets]: crate::guide::operations#secrets-that-an-older-version-stored
 /// [no namespace]: crate::guide::operations#two-services-one-account
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show

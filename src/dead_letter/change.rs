@@ -65,14 +65,14 @@ pub struct Outcome {
     pub dry_run: bool,
     /// Operations that matched or were named. What an earlier adoption has done is not among them.
     pub matched: u64,
-    /// Of these, changed: a redrive made them due, an adoption gave them the new name, a scrub removed their headers. In
+    /// Of these, changed: a redrive made them due, an adoption gave them the new name. In
     /// the dry run of a redrive or an adoption: those that would be.
     pub done: u64,
     /// Of these, due only by force.
     pub forced: u64,
     /// Of these, looked up before anything is sent: it is only sent if the lookup proves that it did not take effect.
     pub looked_up: u64,
-    /// The others: not changed. A scrub holds none back.
+    /// The others: not changed.
     pub held_back: u64,
     /// The reasons, each with how many were held back for it.
     pub reasons: Vec<(Forbidden, u64)>,
@@ -82,8 +82,6 @@ pub struct Outcome {
     /// [`Filter::updated_before`](crate::operation::record::Filter::updated_before), it selects the same letters again.
     /// `None` without a filter.
     pub frozen_at: Option<Timestamp>,
-    /// The names of the headers that a scrub looked for, in lower case.
-    pub headers: Vec<String>,
     pub(super) of: Of,
 }
 
@@ -92,7 +90,6 @@ pub struct Outcome {
 pub(super) enum Of {
     Redrive,
     Adoption,
-    Scrub,
     Resolution,
     Cancellation,
 }
@@ -142,7 +139,6 @@ impl Change {
             reasons: Vec::new(),
             why_held_back: Vec::new(),
             frozen_at: None,
-            headers: Vec::new(),
             of,
         }
     }

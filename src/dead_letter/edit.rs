@@ -106,7 +106,7 @@ impl DeadLetters {
             return Err(DeadLetterError::Invalid(Error::validation(Input::Body, problem)));
         }
         let mut request = without_stamp(old);
-        // Version 0.1 stored them; what is new has none.
+        // A header may have become a secret since: what is new has none.
         for name in client.engine.secrets.names() {
             request.headers.remove(name);
         }

@@ -94,12 +94,6 @@ impl Stats {
     /// How many dead letters that hold a sequence are named: as many as a person reads.
     pub const HELD_MAX: usize = 20;
 
-    /// How many operations hold a secret in the headers of their request, which version 0.1 stored and
-    /// [`DeadLetters::scrub`] removes.
-    pub fn secrets(&self) -> u64 {
-        self.groups.iter().map(|group| group.secrets).sum()
-    }
-
     /// How many operations are in a phase, of all accounts.
     pub fn count(&self, phase: Phase) -> u64 {
         self.groups.iter().filter(|group| group.phase == phase).map(|group| group.count).sum()

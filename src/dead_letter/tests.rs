@@ -685,7 +685,7 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
     );
 }
 
-/// A record of version 0.1 may hold one.
+/// No call can give one. A record that another program wrote may hold one, and an answer's `Set-Cookie` is one.
 #[test]
 fn a_secret_in_a_header_is_not_shown_to_those_who_ask_for_all_either() {
     let mut headers = HeaderMap::new();

@@ -51,7 +51,6 @@ serialize_as! {
             "now_ms": stats.now.as_millis(),
             "totals": totals,
             "groups": stats.groups.iter().map(group).collect::<Vec<_>>(),
-            "secrets": stats.secrets(),
             "outbox": stats.outbox.iter().map(|group| json!({
                 "namespace": group.namespace, "vendor": group.vendor, "account": group.account,
                 "waiting": group.waiting,
@@ -138,12 +137,6 @@ fn outcome(outcome: &Outcome) -> Value {
             "held_back": outcome.held_back,
             "why_held_back": why_held_back,
             "reasons": reasons,
-        }),
-        Of::Scrub => json!({
-            "dry_run": outcome.dry_run,
-            "headers": outcome.headers,
-            "matched": outcome.matched,
-            "scrubbed": outcome.done,
         }),
     }
 }

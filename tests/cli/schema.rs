@@ -108,8 +108,6 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &["show", "undone"]),
         (0, &adopt),
         (0, &[&adopt[..], &["--yes"], &why].concat()),
-        (0, &["scrub"]),
-        (0, &[&["scrub", "--yes"], &why[..]].concat()),
         (0, &["stats"]),
         (0, &["show", "default/stripe/test:acct_1/POST /v1/quotes key undone"]),
     ] {

@@ -19,6 +19,7 @@ mod lives;
 #[allow(dead_code, reason = "the guards use the rest of it")]
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
+#[allow(dead_code, reason = "the command line's tests use the rest of it")]
 #[path = "../hosts/on_disk.rs"]
 mod on_disk;
 mod operator;

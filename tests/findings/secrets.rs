@@ -1,231 +1,313 @@
-//! Secrets that version 0.1 stored with the headers of requests: they are counted, told, and removed for good; and no
-//! command shows any secret that a client was given.
+//! Every secret that a client or the command line was ever given, sought in all that the command line says.
 
-mod old;
-mod outputs;
-
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use serde_json::{Value, json};
-use steadfast::clock::Clock as _;
-use steadfast::dead_letter::{Change, DeadLetters};
-use steadfast::operation::OperationId;
-use steadfast::operation::record::{Action, Record};
-use steadfast::store::{Memory, SealKeys, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::TestClock;
-use steadfast::{Obtained, Reply};
+use serde_json::json;
+use steadfast::store::{SealKeys, Sqlite};
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+use steadfast::{Client, ClientBuilder, Policy};
+use tempfile::TempDir;
 
-use super::on_disk;
-use old::{Old, PURGED, SECRETS};
+use super::on_disk::{has, read};
 
-/// Runs the command line as in a container, and gives what it says.
-fn steadfast(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
-    command.args(arguments).env_clear().env("USER", "ada").output().expect("the binary runs")
+/// The adapters' own, in the variables that the vendors file names.
+const OWN: [(&str, &str); 4] = [
+    ("STRIPE_SECRET", "sk_test_4f9a1c77e2"),
+    ("POSTMARK_SECRET", "5f1c9a3e-pm-token"),
+    ("BIGCOMMERCE_SECRET", "bc9e02f771d4token"),
+    ("ACME_SECRET", "acme88a1f0secret"),
+];
+
+/// Given to calls and to clients, which refuse them.
+const REFUSED: [&str; 3] =
+    ["signature_that_a_call_gave", "bearer_that_a_call_gave", "password_in_a_base_url"];
+
+/// What SQL put in the outbox is in the file until somebody removes it. No command shows it.
+const IN_A_ROW: &str = "bearer_that_sql_gave";
+
+/// A key of zeros would be found in any file.
+const SEAL_KEY: &str = "c7d1a0b94e5f62738495a6b7c8d9eafb0c1d2e3f405162738495a6b7c8d9eafb";
+
+const VENDORS: &str = r#"
+[vendors.stripe]
+secret_env = "STRIPE_SECRET"
+[vendors.postmark]
+secret_env = "POSTMARK_SECRET"
+[vendors.bigcommerce]
+secret_env = "BIGCOMMERCE_SECRET"
+store_hash = "abc123"
+[vendors.acme]
+adapter = "keyed"
+secret_env = "ACME_SECRET"
+base_url = "https://acme.test"
+window = "24h"
+key = { header = "Idempotency-Key" }
+auth = { header = "X-Acme-Token", prefix = "Token " }
+"#;
+
+struct Place {
+    directory: TempDir,
+    is_sealed: bool,
 }
 
-fn json(arguments: &[&str]) -> Value {
-    let said = steadfast(&[arguments, &["--json"]].concat());
-    let mut answer: Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    assert_eq!(answer["exit_code"], 0, "{answer}");
-    answer["result"].take()
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-#[tokio::test]
-async fn e3_a_store_of_0_1_says_how_many_secrets_it_holds_and_scrub_removes_them_for_good() {
-    let old = Old::filled().await;
-    for secret in SECRETS.iter().chain(&PURGED) {
-        assert!(old.holds(secret), "{secret} is in the file that 0.1 left");
-    }
-    let store = ["--store", old.path()];
-    let stats = || json(&[&["stats"], &store[..]].concat());
-    assert_eq!((&stats()["secrets"], &stats()["totals"]["succeeded"]), (&json!(4), &json!(2)));
-    let said = text(&steadfast(&[&["stats"], &store[..]].concat()));
-    let line = "       4  hold secrets in their headers, which version 0.1 stored; to remove them: steadfast scrub\n";
-    assert!(said.contains(line), "{said}");
-
-    // A service has the file open all the while.
-    let service = old.client();
-    let vendors = old.vendors();
-    let scrub = |more: &[&str]| {
-        let named = ["scrub", "--header", "X-Signature", "--vendors", &vendors];
-        [&named[..], &store[..], more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let run = |more: &[&str]| json(&scrub(more).iter().map(String::as_str).collect::<Vec<_>>());
-    let dry = run(&[]);
-    assert_eq!((&dry["dry_run"], &dry["matched"], &dry["scrubbed"]), (&json!(true), &json!(6), &json!(0)));
-    let headers = dry["headers"].as_array().expect("names");
-    for name in ["authorization", "x-postmark-server-token", "x-acme-token", "x-signature"] {
-        assert!(headers.contains(&json!(name)), "{name}: {headers:?}");
-    }
-    assert_eq!(stats()["secrets"], 4, "a dry run changes nothing");
-    let unsigned = steadfast(&scrub(&["--yes"]).iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(unsigned.status.code(), Some(2), "{}", text(&unsigned));
-    let why = ["--yes", "--why", "ticket 7"];
-    let rows = run(&[&why[..], &["--rows-only"]].concat());
-    let counts = |said: &Value| (said["matched"].clone(), said["scrubbed"].clone(), said["wiped"].clone());
-    assert_eq!(counts(&rows), (json!(6), json!(6), json!(false)));
-    assert_eq!(stats()["secrets"], 0);
-    assert!(PURGED.iter().any(|secret| old.holds(secret)), "the free space is another matter");
-    assert_eq!(counts(&run(&why)), (json!(0), json!(0), json!(true)), "the same again completes it");
-    for secret in SECRETS.iter().chain(&PURGED) {
-        assert!(!old.holds(secret), "{secret}");
-    }
-    let said = text(&steadfast(&[&["stats"], &store[..]].concat()));
-    assert!(!said.contains("secrets"), "{said}");
-    old.is_as_it_was(&service).await;
-}
-
-impl Old {
-    /// What is settled is answered from its record, what is due is sent with the adapter's own secret, and each has it on
-    /// its audit record that it was scrubbed, by whom and why.
-    async fn is_as_it_was(&self, service: &steadfast::Client) {
-        let replayed = old::charge(service, "settled").send().await.expect("on record");
-        assert_eq!(replayed.obtained(), Obtained::Replayed);
-        assert_eq!(replayed.headers()["request-id"], "req_1");
-        assert!(old::charge(service, "settled").form(&[("amount", "1")]).send().await.is_err(), "reused");
-        let due: Reply = old::charge(service, "due").send().await.expect("sent");
-        assert_eq!(due.obtained(), Obtained::Fresh);
-        let sent = self.network.requests();
-        let request = sent.last().expect("sent");
-        assert_eq!(request.headers["authorization"], format!("Bearer {}", old::OWN).as_str());
-        assert_eq!(request.headers["x-customer"], "in the file");
-        assert!(!request.headers.contains_key("cookie") && !request.headers.contains_key("x-signature"));
-        let store = Sqlite::open(self.path()).expect("opens");
-        let entries = store.audit(None, None, 100).await.expect("works").rows;
-        assert_eq!(entries.len(), 6);
-        for entry in &entries {
-            assert!(matches!(&entry.action, Action::Scrub { headers } if !headers.is_empty()), "{entry:?}");
-            assert_eq!((&entry.by[..], &entry.why[..], entry.before), ("ada", "ticket 7", entry.after));
-        }
-        let shown = text(&steadfast(&["show", "settled", "--store", self.path()]));
-        assert!(shown.contains("    scrub, authorization, cookie: ticket 7\n"), "{shown}");
-    }
-}
-
-/// Sealed rows are counted and scrubbed with their keys, and stay sealed.
-#[tokio::test]
-async fn e3_sealed_rows_are_counted_and_scrubbed_with_their_keys() {
-    let place = crate::in_memory::directory();
-    let path = place.path().join("calls.db");
-    let open = |key| Sqlite::builder(&path).seal(SealKeys::new([key; 32])).open();
-    let store = open(1).expect("opens");
-    let id = old::claim_with_secret(&store, "sealed").await;
-    store.close().await;
-    old::take_flags_away(&path);
-    assert_eq!(open(2).expect_err("no key").kind(), StoreErrorKind::Sealed);
-    let store: Arc<Sqlite> = Arc::new(open(1).expect("opens"));
-    assert_eq!(store.tally().await.expect("works")[0].secrets, 1, "it was read with the key");
-    let letters = DeadLetters::new(store.clone());
-    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
-    assert_eq!((scrubbed.matched, scrubbed.done), (1, 1));
-    Sqlite::wipe(&path).expect("works");
-    let record = store.get(&id).await.expect("works").expect("there");
-    let headers: Vec<&str> = record.request.headers.keys().map(http::HeaderName::as_str).collect();
-    assert_eq!(headers, ["x-customer"]);
-    assert!(!on_disk::holds(&path, "x-customer"), "it is sealed again");
-}
-
-/// Rows in the thousands are scrubbed and the file is written anew while a service claims: none of its claims fails.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e3_calls_go_on_while_a_store_is_scrubbed() {
-    let place = crate::in_memory::directory();
-    let path = place.path().join("calls.db");
-    let store = Arc::new(Sqlite::open(&path).expect("opens"));
-    for key in 0..1_000 {
-        old::claim_with_secret(&store, &format!("old {key}")).await;
-    }
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let service = tokio::spawn({
-        let store = store.clone();
-        async move {
-            let (mut claimed, mut stopped) = (0, stopped);
-            while stopped.try_recv().is_err() {
-                old::claim(&store, &format!("new {claimed}"), &[]).await;
-                claimed += 1;
+impl Place {
+    /// A store with a dead letter of each vendor, whose clients were given all these secrets.
+    async fn filled(is_sealed: bool) -> Place {
+        let place = Place { directory: crate::in_memory::directory(), is_sealed };
+        std::fs::write(place.path("vendors.toml"), VENDORS).expect("writes");
+        std::fs::write(place.path("body.json"), r#"{"a":2}"#).expect("writes");
+        let builder = Sqlite::builder(place.path("calls.db"));
+        let keys = || SealKeys::parse(SEAL_KEY, "STEADFAST_SEAL_KEYS").expect("a key");
+        let store = if is_sealed { builder.seal(keys()) } else { builder }.open();
+        let store = Arc::new(store.expect("opens"));
+        let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
+        for builder in builders() {
+            let builder =
+                builder.store(Arc::clone(&store)).clock(TestClock::auto()).transport(network.clone());
+            let policy = Policy::background().look_ups_max(0).without_breaker();
+            let client = builder.policy(policy).secret_headers(["X-Signature"]).build().expect("a client");
+            let call = || {
+                client
+                    .post("/v2/orders")
+                    .header("X-Customer", "in the file")
+                    .header("Stripe-Version", "2025-08-27.basil")
+                    .json(&json!({"a": 1}))
+            };
+            for key in ["lost", "other"] {
+                call().key(format!("{key}-{}", client.vendor())).send().await.expect_err("lost");
             }
-            claimed
+            for (name, value) in [("X-Signature", REFUSED[0]), ("Authorization", REFUSED[1])] {
+                call().key("refused").header(name, value).send().await.expect_err("refused");
+                place.put_in_outbox(client.vendor(), name);
+            }
+            client.engage_kill_switch();
+            client.recover(1).await.expect("a store");
         }
-    });
-    // As the command line does it, from a store of its own.
-    let letters = DeadLetters::new(Arc::new(Sqlite::open(&path).expect("opens")));
-    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
-    let wiped = tokio::task::spawn_blocking({
-        let path = path.clone();
-        move || Sqlite::wipe(&path)
-    });
-    wiped.await.expect("no panic").expect("works");
-    stop.send(()).expect("it goes on");
-    let claimed: u64 = service.await.expect("no claim failed");
-    assert!(claimed > 0);
-    assert_eq!((scrubbed.matched, scrubbed.done), (1_000, 1_000));
-    let tally = store.tally().await.expect("works");
-    assert_eq!((tally[0].count, tally[0].secrets), (1_000 + claimed, 0));
-    assert!(!on_disk::holds(&path, old::CLAIMED));
-}
-
-/// A store in which a service claims one operation for each that is read.
-#[derive(Debug)]
-struct Busy {
-    store: Memory,
-    clock: TestClock,
-    claimed: AtomicU64,
-}
-
-/// A scrub that goes after them for longer has no end.
-const CLAIMS_MAX: u64 = 10_000;
-
-#[async_trait]
-impl Wrapper for Busy {
-    fn inner(&self) -> &dyn Store {
-        &self.store
-    }
-
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        let number = self.claimed.fetch_add(1, Ordering::Relaxed);
-        if number < CLAIMS_MAX {
-            old::claim_at(&self.store, &format!("new {number}"), &[], self.clock.wall()).await;
+        let userinfo = format!("https://u:{}@api.test", REFUSED[2]);
+        Client::builder(Stripe::new(OWN[0].1).base_url(userinfo)).build().expect_err("refused");
+        for (_, secret) in OWN {
+            let is_sent = |request: &steadfast::transport::Request| {
+                let holds =
+                    |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).contains(secret);
+                request.headers.values().any(holds)
+            };
+            assert!(network.requests().iter().any(is_sent), "{secret} goes to its vendor");
         }
-        self.store.get(id).await
+        place
+    }
+
+    /// From SQL, which no client refuses anything.
+    fn put_in_outbox(&self, vendor: &str, name: &str) {
+        let account = match vendor {
+            "stripe" => "test",
+            "bigcommerce" => "abc123",
+            _ => "default",
+        };
+        let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
+        let headers = json!({ name: IN_A_ROW }).to_string();
+        let insert = "INSERT INTO steadfast_outbox (vendor, account, path, key, headers) VALUES (?1, ?2, '/v2/x', 'k', ?3)";
+        file.execute(insert, [vendor, account, &headers]).expect("a row");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// With all the secrets in its environment.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
+        command.args(arguments).current_dir(self.directory.path()).env_clear();
+        command.env("USER", "ada").env("RUST_LOG", "trace").envs(OWN);
+        command.env("STEADFAST_STORE", "calls.db").env("STEADFAST_VENDORS", "vendors.toml");
+        if self.is_sealed {
+            command.env("STEADFAST_SEAL_KEYS", SEAL_KEY);
+        }
+        command.output().expect("the binary runs")
+    }
+
+    /// Every command, as clap itself knows them: each has a manual page, and what has commands of its own is none.
+    fn commands(&self) -> Vec<Vec<String>> {
+        assert!(self.run(&["man", "--out", "pages"]).status.success());
+        let mut commands = Vec::new();
+        for page in std::fs::read_dir(self.path("pages")).expect("a directory") {
+            let page = page.expect("a page").path();
+            if std::fs::read_to_string(&page).expect("text").contains(".SH SUBCOMMANDS") {
+                continue;
+            }
+            let name = page.file_stem().expect("a name").to_string_lossy().into_owned();
+            let name = name.trim_start_matches("steadfast-");
+            commands.push(match name.strip_prefix("dead-letters-") {
+                Some(letters) => vec!["dead-letters".to_owned(), letters.to_owned()],
+                None => vec![name.to_owned()],
+            });
+        }
+        commands.sort();
+        commands
     }
 }
 
-/// It read on to the end of the list, and the end went away from it.
-#[tokio::test]
-async fn a_scrub_ends_while_a_service_claims_as_fast_as_it_reads() {
-    let (store, clock) = (Memory::new(), TestClock::new());
-    for key in 0..100 {
-        let secret = [("authorization", old::CLAIMED)];
-        old::claim_at(&store, &format!("old {key}"), &secret, clock.wall()).await;
+fn builders() -> [ClientBuilder; 4] {
+    let keyed: KeyedConfig = serde_json::from_value(json!({
+        "name": "acme", "base_url": "https://acme.test", "key": {"header": "Idempotency-Key"}, "window": "24h",
+        "auth": {"header": "X-Acme-Token", "prefix": "Token "},
+    }))
+    .expect("a vendor");
+    [
+        Client::builder(Stripe::new(OWN[0].1)),
+        Client::builder(Postmark::new(OWN[1].1)),
+        Client::builder(BigCommerce::new("abc123", OWN[2].1)),
+        Client::builder(Keyed::new(keyed, OWN[3].1)),
+    ]
+}
+
+/// What is typed after a command: for what it does, what it shows most of, and how it says no. A new command has no row.
+fn typed(command: &str) -> &'static [&'static [&'static str]] {
+    match command {
+        "stats" => &[&[], &["--store", "absent.db"]],
+        // An address of nobody's (RFC 5737), so that each ends before it delivers. What it logs then is in tests/cli.
+        "dispatch" => &[
+            &["--listen", "192.0.2.1:1", "--log-level", "trace"],
+            &["absent.toml"],
+            &["--store", "postgres://u:in-the-url@db/x"],
+        ],
+        "check" => &[&[], &["vendors.toml"], &["absent.toml"]],
+        "completions" => &[&["bash"], &["csh"]],
+        "man" => &[&[], &["--out", "more"], &["--out", "body.json"]],
+        "show" => &[
+            &["lost-stripe"],
+            &["lost-postmark", "--bodies", "--why", "x"],
+            &["lost-acme", "--bodies", "--why", "x"],
+            &["absent"],
+        ],
+        "outbox" => &[&[], &["--limit", "1"], &["--after", "x"]],
+        "cancel" => &[&["lost-stripe", "--why", "x"], &["lost-stripe"]],
+        "adopt" => &[
+            &["--from", "default/acme/", "--to", "default/stripe/test"],
+            &["--from", "default/acme/", "--to", "default/nobody/"],
+        ],
+        "reseal" => {
+            &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x"]]
+        }
+        "migrate" => {
+            &[&[], &["--sql", "--roles"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x", "--sql"]]
+        }
+        "copy" => &[
+            &[
+                "--from",
+                "postgres://u:in-the-url@127.0.0.1:1/x",
+                "--to",
+                "postgres://u:in-the-url@127.0.0.1:1/y",
+            ],
+            &["--from", "calls.db", "--to", "copied.db"],
+            &["--from", "calls.db", "--to", "elsewhere.db"],
+            &["--from", "calls.db", "--give-up", "--to", "copied.db"],
+            &["--from", "calls.db", "--give-up", "--lost"],
+        ],
+        "here" => &[&[], &["--will-move", "--why", "x"], &["--moved", "--copy"]],
+        "list" => &[&[], &["--overdue"], &["--limit", "1"], &["--after", "x"]],
+        "status" => &[&[], &["--store", "absent.db"]],
+        "terms" => &[&[], &["--forget", "default/stripe/test"]],
+        "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
+        "dead-letters show" => {
+            &[&["other-stripe", "--bodies", "--why", "x"], &["other-bigcommerce"], &["absent"]]
+        }
+        "dead-letters redrive" => &[&["--all"], &["lost-postmark"], &["lost-acme", "--force", "--why", "x"]],
+        "dead-letters resolve" => &[&["lost-bigcommerce", "--applied", "1", "--why", "x"], &["absent"]],
+        "dead-letters edit" => &[
+            &["other-stripe", "--key", "new", "--body", "body.json", "--force", "--why", "x"],
+            &["other-stripe", "--key", "new", "--body", "absent.json", "--why", "x"],
+        ],
+        "dead-letters export" => {
+            &[&["--bodies", "--why", "x"], &["--output", "letters.jsonl", "--bodies", "--why", "x"]]
+        }
+        "dead-letters purge" => &[&[]],
+        // It knows of no store and of no secret; a plan that is not there ends it.
+        "fakes" => &[&["--stripe", "0", "--plan", "absent.toml"], &[]],
+        other => panic!("`{other}` is a new command: say here what is typed, so that its output is searched"),
     }
-    let service = TestClock::new();
-    service.advance(Duration::from_millis(1));
-    let store = Arc::new(Busy { store, clock: service, claimed: AtomicU64::new(0) });
-    let letters = DeadLetters::new(store.clone()).with_clock(clock);
-    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
-    assert_eq!((scrubbed.matched, scrubbed.done), (100, 100));
-    let claimed = store.claimed.load(Ordering::Relaxed);
-    assert!(claimed < 500, "it went after {claimed} new ones");
-    assert_eq!(store.tally().await.expect("works")[0].secrets, 0);
 }
 
 #[tokio::test]
-async fn e3_a_wipe_makes_no_store_and_says_who_is_in_its_way() {
-    let place = crate::in_memory::directory();
-    let path = place.path().join("calls.db");
-    assert_eq!(Sqlite::wipe(&path).expect_err("nothing there").kind(), StoreErrorKind::Absent);
-    assert!(!path.exists());
-    let store = Arc::new(Sqlite::open(&path).expect("opens"));
-    old::claim(&store, "a", &[]).await;
-    let letters = DeadLetters::new(store);
-    let wrong = letters.scrub(&["no name"], &Change::by("ada").because("x")).await;
-    assert!(wrong.expect_err("invalid").to_string().contains("\"no name\" is no header's name"));
+async fn e3_no_output_of_any_command_holds_a_secret() {
+    nothing_said_holds_a_secret(&Place::filled(false).await);
+}
+
+#[tokio::test]
+async fn e3_nor_does_it_of_a_store_that_is_sealed() {
+    nothing_said_holds_a_secret(&Place::filled(true).await);
+}
+
+/// Each command line that is tried.
+fn lines(place: &Place) -> Vec<Vec<String>> {
+    let mut lines = vec![vec!["--help".to_owned()]];
+    for words in place.commands() {
+        let typed = typed(&words.join(" ")).iter();
+        let ends = typed.flat_map(|typed| [typed.to_vec(), [typed, &["--json"][..]].concat()]).chain([
+            vec!["--help"],
+            vec!["-h"],
+            vec!["--no-such-option"],
+        ]);
+        lines.extend(
+            ends.map(|end| words.iter().cloned().chain(end.into_iter().map(str::to_owned)).collect()),
+        );
+    }
+    lines
+}
+
+/// What a command line says, and its words.
+fn say(place: &Place, line: &[String]) -> (String, Vec<u8>) {
+    let said = place.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
+    let bytes = [said.stdout, said.stderr].concat();
+    let is_ended = said.status.code().is_some_and(|code| code < 7);
+    assert!(is_ended, "{line:?}: {}", String::from_utf8_lossy(&bytes));
+    assert!(!bytes.is_empty(), "{line:?} says something");
+    (line.join(" "), bytes)
+}
+
+fn nothing_said_holds_a_secret(place: &Place) {
+    // One that waits for a server that is not there touches nothing of the place: all of them wait at once.
+    let (of_servers, others): (Vec<_>, Vec<_>) =
+        lines(place).into_iter().partition(|line| line.iter().any(|word| word.starts_with("postgres://")));
+    let mut seen: Vec<(String, Vec<u8>)> = std::thread::scope(|scope| {
+        let waiting: Vec<_> = of_servers.iter().map(|line| scope.spawn(|| say(place, line))).collect();
+        let others: Vec<_> = others.iter().map(|line| say(place, line)).collect();
+        let waited = waiting.into_iter().map(|one| one.join().expect("no panic"));
+        others.into_iter().chain(waited).collect()
+    });
+    let said = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
+    assert_eq!(said(IN_A_ROW), 0, "a header of a row that was rejected");
+    assert!(said("carries a secret") > 0, "it was rejected");
+    for entry in files(place.directory.path()) {
+        let bytes = read(&entry);
+        seen.push((entry.display().to_string(), bytes));
+    }
+    let shows = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
+    assert!(
+        shows("in the file") > 4 && shows("X-Customer") + shows("x-customer") > 4,
+        "what is stored is shown"
+    );
+    let half = &SEAL_KEY[..24];
+    let raw: Vec<u8> =
+        (0..12).map(|at| u8::from_str_radix(&SEAL_KEY[2 * at..2 * at + 2], 16).expect("hex")).collect();
+    for (place, bytes) in &seen {
+        for secret in OWN.iter().map(|(_, secret)| *secret).chain(REFUSED).chain([half]) {
+            assert!(!has(bytes, secret), "{secret} is in {place}");
+        }
+        assert!(!bytes.windows(raw.len()).any(|window| window == raw), "the seal key is in {place}");
+    }
+}
+
+/// All files of a directory and below it: the store, its log and what the commands wrote.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
+    }
+    assert!(!files.is_empty());
+    files
 }

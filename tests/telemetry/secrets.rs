@@ -19,7 +19,7 @@ use steadfast::{Call, Client, Error, Inbound, Reply, Vendors};
 use crate::capture::{listen, said};
 use crate::commands;
 use crate::policy;
-use crate::rig::{Rig, secs};
+use crate::rig::Rig;
 
 const MARKER: &str = "hunter2";
 
@@ -324,54 +324,6 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     let mut heard = Shown::default();
     heard.debug(&said());
     clean(&heard);
-}
-
-/// Such a row cannot come from a call; it is claimed here as version 0.1 left it.
-#[cfg(feature = "sqlite")]
-#[tokio::test]
-async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows_none() {
-    use steadfast::dead_letter::{Change, DeadLetters};
-    use steadfast::store::Sqlite;
-
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("calls.db");
-    let store = Arc::new(Sqlite::open(&path).expect("opens"));
-    let mut request = steadfast::transport::Request::new(
-        http::Method::POST,
-        "https://api.stripe.com/v1/charges".parse().expect("a URL"),
-    );
-    request.headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
-    let id = OperationId::new(
-        Scope::new("prod", "stripe", "test", &request.method, "/v1/charges"),
-        Key::new("order-42").expect("a key"),
-    );
-    let now = steadfast::clock::Timestamp::from_millis(1_000);
-    let claim = Claim { lease: secs(1), keep: secs(1), ..commands::claim(&id, request, now) };
-    store.claim(claim).await.expect("a claim");
-    let warnings = || {
-        listen();
-        drop(Sqlite::open(&path).expect("opens"));
-        let said = said();
-        let mut heard = Shown::default();
-        heard.debug(&said);
-        heard.assert_clean();
-        let of_secrets = |event: &&crate::capture::Fields| event.contains_key("operations");
-        said.events.iter().filter(of_secrets).cloned().collect::<Vec<_>>()
-    };
-    let warned = warnings();
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    let fields = &warned[0];
-    assert_eq!((&fields["level"][..], &fields["operations"][..]), ("WARN", "1"));
-    assert_eq!(fields["path"], path.display().to_string());
-    assert!(fields["message"].contains("1 operations") && fields["message"].contains("`steadfast scrub`"));
-    assert_eq!(warnings().len(), 1, "at each start");
-    listen();
-    let mut shown = Shown::default();
-    let how = Change::by("ada").because("ticket 7");
-    shown.debug(&DeadLetters::new(store).scrub(&[], &how).await.expect("works"));
-    shown.debug(&said());
-    shown.assert_clean();
-    assert_eq!(warnings().len(), 0, "and no longer than there are any");
 }
 
 #[tokio::test]

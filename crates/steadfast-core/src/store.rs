@@ -107,9 +107,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable store
     /// the reading of what no other process can have changed. While the record on file is in progress under the
-    /// transition's fence, it differs from `held` in two things only. One is what the transition sets anew. The other
-    /// is headers that were [scrubbed](crate::operation::record::Action::Scrub); a store writes no request here. In
-    /// any other case, what is on file decides and not `held`.
+    /// transition's fence, it differs from `held` only in what the transition sets anew. In any other case, what is on
+    /// file decides and not `held`. A store writes no request here.
     ///
     /// # Errors
     ///

@@ -2,16 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::types::Type;
-
-use steadfast_core::internal::store::{Standing, Stored};
-use steadfast_core::operation::OperationId;
-use steadfast_core::operation::record::{Act, Action, Forbidden, Phase, Record};
-use steadfast_core::store::StoreError;
-
 use super::Shared;
 use super::names::{Adopted, adopt};
-use super::row::Value;
 use super::standing::Allowed;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
@@ -53,8 +45,6 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     let Some(stored) = found.remove(id) else { return forbidden(Forbidden::Absent) };
     let seals = &within.shared.seals;
     stored.check(seals)?;
-    let is_scrub = matches!(act.action, Action::Scrub { .. });
-    let stored = if is_scrub { stored.with_request(seals)? } else { stored };
     let (act, _) = act.rebased(found.now).seen_by(&mut found.notes.clone());
     let (record, entry) = match stored.record.act(&act) {
         Ok(acted) => acted,
@@ -73,24 +63,6 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     write::outcome(within, id, "", answer).await?;
-    if is_scrub {
-        write_request(within, &record).await?;
-    }
     write::log(within, &entry).await?;
     Ok(Turn::Done(Ok(Box::new(Stored { record, ..stored }))))
-}
-
-/// Writes the request of a record that was scrubbed, and its flag.
-async fn write_request(within: &Within, record: &Record) -> Result<(), StoreError> {
-    let blob = within.shared.seals.request(&record.id, &record.request)?;
-    let schema = within.shared.connections.schema();
-    let sql = format!("UPDATE {schema}.request SET request = $3, secrets = $4 WHERE scope = $1 AND key = $2");
-    let values: [Value<'_>; 4] = [
-        (&record.id.scope.as_str(), Type::TEXT),
-        (&record.id.key.as_str(), Type::TEXT),
-        (&blob, Type::BYTEA),
-        (&record.holds_secrets(), Type::BOOL),
-    ];
-    within.ask("write a request without its secrets", &sql, &values).await?;
-    write::set_seal(within, &record.id).await
 }

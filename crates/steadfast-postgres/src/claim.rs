@@ -209,7 +209,6 @@ pub(super) struct Start {
     attempt_max: i64,
     vendor_clock: Option<i64>,
     keep: i64,
-    secrets: bool,
     fingerprint: [u8; 32],
     wire_key: String,
     redact: Option<String>,
@@ -239,7 +238,6 @@ impl Start {
             attempt_max: columns.attempt_max,
             vendor_clock: record.vendor_clock_ms,
             keep: duration_ms(record.keep),
-            secrets: record.holds_secrets(),
             fingerprint: *record.fingerprint.as_bytes(),
             redact: redacted(&record)?,
             vendor: record.id.scope.vendor_path().to_owned(),
@@ -287,7 +285,8 @@ impl Job for Start {
             (column!(resends), column!(attempt_max), column!(vendor_clock));
         let seal = shared.seals.current();
         let seal: Option<&[u8]> = seal.as_ref().map(|id| &id[..]);
-        let (keep, secrets) = (column!(keep), column!(secrets));
+        // The schema has a column for it still.
+        let (keep, secrets) = (column!(keep), vec![false; jobs.len()]);
         let fingerprint = column!(&fingerprint[..]);
         let (wire_key, redact, request) = (column!(&wire_key), column!(&redact), column!(&request[..]));
         let holder: Vec<Option<&str>> = jobs.iter().map(|asked| asked.job.holder.as_deref()).collect();

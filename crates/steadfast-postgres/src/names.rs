@@ -128,7 +128,7 @@ async fn copy(
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     let sql = format!(
         "INSERT INTO {schema}.request (keep_ms, first_fence, secrets, scope, key, fingerprint, wire_key, redact, \
-         predecessor, first_scope, request) SELECT keep_ms, $4, secrets, $3, key, fingerprint, wire_key, redact, \
+         predecessor, first_scope, request) SELECT keep_ms, $4, false, $3, key, fingerprint, wire_key, redact, \
          predecessor, $5, $6 FROM {schema}.request WHERE scope = $1 AND key = $2"
     );
     let values: [Value<'_>; 6] = [

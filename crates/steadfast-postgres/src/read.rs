@@ -228,12 +228,8 @@ impl Shared {
     pub(super) async fn tally(self: &Arc<Self>) -> Result<Vec<Tally>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!(
-            "WITH flagged AS (SELECT o.vendor, o.phase, count(*) AS secrets FROM {schema}.request r \
-             JOIN {schema}.operation o USING (scope, key) WHERE r.secrets GROUP BY o.vendor, o.phase), \
-             counted AS (SELECT vendor, phase, count(*) AS amount, min(updated_at_ms) AS oldest \
-             FROM {schema}.operation GROUP BY vendor, phase) \
-             SELECT vendor, phase, amount, oldest, coalesce(secrets, 0) FROM counted LEFT JOIN flagged \
-             USING (vendor, phase) ORDER BY vendor, phase"
+            "SELECT vendor, phase, count(*), min(updated_at_ms) FROM {schema}.operation GROUP BY vendor, phase \
+             ORDER BY vendor, phase"
         );
         let rows = self.ask("count operations", sql, Vec::new()).await?;
         let tally = rows.iter().map(|row| {
@@ -243,7 +239,6 @@ impl Shared {
                 phase: phase(&mut from)?,
                 count: from.next::<i64>()?.max(0) as u64,
                 oldest: from.time()?,
-                secrets: from.next::<i64>()?.max(0) as u64,
             })
         });
         tally.collect()

@@ -102,19 +102,17 @@ async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreE
     let key = column!(row => row.record.id.key.as_str());
     let keep = column!(row => duration_ms(row.record.keep));
     let first_fence = column!(row => to_fence(row.record.first_fence));
-    let secrets = column!(row => row.record.holds_secrets());
     let fingerprint = column!(row => &row.record.fingerprint.as_bytes()[..]);
     let wire_key = column!(row => &row.record.wire_key);
     let predecessor =
         column!(row => row.record.predecessor.as_ref().map(steadfast_core::operation::Key::as_str));
     let first_scope = column!(row => row.record.first_scope.as_ref().map(Scope::as_str));
     let request = column!(row => &row.request[..]);
-    let values: [Value<'_>; 11] = [
+    let values: [Value<'_>; 10] = [
         (&scope, Type::TEXT_ARRAY),
         (&key, Type::TEXT_ARRAY),
         (&keep, Type::INT8_ARRAY),
         (&first_fence, Type::INT8_ARRAY),
-        (&secrets, Type::BOOL_ARRAY),
         (&fingerprint, Type::BYTEA_ARRAY),
         (&wire_key, Type::TEXT_ARRAY),
         (&redact, Type::TEXT_ARRAY),
@@ -124,12 +122,12 @@ async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreE
     ];
     let sql = format!(
         "INSERT INTO {}.request AS r (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
-         predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
-         redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-         WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, predecessor, \
+             predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, false, fingerprint, wire_key, \
+             redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
+             WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, fingerprint, wire_key, redact, predecessor, \
          first_scope, request, place) ORDER BY place ON CONFLICT (scope, key) DO UPDATE SET \
          number = CASE r.first_fence WHEN excluded.first_fence THEN r.number ELSE excluded.number END, \
-         keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, secrets = excluded.secrets, \
+             keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, \
          fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
          predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
         schema(within)

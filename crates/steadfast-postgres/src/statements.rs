@@ -91,11 +91,11 @@ impl Statements {
             insert: insert(schema),
             insert_request: format!(
                 "INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
-                 predecessor, request) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                 predecessor, request) VALUES ($1, $2, $3, $4, false, $5, $6, $7, $8, $9)"
             ),
             replace_request: format!(
-                "UPDATE {schema}.request SET number = DEFAULT, keep_ms = $3, first_fence = $4, secrets = $5, \
-                 fingerprint = $6, wire_key = $7, redact = $8, predecessor = $9, request = $10, first_scope = NULL \
+                "UPDATE {schema}.request SET number = DEFAULT, keep_ms = $3, first_fence = $4, \
+                 fingerprint = $5, wire_key = $6, redact = $7, predecessor = $8, request = $9, first_scope = NULL \
                  WHERE scope = $1 AND key = $2"
             ),
             append: format!(

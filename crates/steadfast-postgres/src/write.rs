@@ -72,12 +72,11 @@ async fn write_request(
 ) -> Result<(), StoreError> {
     let (fingerprint, redact) = (&record.fingerprint.as_bytes()[..], redacted(record)?);
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
-    let values: [Value<'_>; 10] = [
+    let values: [Value<'_>; 9] = [
         (&record.id.scope.as_str(), Type::TEXT),
         (&record.id.key.as_str(), Type::TEXT),
         (&duration_ms(record.keep), Type::INT8),
         (&to_fence(record.first_fence), Type::INT8),
-        (&record.holds_secrets(), Type::BOOL),
         (&fingerprint, Type::BYTEA),
         (&record.wire_key, Type::TEXT),
         (&redact, Type::TEXT),

@@ -112,10 +112,6 @@ fn restore_row(connection: &Prepared<'_>, row: &RestoredRow) -> Result<(), Store
         .while_doing(doing)?;
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     statement.execute(params![number, reports, first_scope, as_before]).while_doing(doing)?;
-    scrub::unmark_row(connection, number)?;
-    if record.holds_secrets() {
-        scrub::mark_row(connection, as_before)?;
-    }
     sequence::enter(connection, as_before, record)
 }
 

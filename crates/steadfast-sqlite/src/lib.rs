@@ -46,11 +46,11 @@ mod purge;
 mod read;
 mod reseal;
 mod row;
-mod scrub;
 mod sealed;
 mod sequence;
 mod statements;
 mod upkeep;
+mod wipe;
 mod write;
 mod writer;
 
@@ -160,7 +160,6 @@ impl Sqlite {
 
     fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
         let connection = open::writer(path, settings, &seals)?;
-        scrub::warn_of_secrets(&connection, path)?;
         let place = Place::of(path);
         let checkpointer = open::reader(path, settings)?;
         let checkpointer = Lane::start("steadfast-checkpoint", checkpointer, (1, 1), read::answer)?;
@@ -174,35 +173,6 @@ impl Sqlite {
         let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
         let (wakes, tenants) = (Wakes::new(), Arc::default());
         Ok(Sqlite { path, settings, seals, writer, readers, turn, checkpointer, place, wakes, tenants })
-    }
-
-    /// Writes the file anew without what was removed from it, and checkpoints its log. Until then, what was removed
-    /// is gone from every list but still in the file: in its free space, and in its log.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir()?;
-    /// # let path = directory.path().join("vendor-calls.db");
-    /// use steadfast::store::Sqlite;
-    ///
-    /// let service = Sqlite::open(&path)?;
-    /// Sqlite::wipe(&path)?;
-    /// # drop(service);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// The file may be in use. Writers wait meanwhile, about a second for each 100 MiB; after some five seconds a
-    /// write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs up to
-    /// twice the file's size of free space on the disk (<https://www.sqlite.org/lang_vacuum.html>). Blocks while it
-    /// works.
-    ///
-    /// What it cannot reach: copies and backups, and the blocks of the disk that a file no longer has.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] as of [`open`](Sqlite::open), or `Absent` if there is no store. `Locked` if others kept the file
-    /// for about five seconds. The same again completes it.
-    pub fn wipe(path: impl AsRef<Path>) -> Result<(), StoreError> {
-        scrub::wipe(&scrub::wiper(path.as_ref(), Settings::default())?)
     }
 
     /// The file.

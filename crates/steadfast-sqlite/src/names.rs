@@ -123,7 +123,6 @@ fn copy(
         ])
         .while_doing(doing)?;
     let copy = connection.last_insert_rowid();
-    scrub::mark_copy(connection, (number, copy))?;
     row::update(connection, copy, record, OnFile::Kept)?;
     sequence::enter(connection, copy, record)
 }

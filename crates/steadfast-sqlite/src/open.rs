@@ -63,8 +63,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
     let unused = check_seals(&connection, seals, logged)?;
-    let mark = |version| scrub::mark(&connection, version, seals);
-    migrate(&connection, path, (&MIGRATIONS, settings.create), mark)?;
+    migrate(&connection, path, (&MIGRATIONS, settings.create))?;
     sealed::retire(&connection, seals, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
@@ -253,13 +252,11 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
 }
 
 /// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before it is
-/// switched to a write-ahead log. It is in the first page from the start, where [`look`] reads it. What SQL cannot do
-/// is done by `migrated_from`, which is given the version that an older file had.
+/// switched to a write-ahead log. It is in the first page from the start, where [`look`] reads it.
 fn migrate(
     connection: &Connection,
     path: &Path,
     (migrations, create): (&[&str], bool),
-    migrated_from: impl FnOnce(i64) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let doing = "bring the schema up to date";
     let newest = migrations.len() as i64;
@@ -276,9 +273,6 @@ fn migrate(
         judge(path, (application, version), newest)?;
         for migration in migrations.iter().skip(usize::try_from(version).unwrap_or(0)) {
             connection.execute_batch(migration).while_doing(doing)?;
-        }
-        if (1..newest).contains(&version) {
-            migrated_from(version)?;
         }
         if version < newest {
             connection.pragma_update(None, "user_version", newest).while_doing(doing)?;
@@ -405,17 +399,16 @@ mod tests {
             connection.query_row("SELECT count(*), max(x) FROM t", [], |row| Ok((row.get(0)?, row.get(1)?)))
         };
         let version = || identity(&connection).expect("readable");
-        migrate(&connection, path, (&steps[..1], true), |_| Ok(())).expect("a new file");
-        migrate(&connection, path, (&steps[..2], true), |_| Ok(())).expect("one step");
-        migrate(&connection, path, (&steps[..2], true), |_| Ok(())).expect("no step");
+        migrate(&connection, path, (&steps[..1], true)).expect("a new file");
+        migrate(&connection, path, (&steps[..2], true)).expect("one step");
+        migrate(&connection, path, (&steps[..2], true)).expect("no step");
         assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)));
         let broken = [steps[0], steps[1], steps[2], "INSERT INTO nowhere VALUES (1)"];
-        migrate(&connection, path, (&broken, true), |_| Ok(())).expect_err("the last step fails");
+        migrate(&connection, path, (&broken, true)).expect_err("the last step fails");
         assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)), "all or nothing");
-        migrate(&connection, path, (&steps, true), |_| Ok(())).expect("the third step");
+        migrate(&connection, path, (&steps, true)).expect("the third step");
         assert_eq!((rows().expect("t"), version()), ((2, 2), (APPLICATION_ID, 3)));
-        let error =
-            migrate(&connection, path, (&steps[..2], true), |_| Ok(())).expect_err("an older release");
+        let error = migrate(&connection, path, (&steps[..2], true)).expect_err("an older release");
         assert_eq!(error.kind(), StoreErrorKind::Newer);
         assert_eq!(error.to_string(), "calls.db has schema version 3; this release knows versions up to 2");
     }

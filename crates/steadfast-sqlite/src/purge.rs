@@ -36,7 +36,6 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
 
 pub(super) fn remove(connection: &Connection, number: i64) -> Result<(), StoreError> {
     sequence::leave(connection, number)?;
-    scrub::unmark_row(connection, number)?;
     let doing = "remove an operation";
     let mut statement =
         connection.prepare_cached("DELETE FROM operation WHERE number = ?1").while_doing(doing)?;

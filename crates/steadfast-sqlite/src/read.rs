@@ -87,7 +87,6 @@ pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
                 phase: phase(row, 1)?,
                 count: row.get::<_, i64>(2)?.max(0) as u64,
                 oldest: numbers::from_ms(row.get(3)?),
-                secrets: row.get::<_, i64>(4)?.max(0) as u64,
             })
         })
         .and_then(Iterator::collect)
@@ -179,14 +178,8 @@ const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT mi
 
 /// Reads the whole table: a count is an operator's, and an index that it could use would be paid for by every
 /// call.
-///
-/// Secrets are counted from the table of the few rows that hold some.
-const TALLY: &str = "WITH flagged AS MATERIALIZED (SELECT vendor, phase, count(*) AS secrets FROM secret_headers s \
-                     JOIN operation ON number = s.operation GROUP BY vendor, phase), \
-                     counted AS MATERIALIZED (SELECT vendor, phase, count(*) AS amount, min(updated_at_ms) AS oldest \
-                     FROM operation GROUP BY vendor, phase) \
-                     SELECT vendor, phase, amount, oldest, coalesce(flagged.secrets, 0) \
-                     FROM counted LEFT JOIN flagged USING (vendor, phase) ORDER BY vendor, phase";
+const TALLY: &str = "SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation GROUP BY vendor, phase \
+                     ORDER BY vendor, phase";
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,6 @@ use steadfast_core::store::StoreError;
 
 use super::failure::{While, damaged};
 use super::prepared::Prepared;
-use super::scrub;
 use super::sequence::{self, PLACE};
 use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
 
@@ -154,9 +153,6 @@ pub(super) fn insert(
             record.holder.as_deref(),
         ])
         .while_doing("write a claim")?;
-    if added == 1 && record.holds_secrets() {
-        scrub::mark_row(connection, connection.last_insert_rowid())?;
-    }
     Ok(added == 1)
 }
 

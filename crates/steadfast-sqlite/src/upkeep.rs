@@ -37,9 +37,9 @@ impl Upkeep for Sqlite {
 
     async fn wipe(&self) -> Result<(), StoreError> {
         self.place.look(&self.path)?;
-        let connection = scrub::wiper(&self.path, self.settings)?;
+        let connection = wipe::wiper(&self.path, self.settings)?;
         let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
-        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
+        let wiped = lane.run(OnDrop::Finish, wipe::wipe).await;
         lane.close().await;
         wiped
     }

@@ -21,7 +21,6 @@ use super::notes;
 use super::prepared::Prepared;
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST};
-use super::scrub;
 use super::sealed;
 use super::sequence::{self, PLACE};
 
@@ -235,8 +234,6 @@ pub(super) fn act(
     };
     sealed::learn(connection, seals)?;
     stored.check(seals)?;
-    let stored =
-        if matches!(act.action, Action::Scrub { .. }) { stored.with_request(seals)? } else { stored };
     let (record, entry) = match stored.record.act(&notes::seen(connection, act)?) {
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
@@ -249,9 +246,6 @@ pub(super) fn act(
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     row::update(connection, stored.number, &record, answer)?;
-    if matches!(act.action, Action::Scrub { .. }) {
-        scrub::write_request(connection, (stored.number, &record), seals)?;
-    }
     log(connection, &entry)?;
     Ok(Ok(Stored { record, ..stored }))
 }

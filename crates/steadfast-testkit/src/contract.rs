@@ -46,7 +46,6 @@ mod races;
 mod routes;
 #[cfg(feature = "seal")]
 mod sealing;
-mod secrets;
 mod sequences;
 mod table;
 mod takers;
@@ -79,7 +78,6 @@ pub use sealing::{
     Open, check_record_in_the_clear, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys,
     check_sealing, check_unreadable_rows,
 };
-pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
 pub use sequences::{
     check_sequence_adoption, check_sequence_claims, check_sequence_dead_letters, check_sequence_lives,
     check_sequence_retries, check_sequences, check_sequences_at_once,
@@ -145,9 +143,6 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_late_success_of_an_adopted_name(&*fresh().await).await;
     check_adoption_of_a_name_that_is_taken(&*fresh().await).await;
     check_cancellation(&*fresh().await).await;
-    check_scrub(&*fresh().await).await;
-    check_scrub_beside_others(&*fresh().await).await;
-    check_count_of_secrets(&*fresh().await).await;
     check_filters(&*fresh().await).await;
     check_pages(&*fresh().await).await;
     check_tally(&*fresh().await).await;

@@ -79,18 +79,6 @@ pub(crate) enum Command {
     /// key that the vendor knows it by. One is held back if a process holds it, or if its new name is on record
     /// already. So is one that was sent to another address than the new name's client calls. The exit code is then 1.
     Adopt(AdoptArguments),
-    /// Removes secrets that version 0.1 stored with the headers of requests
-    ///
-    /// It is a dry run until --yes is given. In the requests of all operations it looks for Authorization,
-    /// Proxy-Authorization, Cookie, Set-Cookie, X-Auth-Token, X-Api-Key and Postmark's tokens. It also looks for the
-    /// headers in which the vendors of --vendors take their secrets, and for those that --header names. What is still
-    /// to be sent gets the secret of the service's own client at each send. A secret that only the call gave is gone,
-    /// and the vendor may refuse that operation.
-    ///
-    /// At the end the store is written anew, since its free space still holds what was removed. The service may run, but
-    /// waits meanwhile, about a second for each 100 MiB; a call that waits for more than five seconds fails and sends
-    /// nothing. Copies and backups of the file keep the secrets: replace them at the vendor.
-    Scrub(ScrubArguments),
     /// Seals every operation with the current key: what an older key sealed, and what is not sealed
     ///
     /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or what the vendors file names.
@@ -352,21 +340,6 @@ pub(crate) struct AdoptArguments {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ScrubArguments {
-    /// Also the header of this name; may be given several times
-    #[arg(long, value_name = "NAME")]
-    pub header: Vec<String>,
-    /// Does not write the store anew, so that no call waits; it holds what was removed until it is
-    #[arg(long)]
-    pub rows_only: bool,
-    /// Does it; without it, only counts and needs neither name nor reason
-    #[arg(long)]
-    pub yes: bool,
-    #[command(flatten)]
-    pub signature: Signature,
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct OutboxArguments {
     /// At most so many
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -470,7 +443,6 @@ impl Command {
             Command::Outbox(_) => "outbox",
             Command::Cancel(_) => "cancel",
             Command::Adopt(_) => "adopt",
-            Command::Scrub(_) => "scrub",
             Command::Reseal(_) => "reseal",
             Command::Migrate(_) => "migrate",
             Command::Copy(_) => "copy",

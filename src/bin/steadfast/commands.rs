@@ -18,8 +18,8 @@ use super::output::Output;
 use super::place::Place;
 use super::signature::Signature;
 use super::{
-    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, scrub,
-    status, terms,
+    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, status,
+    terms,
 };
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
@@ -42,7 +42,6 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Outbox(arguments) => outbox::rejected(&place, arguments, output).await,
         Command::Cancel(arguments) => many::cancel(&place, &arguments, output).await,
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
-        Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
         Command::Migrate(arguments) => migrate::migrate(&place, &arguments, output),
         Command::Copy(arguments) => copying::copy(arguments, output).await,

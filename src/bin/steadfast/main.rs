@@ -20,7 +20,6 @@ mod place;
 mod print;
 mod rename;
 mod reseal;
-mod scrub;
 mod selection;
 mod signals;
 mod signature;

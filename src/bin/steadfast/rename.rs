@@ -23,11 +23,6 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
     output.put(DONE, &answer, |_, out| {
         print::stats(&stats, out)?;
         outbox::counts(&stats, out)?;
-        if stats.secrets() > 0 {
-            let what =
-                "hold secrets in their headers, which version 0.1 stored; to remove them: steadfast scrub";
-            writeln!(out, "{:>8}  {what}", stats.secrets())?;
-        }
         for group in &unreached {
             let Unreached { account, phase, count, .. } = group;
             let (phase, account) = (phase.name(), plain(account));

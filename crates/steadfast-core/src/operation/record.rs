@@ -33,7 +33,6 @@ pub(crate) mod place;
 pub(crate) mod rebased;
 pub(crate) mod rename;
 pub(crate) mod resend;
-pub(crate) mod scrub;
 pub(crate) mod successor;
 pub(crate) mod take;
 pub(crate) mod view;

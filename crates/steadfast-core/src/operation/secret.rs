@@ -1,16 +1,11 @@
 //! Headers that carry secrets, of a call or of an adapter. A request is stored with its headers, and stores and
 //! operators see those; a secret belongs to the adapter, which adds it at each send.
 
-use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, PROXY_AUTHORIZATION, SET_COOKIE};
+use http::header::{AUTHORIZATION, COOKIE, HeaderName, PROXY_AUTHORIZATION, SET_COOKIE};
 
 /// Whether this header carries a secret wherever it is used.
 pub fn is_secret(name: &HeaderName) -> bool {
     SECRET_HEADERS.contains(name)
-}
-
-/// Whether one of these headers carries a secret wherever it is used.
-pub fn hold_a_secret(headers: &HeaderMap) -> bool {
-    headers.keys().any(is_secret)
 }
 
 /// RFC 9110 (11.6.2, 11.7.2), RFC 6265, the two names that vendors use most for tokens, and Postmark's own

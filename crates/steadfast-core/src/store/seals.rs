@@ -8,7 +8,7 @@
 //!   long as a rotation takes. Only within the transaction is it known which row that is.
 //! - Rows that cannot be read do not fill the limit of a take.
 //! - A blob is sealed for its operation's name. An adoption, which gives it another one, seals it anew in the same
-//!   commit; a scrub looks into the request.
+//!   commit.
 //!
 //! A backend has four duties. It [`seal`](Seals::seal)s what it writes and [`unseal`](Seals::unseal)s what it reads,
 //! on the caller's task. It [`check`](Seals::check)s a row before it changes it. When it takes, it looks for rows of

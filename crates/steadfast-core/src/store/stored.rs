@@ -33,12 +33,6 @@ impl Stored {
         [&self.request, &self.answer].into_iter().flatten().try_for_each(|blob| seals.check(blob))
     }
 
-    /// With the request in the record, and no longer beside it.
-    pub fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
-        self.record = fill(self.record, (self.request.take(), None), seals)?;
-        Ok(self)
-    }
-
     /// The record, filled from its blobs.
     pub fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
         fill(self.record, (self.request, self.answer), seals)

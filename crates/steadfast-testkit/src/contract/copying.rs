@@ -187,7 +187,7 @@ pub async fn check_copy_of_what_changes(
     // As a service would have, had the first run been given up.
     let leaving = head(&source).await.standing;
     upkeep(&source).stand(&leaving, &Standing::default()).await.expect("the store works");
-    // It has a secret, and lies before others.
+    // It lies before others.
     act(&*source, "exhausted", Action::Redrive { forced: true }).await;
     let far = LATER.plus(Duration::from_secs(3 * 24 * 3600));
     let_pass(&*source, far).await;

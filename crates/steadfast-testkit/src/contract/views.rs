@@ -128,7 +128,6 @@ pub async fn check_tally(store: &dyn Store) {
         phase,
         count,
         oldest: at(millis),
-        secrets: 0,
     };
     let expected = [
         tally("test/a", Phase::InProgress, 1, 0),

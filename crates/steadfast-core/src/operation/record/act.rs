@@ -70,12 +70,6 @@ pub enum Action {
         /// The new scope.
         to: Scope,
     },
-    /// Removes the headers of these names from the stored request, because they carry secrets. It works in every
-    /// phase and changes nothing else. The audit record has the names of those that were there.
-    Scrub {
-        /// The names.
-        headers: Vec<String>,
-    },
     /// Leaves what is open to the store's original, which carries it out. In this copy it becomes a dead letter that is
     /// closed, of unknown effect. Only in a store that a person has called a copy.
     Disown,
@@ -131,7 +125,6 @@ impl Action {
             Action::Redrive { .. } => "redrive",
             Action::Cancel => "cancel",
             Action::Adopt { .. } => "adopt",
-            Action::Scrub { .. } => "scrub",
             Action::Disown => "disown",
             Action::Note => "note",
             Action::Purge => "purge",
@@ -148,7 +141,6 @@ impl fmt::Display for Action {
             Action::Redrive { forced: true } => f.write_str(" by force"),
             Action::Adopt { to } => write!(f, " as {to}"),
             Action::NotReplaced { key } => write!(f, " by {key}"),
-            Action::Scrub { headers } => write!(f, ", {}", headers.join(", ")),
             Action::Redrive { forced: false }
             | Action::Reopen
             | Action::Cancel
@@ -301,7 +293,6 @@ impl Record {
         if act.fence.is_some_and(|fence| fence != self.fence) {
             return Err(Forbidden::Moved);
         }
-        let mut action = act.action.clone();
         let record = match &act.action {
             Action::Resolve(resolution) => self.resolve(resolution, act)?,
             Action::Reopen => self.reopen(act.now)?,
@@ -310,18 +301,13 @@ impl Record {
             Action::Cancel => self.cancel(act)?,
             Action::Disown => self.disown(act)?,
             Action::Adopt { to } => self.left_behind(to, act)?,
-            Action::Scrub { headers } => {
-                let (record, removed) = self.scrubbed(headers)?;
-                action = Action::Scrub { headers: removed };
-                record
-            }
             Action::Note => self.clone(),
             Action::Purge if self.expires_at().is_some_and(|at| at <= act.now) => self.clone(),
             Action::Purge => return Err(Forbidden::NotExpired),
         };
         let entry = AuditEntry {
             id: self.id.clone(),
-            action,
+            action: act.action.clone(),
             by: act.by.clone(),
             why: act.why.clone(),
             at: act.now,

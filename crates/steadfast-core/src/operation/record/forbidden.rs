@@ -36,9 +36,6 @@ pub enum Forbidden {
     /// Its time is not over.
     #[error("its time is not over")]
     NotExpired,
-    /// Its request has none of these headers.
-    #[error("its request has none of these headers")]
-    NoSecrets,
     /// The action needs an operator's name and a reason.
     #[error("this needs the name of the operator, and a reason")]
     Unexplained,
@@ -102,7 +99,6 @@ impl Forbidden {
             Forbidden::Resolved => "resolved",
             Forbidden::NotResolved => "not_resolved",
             Forbidden::NotExpired => "not_expired",
-            Forbidden::NoSecrets => "no_secrets",
             Forbidden::Unexplained => "unexplained",
             Forbidden::TooLong => "too_long",
             Forbidden::Unsafe => "unsafe",

@@ -211,8 +211,6 @@ pub struct Tally {
     pub count: u64,
     /// The earliest last transition among them.
     pub oldest: Timestamp,
-    /// How many of them [hold a secret](Record::holds_secrets) in their request's headers, which version 0.1 stored.
-    pub secrets: u64,
 }
 
 impl Summary {

@@ -12,7 +12,6 @@ use super::{Inner, Memory, Row};
 use crate::answer::Answer;
 use crate::operation::OperationId;
 use crate::operation::record::{Claimed, Declined, Record, Transition};
-use crate::operation::secret::hold_a_secret;
 use crate::request::Request;
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
@@ -89,8 +88,6 @@ impl Upkeep for Memory {
 pub(super) struct Blobs {
     request: Box<[u8]>,
     answer: Option<Box<[u8]>>,
-    /// Whether the request holds secrets, which its blob does not show.
-    secrets: bool,
 }
 
 impl Blobs {
@@ -112,11 +109,7 @@ impl Blobs {
         id: &OperationId,
         seals: &Seals,
     ) -> Result<Blobs, StoreError> {
-        Ok(Blobs {
-            request: seals.request(id, request)?.into(),
-            answer: None,
-            secrets: hold_a_secret(&request.headers),
-        })
+        Ok(Blobs { request: seals.request(id, request)?.into(), answer: None })
     }
 }
 
@@ -204,10 +197,6 @@ impl Row {
         let Blobs { request, answer, .. } = &self.blobs;
         seals.check(request)?;
         answer.as_ref().map_or(Ok(()), |answer| seals.check(answer))
-    }
-
-    pub(super) fn holds_secrets(&self) -> bool {
-        self.blobs.secrets
     }
 
     /// Whether both blobs are sealed with the current key.

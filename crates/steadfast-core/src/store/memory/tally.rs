@@ -8,17 +8,15 @@ use crate::operation::record::{Phase, Tally};
 
 impl Inner {
     pub(super) fn tally(&self) -> Vec<Tally> {
-        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp, u64)> = BTreeMap::new();
+        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp)> = BTreeMap::new();
         for row in self.rows.values() {
             let record = &row.record;
             let group = (record.id.scope.vendor_path().to_owned(), record.phase());
-            let (count, oldest, secrets) = groups.entry(group).or_insert((0, record.updated_at, 0));
+            let (count, oldest) = groups.entry(group).or_insert((0, record.updated_at));
             *count += 1;
-            *secrets += u64::from(row.holds_secrets());
             *oldest = record.updated_at.min(*oldest);
         }
-        let tally =
-            |((vendor, phase), (count, oldest, secrets))| Tally { vendor, phase, count, oldest, secrets };
+        let tally = |((vendor, phase), (count, oldest))| Tally { vendor, phase, count, oldest };
         groups.into_iter().map(tally).collect()
     }
 }

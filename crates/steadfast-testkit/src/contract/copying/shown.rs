@@ -48,7 +48,7 @@ pub(super) struct Contents {
     listed: Vec<Summary>,
     pub rows: Vec<Row>,
     audit: Vec<AuditEntry>,
-    /// How many of each there are, and how many of them hold secrets.
+    /// How many of each there are.
     tally: Vec<Tally>,
 }
 

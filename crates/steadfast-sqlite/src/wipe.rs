@@ -1,0 +1,39 @@
+//! A file written anew, without what was removed from it or is now sealed.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::failure::While;
+use super::open::{self, Settings};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A connection for [`wipe`], to a file that is a store.
+pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
+    let doing = "write the file anew";
+    open::find(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).while_doing(doing)?;
+    connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    connection
+        .execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;",
+        )
+        .while_doing(doing)?;
+    Ok(connection)
+}
+
+/// See [`Upkeep::wipe`](crate::store::Upkeep::wipe). Free pages alone would not do: what was removed is in the gaps of pages
+/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then
+/// checkpointed and cut.
+pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch("VACUUM").while_doing("write the file anew")?;
+    let busy: i64 = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .while_doing("checkpoint the log")?;
+    if busy == 0 {
+        return Ok(());
+    }
+    let problem = "the file is written anew, but its log still holds what was removed, because somebody reads it; try again";
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
+}
