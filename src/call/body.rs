@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(decoded(&BTreeMap::from([("a", vec![u128::MAX])])), None);
     }
 
-    /// The bytes of version 0.1, which stored calls have.
+    /// A form that is on record is compared with one that is written anew.
     #[test]
     fn a_flat_form_is_written_as_ever() {
         #[derive(Serialize)]

@@ -78,7 +78,7 @@ impl Engine {
         self.disagreement.is_unanswered.store(answered.is_err(), Ordering::Release);
         let there = answered?;
         self.disagreement.is_answered.store(true, Ordering::Release);
-        let problem = there.and_then(|there| difference(&**self.vendor, &account, &own, &there));
+        let problem = there.and_then(|there| difference(&account, &own, &there));
         self.disagreement.note(problem.as_deref());
         Ok(problem.map_or(Ok(()), |problem| Err(refused(&problem).at_vendor(self.vendor.name()))))
     }
@@ -111,7 +111,7 @@ fn refused(problem: &str) -> Error {
 fn terms_of(vendor: &dyn Vendor) -> Terms {
     let window = window_of(vendor, &vendor.keyed_path()).map(|window| format_duration(window).to_string());
     [
-        (BASE_URL, Some(shown_url(vendor, vendor.base_url()))),
+        ("base_url", Some(shown_url(vendor, vendor.base_url()))),
         ("key", key_place(vendor)),
         ("replay_window", Some(window.unwrap_or_else(|| "none".to_owned()))),
         ("settle_time", Some(format_duration(vendor.settle_time()).to_string())),
@@ -122,7 +122,7 @@ fn terms_of(vendor: &dyn Vendor) -> Terms {
 }
 
 /// A base URL, as a log may have it. What could be a token in its path is a digest: two that differ still do, and none
-/// can be read. That form is no URL.
+/// can be read.
 fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
     if url.path().split('/').filter(|segment| !segment.is_empty()).all(|segment| vendor.may_show(segment)) {
         return url.to_string();
@@ -132,7 +132,6 @@ fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
     format!("path #{digest} at {}", url.origin().ascii_serialization())
 }
 
-const BASE_URL: &str = "base_url";
 /// As it stands in stores.
 const DIGEST_LEN: usize = 12;
 
@@ -151,7 +150,7 @@ fn key_place(vendor: &dyn Vendor) -> Option<String> {
 
 /// How the client's own terms differ from those in the store. A term that only one of them names was added, or left out,
 /// by another release, and says nothing.
-fn difference(vendor: &dyn Vendor, account: &str, own: &Terms, there: &str) -> Option<String> {
+fn difference(account: &str, own: &Terms, there: &str) -> Option<String> {
     let Ok(there) = serde_json::from_str::<Terms>(there) else {
         return Some(format!(
             "what is registered for `{account}` cannot be read; `steadfast terms --forget {account}` removes it"
@@ -159,10 +158,7 @@ fn difference(vendor: &dyn Vendor, account: &str, own: &Terms, there: &str) -> O
     };
     let differs = |(name, ours): (&String, &String)| {
         let said = there.get(name)?;
-        // A release before this one registered it as it is.
-        let plain = (name == BASE_URL).then(|| Url::parse(said).ok()).flatten();
-        let theirs = plain.map_or_else(|| said.clone(), |url| shown_url(vendor, &url));
-        (theirs != *ours).then(|| format!("`{name}` is {ours} here and {theirs} there"))
+        (said != ours).then(|| format!("`{name}` is {ours} here and {said} there"))
     };
     let differences: Vec<String> = own.iter().filter_map(differs).collect();
     (!differences.is_empty()).then(|| {
@@ -211,18 +207,10 @@ mod tests {
         let said = shown(&one);
         assert!(said.contains("base_url path #") && said.contains(" at https://chat.test,"), "{said}");
         let registered = |vendor: &Keyed| serde_json::to_string(&terms_of(vendor)).expect("text");
-        assert_eq!(difference(&one, "prod/chat/default", &terms_of(&one), &registered(&one)), None);
-        let plain =
-            |vendor: &Keyed| serde_json::json!({ "base_url": vendor.base_url().as_str() }).to_string();
-        assert_eq!(
-            difference(&one, "prod/chat/default", &terms_of(&one), &plain(&one)),
-            None,
-            "by an older release"
-        );
-        for there in [registered(&other), plain(&other)] {
-            let told = difference(&one, "prod/chat/default", &terms_of(&one), &there).expect("they differ");
-            assert!(!told.contains("AAHdq") && !told.contains("Token"), "{told}");
-        }
+        assert_eq!(difference("prod/chat/default", &terms_of(&one), &registered(&one)), None);
+        let told =
+            difference("prod/chat/default", &terms_of(&one), &registered(&other)).expect("they differ");
+        assert!(!told.contains("AAHdq") && !told.contains("Token"), "{told}");
         assert!(shown(&BigCommerce::new("k8yfjd03xq", "token")).contains("/stores/k8yfjd03xq"));
     }
 
@@ -246,7 +234,7 @@ mod tests {
     #[test]
     fn what_differs_is_named_and_what_only_one_knows_is_not() {
         let own = terms_of(&Stripe::new("sk_test_1"));
-        let there = |text: &str| difference(&Stripe::new("sk_test_1"), "prod/stripe/live", &own, text);
+        let there = |text: &str| difference("prod/stripe/live", &own, text);
         assert_eq!(there(&serde_json::to_string(&own).expect("text")), None);
         assert_eq!(there("{\"a_term_of_a_newer_release\":\"x\"}"), None);
         let problem = there("{\"base_url\":\"https://stripe.test/\",\"replay_window\":\"2days\"}");

@@ -40,8 +40,8 @@ pub struct AttemptReport {
     pub latency: Duration,
     /// The answer's status, if an answer came.
     pub status: Option<u16>,
-    /// How sending failed, if no whole answer came. `None`, too, in a report of 0.1 about anything but a timeout: it
-    /// stored the text alone.
+    /// How sending failed, if no whole answer came. `None`, too, for a way that a later release knows and this one does
+    /// not.
     #[serde(default, deserialize_with = "known_kind", skip_serializing_if = "Option::is_none")]
     pub failure_kind: Option<SendErrorKind>,
     /// The same in words, for people: what went wrong on the way, and why.

@@ -93,7 +93,7 @@ pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
     let state = columns.state().map_err(damaged)?;
     let fence = from.fence()?;
     let attempts = from.count()?;
-    let effect = numbers::effect(&state, from.small()?);
+    let effect = numbers::effect(from.small()?);
     Ok(Record {
         id,
         state,

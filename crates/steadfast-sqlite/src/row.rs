@@ -42,7 +42,7 @@ pub(super) fn without_bodies(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         .transpose()?;
     let key: String = row.get(2)?;
     let key = Key::new(key).map_err(|_| damaged(2, "no key"))?;
-    let effect = numbers::effect(&state, row.get(9)?);
+    let effect = numbers::effect(row.get(9)?);
     let record = Record {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
         fingerprint: Fingerprint::from_bytes(row.get(3)?),

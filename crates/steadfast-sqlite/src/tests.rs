@@ -336,43 +336,6 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
 }
 
 #[tokio::test]
-async fn a_success_that_an_earlier_release_wrote_took_effect() {
-    let directory = crate::in_memory::directory();
-    let path = directory.path().join("calls.db");
-    let store = Sqlite::open(&path).expect("opens");
-    let id = id("order-1");
-    let Ok(Claimed::Fresh(record)) = store.claim(wanted("order-1")).await else { panic!("it is the first") };
-    let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "done");
-    let to = State::Succeeded { answer, reconciled: false };
-    let mut settled = contract::transition_at(record.fence, record.claimed_at, to);
-    settled.reports = vec![AttemptReport {
-        number: 1,
-        started_at: record.claimed_at,
-        latency: std::time::Duration::ZERO,
-        status: Some(200),
-        failure_kind: None,
-        failure: None,
-        verdict: "done".into(),
-        effect: Effect::None,
-        wait: None,
-    }];
-    store.transition(&record, settled).await.expect("writes").expect("the holder may write");
-    // As 0.1 wrote it: what was known before the attempt.
-    let other = Connection::open(&path).expect("opens");
-    assert_eq!(other.execute("UPDATE operation SET effect = 0", []).expect("writes"), 1);
-
-    let record = store.get(&id).await.expect("reads").expect("a record");
-    let report = store.evidence(&id).await.expect("reads").remove(0);
-    assert_eq!((record.effect, report.effect), (Effect::Applied, Effect::Applied));
-    for (effect, expected) in [(Effect::Applied, 1), (Effect::None, 0), (Effect::Unknown, 0)] {
-        let filter = Filter { effect: Some(effect), ..Filter::default() };
-        let page = store.list(&filter, None, 10).await.expect("reads");
-        assert_eq!(page.rows.len(), expected, "{effect}");
-        assert!(page.rows.iter().all(|summary| summary.effect == effect));
-    }
-}
-
-#[tokio::test]
 async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
     let place = Place::new();
     let path = place.path();

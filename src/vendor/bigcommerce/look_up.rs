@@ -44,11 +44,7 @@ pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) ->
             by("/v3/customers", "email:in", &emails.join(","))
         }
         Resource::Coupons => by("/v2/coupons", "code", text(&sent()?, "code")?),
-        Resource::Refunds { route } => {
-            let sent = sent()?;
-            (in_items(&sent, subject.wire_key) || in_reason(&sent, subject.wire_key))
-                .then(|| base.at(route, &[]))
-        }
+        Resource::Refunds { route } => in_items(&sent()?, subject.wire_key).then(|| base.at(route, &[])),
         Resource::Other => None,
     }
 }
@@ -190,13 +186,12 @@ fn customers(subject: &Subject<'_>, sent: &Value, rows: Vec<Value>) -> Finding {
 /// not documented.
 fn refund(subject: &Subject<'_>, sent: &Value, rows: Vec<Value>) -> Finding {
     let key = subject.wire_key;
-    let (hits, others): (Vec<Value>, Vec<Value>) =
-        rows.into_iter().partition(|row| in_items(row, key) || in_reason(row, key));
+    let (hits, others): (Vec<Value>, Vec<Value>) = rows.into_iter().partition(|row| in_items(row, key));
     let is_like = |row: &Value| is_refund_of(sent, row);
     let Some(hits) = of_this_life(subject, sent, hits, is_like) else { return Finding::CannotTell };
     match hits.as_slice() {
         [] if others.is_empty() => Finding::Absent,
-        [] if in_items(sent, key) && keeps_reasons(&others) => Finding::Absent,
+        [] if keeps_reasons(&others) => Finding::Absent,
         [row] if is_like(row) => found(201, &json!({ "data": row, "meta": {} })),
         _ => Finding::CannotTell,
     }
@@ -225,12 +220,8 @@ fn keeps_reasons(rows: &[Value]) -> bool {
 
 /// Whether the reason of one of a refund's items holds `key`.
 fn in_items(refund: &Value, key: &str) -> bool {
-    refund["items"].as_array().is_some_and(|items| items.iter().any(|item| in_reason(item, key)))
-}
-
-/// Whether the reason holds `key`. Version 0.1 stamped the refund's own, which the specification of 2021 had.
-fn in_reason(value: &Value, key: &str) -> bool {
-    text(value, "reason").is_some_and(|reason| reason.contains(key))
+    let has_it = |item: &Value| text(item, "reason").is_some_and(|reason| reason.contains(key));
+    refund["items"].as_array().is_some_and(|items| items.iter().any(has_it))
 }
 
 /// The rows that are not from before the operation. `None` if that cannot be told: one may be or not, has a date that is

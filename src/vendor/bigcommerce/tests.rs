@@ -686,18 +686,6 @@ fn a_refund_is_found_among_others_by_the_key_in_the_reason_of_an_item() {
 }
 
 #[test]
-fn a_refund_that_version_0_1_stamped_is_found_where_it_was_stamped() {
-    let key = wire_key().to_string();
-    let request = request(REFUNDS, &json!({ "items": [{ "item_id": 1 }], "reason": key }).to_string());
-    let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = store().look_up(&subject).expect("a lookup");
-    let read = |rows: &Value| store().read_look_up(&subject, &asked, &data(rows));
-    assert_eq!(found(read(&json!([{ "id": 2, "reason": key }]))).1["data"]["id"], 2);
-    let other = json!({ "id": 1, "items": [{ "reason": "torn" }] });
-    assert_eq!(read(&json!([other])), Finding::CannotTell, "the reasons of items say nothing of it");
-}
-
-#[test]
 fn an_order_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let (request, key) = stamped("/v2/orders", &json!({}));
     let created = Timestamp::from_millis(1_392_639_901_000);

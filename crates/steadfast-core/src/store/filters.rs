@@ -81,9 +81,9 @@ pub fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>
     conditions.add("wire_key =", wire_key.as_deref().map(text));
     conditions.add_phases(phases);
     conditions.add("phase > 4 AND detail =", reason.and_then(reason_number).map(Value::Number));
-    // A holder may be sending. A success took effect, also where 0.1 wrote its row and another effect into it.
+    // A holder may be sending.
     conditions.add(
-        "CASE phase WHEN 1 THEN 1 WHEN 3 THEN 2 ELSE effect END =",
+        "CASE phase WHEN 1 THEN 1 ELSE effect END =",
         effect.map(|effect| Value::Number(effect_number(effect))),
     );
     conditions.add("status =", status.map(|status| Value::Number(i64::from(status))));
@@ -181,7 +181,7 @@ mod tests {
             clauses,
             "vendor = $1 AND (substr(scope, 1, 6) = $2 OR substr(scope, 1, 6) = $3) AND scope = $4 AND \
              substr(key, 1, 6) = $5 AND wire_key = $6 AND phase < 3 AND phase IN (2, 1) AND phase > 4 AND detail = $7 \
-             AND CASE phase WHEN 1 THEN 1 WHEN 3 THEN 2 ELSE effect END = $8 AND status = $9 AND updated_at_ms >= $10 \
+             AND CASE phase WHEN 1 THEN 1 ELSE effect END = $8 AND status = $9 AND updated_at_ms >= $10 \
              AND updated_at_ms < $11 AND phase = 2 AND wake_ms < $12 AND number IN (SELECT o FROM s WHERE name = $13) \
              AND phase = 5 AND held AND "
         );

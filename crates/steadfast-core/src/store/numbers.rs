@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Phase, State};
+use crate::operation::record::Phase;
 use crate::policy::OnUnknown;
 
 /// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
@@ -74,11 +74,11 @@ pub const fn effect_number(effect: Effect) -> i64 {
     }
 }
 
-/// What a row's number says. A row that 0.1 wrote says of a success what was known before it.
-pub fn effect(state: &State, number: i64) -> Effect {
-    match (state, number) {
-        (State::Succeeded { .. }, _) => Effect::Applied,
-        (_, 0) => Effect::None,
+/// What a row's number says. What no release wrote is unknown.
+pub fn effect(number: i64) -> Effect {
+    match number {
+        0 => Effect::None,
+        2 => Effect::Applied,
         _ => Effect::Unknown,
     }
 }

@@ -2,10 +2,7 @@
 //! by appending.
 
 use crate::attempt::AttemptReport;
-use crate::error::Effect;
 use crate::store::{StoreError, StoreErrorKind};
-use crate::transport::SendErrorKind;
-use crate::vendor::Verdict;
 
 pub fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
     let mut lines = Vec::with_capacity(ROOM * reports.len());
@@ -20,27 +17,13 @@ pub fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
 
 pub fn read(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
     let report = |line| {
-        let read = serde_json::from_str(line).map_err(|error| {
+        serde_json::from_str(line).map_err(|error| {
             let problem = "a stored report of an attempt cannot be read";
             StoreError::with_source(problem, error).of_kind(StoreErrorKind::Corrupt)
-        });
-        read.map(|mut report: AttemptReport| {
-            // 0.1 wrote what was known before the attempt.
-            if report.verdict == Verdict::DONE {
-                report.effect = Effect::Applied;
-            }
-            // It wrote how sending failed in words alone. Of those only a timeout's are asked for, and always the same.
-            if report.failure.as_ref().is_some_and(|failure| failure.starts_with(TIMEOUT_IN_0_1)) {
-                report.failure_kind = report.failure_kind.or(Some(SendErrorKind::Timeout));
-            }
-            report
         })
     };
     lines.lines().map(report).collect()
 }
-
-/// How 0.1 wrote that no answer came in time; the cause may follow.
-const TIMEOUT_IN_0_1: &str = "no answer in time";
 
 /// More than a report usually takes, so that one allocation does.
 const ROOM: usize = 192;
@@ -48,6 +31,7 @@ const ROOM: usize = 192;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::SendErrorKind;
 
     #[test]
     fn a_report_tells_how_sending_failed_whichever_release_wrote_it() {
@@ -57,12 +41,8 @@ mod tests {
             )
         };
         for (failure, kind) in [
-            // As 0.1 wrote them.
-            (r#""failure":"no answer in time""#, Some(SendErrorKind::Timeout)),
-            (r#""failure":"no answer in time: a deadline""#, Some(SendErrorKind::Timeout)),
-            (r#""failure":"the name db.test did not resolve""#, None),
             (r#""failure":null"#, None),
-            // As they are written now, whatever the words are, and by a release after this one.
+            // Whatever the words are, and by a release after this one.
             (r#""failure_kind":"timeout","failure":"too late""#, Some(SendErrorKind::Timeout)),
             (r#""failure_kind":"reset","failure":"no answer in time""#, Some(SendErrorKind::Reset)),
             (r#""failure_kind":"melted","failure":"the wire melted""#, None),
