@@ -143,7 +143,6 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use steadfast_core::BoxFuture;
 use steadfast_core::operation::OperationId;
 
 use crate::client::Client;

@@ -196,7 +196,7 @@ impl StoreUrl {
             Place::Postgres(address) => {
                 let builder = steadfast_postgres::internal::at(*address).create(self.create);
                 #[cfg(feature = "seal")]
-                let builder = self.keys.into_iter().fold(builder, PostgresBuilder::seal);
+                let builder = self.keys.into_iter().fold(builder, steadfast_postgres::PostgresBuilder::seal);
                 Ok(Arc::new(builder.open()?))
             }
         }

@@ -7,7 +7,6 @@
 use std::error::Error as StdError;
 use std::io;
 
-use steadfast_core::internal::error::BoxError;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::transport::Progress;
 use steadfast_core::transport::{SendError, SendErrorKind};

@@ -16,10 +16,9 @@ pub(crate) mod words;
 
 pub(crate) use context::{Context, Origin};
 pub use invalid::Input;
-pub(crate) use invalid::{Field, Invalid, Segment, field};
+pub(crate) use invalid::{Field, Invalid, field};
 pub use mistake::Mistake;
 pub use obstacle::Obstacle;
-pub(crate) use words::{ADMIT_ROW, Chain};
 
 /// Whether a call took effect at the vendor, as far as is known.
 ///

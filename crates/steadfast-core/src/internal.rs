@@ -32,7 +32,7 @@ pub mod operation {
     pub use crate::operation::record::successor::BY_SERVICE;
     pub use crate::operation::record::wanted::Waits;
     pub use crate::operation::redact::REDACTED;
-    pub use crate::operation::secret::{SECRET_HEADERS, hold_a_secret, is_secret};
+    pub use crate::operation::secret::{SECRET_HEADERS, is_secret};
 }
 
 pub mod outbox {

@@ -10,7 +10,6 @@ pub(crate) mod route;
 pub(crate) mod secret;
 pub(crate) mod sequence;
 
-pub(crate) use fingerprint::Unstamped;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
 pub(crate) use redact::REDACTED;

@@ -50,14 +50,14 @@ pub(crate) mod memory;
 #[cfg(feature = "seal")]
 pub(crate) mod seal;
 
-pub(crate) use backlog::{Backlog, Queue};
+pub(crate) use backlog::Backlog;
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
-pub(crate) use heartbeat::{Beat, Heartbeat, Peer};
+pub(crate) use heartbeat::{Heartbeat, Peer};
 pub use here::{Here, Said, here};
 pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
-pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
+pub(crate) use outbox::{Account, Outbox};
 pub use outbox::{OutboxTally, Queued, Rejected};
 #[cfg(feature = "seal")]
 pub use seal::SealKeys;
@@ -67,7 +67,6 @@ pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use upkeep::{Resealed, reseal};
 pub use waiters::End;
 pub(crate) use waiters::Waiters;
-pub(crate) use wakes::Sleeper;
 pub(crate) use wakes::Wakes;
 pub use wrapper::Wrapper;
 

@@ -99,9 +99,7 @@ pub mod wait;
 pub use base::BaseUrl;
 pub use credential::Credential;
 pub use key_place::KeyPlace;
-pub(crate) use pages::with_query;
 pub use shown::is_plain;
-pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
 
 /// A vendor's rules.
 ///

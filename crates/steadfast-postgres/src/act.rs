@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use steadfast_core::internal::store::{Standing, Stored};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{Act, Action, Forbidden, Phase, Record};
+use steadfast_core::store::StoreError;
+
 use super::Shared;
 use super::names::{Adopted, adopt};
 use super::standing::Allowed;

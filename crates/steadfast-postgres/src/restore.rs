@@ -8,7 +8,6 @@ use steadfast_core::internal::store::{
     Sealed, Standing, duration_ms, phase_number, redacted, to_fence, to_ms,
 };
 use steadfast_core::operation::Scope;
-use steadfast_core::store;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::row::{Changes, Reader, Value, damaged};

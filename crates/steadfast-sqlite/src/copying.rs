@@ -6,13 +6,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use steadfast_core::internal::store::{Head, RestoredRow, Sealed, Seals, Standing, to_fence};
 use steadfast_core::operation::{OperationId, Scope};
-use steadfast_core::store;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::While;
 use super::prepared::Prepared;
 use super::row::{self, OnFile};
-use super::{notes, purge, scrub, sealed, sequence, write};
+use super::{notes, purge, sealed, sequence, write};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";

@@ -14,7 +14,7 @@ use steadfast_core::{Effect, Obstacle};
 use super::failure::While;
 use super::row::{self, OnFile};
 use super::statements::COPY;
-use super::{notes, purge, scrub, sealed, sequence, write};
+use super::{notes, purge, sealed, sequence, write};
 
 /// What became of the predecessor that a claim names.
 pub(super) enum Superseded {

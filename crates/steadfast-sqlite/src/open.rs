@@ -19,7 +19,7 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::{While, failed};
 use super::migrations::{MIGRATIONS, SCHEMA_VERSION};
-use super::{facts, log, scrub, sealed};
+use super::{facts, log, sealed};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
 #[derive(Clone, Copy, Debug)]

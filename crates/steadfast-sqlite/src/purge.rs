@@ -8,7 +8,7 @@ use steadfast_core::internal::store::to_ms;
 use steadfast_core::store::StoreError;
 
 use super::failure::While;
-use super::{notes, outbox, scrub, sequence};
+use super::{notes, outbox, sequence};
 
 /// Removes at most `limit` expired rows, and keeps the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

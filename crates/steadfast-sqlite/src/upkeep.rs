@@ -10,7 +10,7 @@ use steadfast_core::store::StoreError;
 
 use super::lane::{Lane, OnDrop};
 use super::prepared::Prepared;
-use super::{Sqlite, copying, facts, outbox, read, reseal, scrub, sealed};
+use super::{Sqlite, copying, facts, outbox, read, reseal, sealed, wipe};
 
 #[async_trait]
 impl Upkeep for Sqlite {

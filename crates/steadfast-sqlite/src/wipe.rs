@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::failure::While;
 use super::open::{self, Settings};
-use crate::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// A connection for [`wipe`], to a file that is a store.
 pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {

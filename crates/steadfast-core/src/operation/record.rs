@@ -42,14 +42,10 @@ pub use act::{Act, Action, AuditEntry, Resolution, Resolved};
 pub use forbidden::Forbidden;
 pub use notes::{DOUBTED_FOR, Notes};
 pub use place::{Ahead, Place, turn};
-pub(crate) use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window};
-pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
 pub use take::Takeover;
 use take::Taker;
-pub(crate) use view::LATE;
 pub use view::{Filter, Page, Phase, Summary, Tally, is_final};
-pub(crate) use wanted::Waits;
 pub use wanted::{Part, Wanted};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.

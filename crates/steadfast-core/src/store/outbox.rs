@@ -35,8 +35,6 @@ use crate::policy::OnUnknown;
 pub(crate) mod form;
 pub(crate) mod sealed;
 
-pub use form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
-pub use sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
 
 /// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
 /// written, however late it is admitted.
@@ -381,7 +379,7 @@ impl Serialize for Queued {
         let row = self;
         json!({
         "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
-        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(crate::clock::Timestamp::as_millis),
+        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(Timestamp::as_millis),
         "sequence": row.sequence, "rejected": row.rejected,
     })
         .serialize(serializer)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Phase, Record, Resolution, Resolved, State,
+    Act, Action, AuditEntry, Claimed, Declined, Forbidden, Phase, Record, Resolution, Resolved, State,
 };
 use steadfast_core::operation::{Key, OperationId, Scope};
 use steadfast_core::store::Store;
