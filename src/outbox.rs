@@ -140,7 +140,6 @@
 #![cfg_attr(all(feature = "seal", feature = "sqlite"), doc = "[seals]: crate::store::SqliteBuilder::seal")]
 #![cfg_attr(not(all(feature = "seal", feature = "sqlite")), doc = "[seals]: crate#features")]
 
-use std::error::Error as StdError;
 use std::fmt;
 
 use steadfast_core::operation::OperationId;

@@ -1,4 +1,4 @@
-//! Each rule at the head of `src/testkit/fixtures/adyen.json`, proven over a real socket.
+//! Each rule at the head of `crates/steadfast-fakes/fixtures/adyen.json`, proven over a real socket.
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 

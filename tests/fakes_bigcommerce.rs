@@ -1,4 +1,4 @@
-//! Each rule at the head of `src/testkit/fixtures/bigcommerce.json`, proven over a real socket.
+//! Each rule at the head of `crates/steadfast-fakes/fixtures/bigcommerce.json`, proven over a real socket.
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
@@ -23,7 +23,7 @@ use crate::bigcommerce::{call, paid};
 
 /// What is sure of BigCommerce.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../src/testkit/fixtures/bigcommerce.json"), name)
+    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce.json"), name)
 }
 
 const KEY: &str = "0190a5b2-7c3e-8def-8123-456789abcdef";

@@ -1,4 +1,4 @@
-//! Each rule at the head of `src/testkit/fixtures/postmark.json`, proven over a real socket.
+//! Each rule at the head of `crates/steadfast-fakes/fixtures/postmark.json`, proven over a real socket.
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
@@ -19,7 +19,7 @@ use crate::answers::{header, json_of};
 
 /// What is sure of Postmark.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../src/testkit/fixtures/postmark.json"), name)
+    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/postmark.json"), name)
 }
 
 fn message(key: &str) -> Value {

@@ -1,4 +1,4 @@
-//! Each rule at the head of `src/testkit/fixtures/stripe.json`, proven over a real socket.
+//! Each rule at the head of `crates/steadfast-fakes/fixtures/stripe.json`, proven over a real socket.
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// What is sure of Stripe.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../src/testkit/fixtures/stripe.json"), name)
+    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/stripe.json"), name)
 }
 
 fn call(fake: &StripeFake, method: Method, path: &str) -> RequestBuilder {

@@ -39,7 +39,7 @@ pub fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
     answer.headers().get(name).map(|value| value.to_str().expect("text"))
 }
 
-/// One of the fixtures in a file of `src/testkit/fixtures`.
+/// One of the fixtures in a file of `crates/steadfast-fakes/fixtures`.
 pub fn fixture(file: &str, name: &str) -> Value {
     let file: Value = serde_json::from_str(file).expect("a file of fixtures");
     let all = file["fixtures"].as_array().expect("fixtures");
