@@ -73,6 +73,8 @@ mod keyed;
 mod postmark;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod shown;
 mod stripe;
 
 pub use adyen::Adyen;

@@ -308,7 +308,8 @@ fn members(object: &Value) -> BTreeSet<String> {
 #[tokio::test]
 async fn every_answer_has_the_members_of_the_contract_and_no_others() {
     let file: Value =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json")).unwrap();
+        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json"))
+            .unwrap();
     let expected = |name: &str| members(&file[name]["answer"]);
     let fake = fake().await;
     let mut seen: BTreeSet<String> = ["v2/time", "v2/store"].map(str::to_owned).into();
@@ -375,7 +376,8 @@ async fn pay(fake: &BigCommerceFake) {
 #[tokio::test]
 async fn a_line_of_a_cart_has_the_members_of_its_kind() {
     let file: Value =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json")).unwrap();
+        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json"))
+            .unwrap();
     let fake = fake().await;
     let digital = json!({ "name": "Song", "type": "digital", "weight": 0, "price": 2 });
     let digital = ask(&fake, Method::POST, "/v3/catalog/products", &digital).await.1["data"]["id"].clone();

@@ -50,7 +50,8 @@ impl Shop {
     /// Everything that anybody can see of what took effect.
     async fn seen(&self) -> BTreeMap<String, Value> {
         let contract: Map<String, Value> =
-            serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json")).unwrap();
+            serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json"))
+                .unwrap();
         let mut seen = BTreeMap::new();
         for name in contract.keys().filter(|name| *name != "_about") {
             let (status, page) = self.ask(Method::GET, &format!("/v1/{name}?limit=100"), "").await;
@@ -788,7 +789,8 @@ fn the_contract_takes_no_parameter_that_is_neither_shown_nor_acted_on() {
     ]
     .into();
     let contract: Map<String, Value> =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json")).unwrap();
+        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json"))
+            .unwrap();
     for (name, resource) in contract.iter().filter(|(name, _)| *name != "_about") {
         let names = |part: &str| resource[part].as_object().into_iter().flat_map(Map::keys).cloned();
         let lists = ["nulls", "echo"].map(|part| resource[part].as_array().cloned().unwrap_or_default());

@@ -32,9 +32,6 @@ mod chaos;
 mod commands;
 mod deliver;
 mod horizon;
-#[path = "../../tests/hosts/in_memory.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod in_memory;
 mod load;
 mod many;
 mod million;

@@ -94,7 +94,7 @@ async fn on_each_store(test: impl AsyncFn(Bench)) {
     test(Bench::new(Arc::new(Memory::new()))).await;
     #[cfg(feature = "sqlite")]
     {
-        let directory = crate::in_memory::directory();
+        let directory = support::in_memory::directory();
         let store = Sqlite::open(directory.path().join("calls.db")).expect("opens");
         test(Bench::new(Arc::new(store))).await;
     }

@@ -6,7 +6,6 @@
 use steadfast_core::clock::Timestamp;
 use steadfast_core::operation::record;
 use steadfast_core::operation::record::{Claim, Claimed, Notes, Record};
-use steadfast_core::store::Memory;
 
 use crate::client::Client;
 
@@ -55,6 +54,7 @@ pub use steadfast_core::internal::store::Statement;
 pub use steadfast_core::internal::store::Upkeep;
 pub use steadfast_core::internal::store::Waiting;
 pub use steadfast_core::internal::store::Wakes;
+pub use steadfast_core::internal::testkit::spare;
 
 /// The gates of a client. Their times are those of its clock.
 pub fn gates(client: &Client) -> &Gates {
@@ -66,9 +66,4 @@ pub fn gates(client: &Client) -> &Gates {
 pub fn claimed_by_row(held: &Record, claim: Claim, written: Timestamp, believed: Timestamp) -> Claimed {
     let notes = Notes { believed: Some(believed), ..Notes::default() };
     record::claim(Some(held), claim, &notes.of_row(written)).1
-}
-
-/// Tells a store in memory that an outbox of a test's own has `rows` more of this key. A purge spares its record.
-pub fn spare(memory: &Memory, key: &str, rows: i64) {
-    memory.spare(key, rows);
 }

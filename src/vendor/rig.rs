@@ -23,7 +23,7 @@ pub(super) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answe
 
 /// The fixture file of this name, whole.
 pub(super) fn fixtures(file: &str) -> Value {
-    let path = format!("{}/src/testkit/fixtures/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/crates/steadfast-fakes/fixtures/{file}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_slice(&fs::read(path).expect("the fixtures")).expect("JSON")
 }
 

@@ -10,9 +10,6 @@ mod dispatch;
 mod errors;
 mod fakes;
 mod here;
-#[path = "../hosts/in_memory.rs"]
-#[allow(dead_code, reason = "others name their directories")]
-mod in_memory;
 mod letters;
 mod manual;
 mod names;
@@ -33,6 +30,7 @@ mod work;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use support::in_memory;
 
 use serde_json::Value;
 use steadfast::clock::{Clock, SystemClock, Timestamp};

@@ -38,8 +38,6 @@ mod cells;
 mod clock;
 mod driver;
 mod file;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 #[cfg(feature = "postgres")]
 mod on_postgres;
 mod orders;

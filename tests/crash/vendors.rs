@@ -16,12 +16,12 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use crate::clock::Time;
-use crate::in_memory;
 use crate::plan::{self, ADYEN, BOUNCES_EVERY, INCREASE, VENDORS, address};
 use crate::process::Process;
 use crate::seams::say;
 use crate::shop::BOUNCING;
 use crate::way::{self, Late};
+use support::in_memory;
 
 /// How long the fakes need until a lookup shows a new effect, as a part of the adapter's settle time. The rest of it is
 /// what a request may take in a queue that nobody waits at, and at a fake on a busy machine.

@@ -13,8 +13,6 @@ mod commands;
 mod dispatch;
 mod edges;
 mod engine;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 mod lives;
 #[allow(dead_code, reason = "the guards use the rest of it")]
 #[path = "../hosts/meanwhile.rs"]

@@ -57,7 +57,7 @@ struct Place {
 impl Place {
     /// A store with a dead letter of each vendor, whose clients were given all these secrets.
     async fn filled(is_sealed: bool) -> Place {
-        let place = Place { directory: crate::in_memory::directory(), is_sealed };
+        let place = Place { directory: support::in_memory::directory(), is_sealed };
         std::fs::write(place.path("vendors.toml"), VENDORS).expect("writes");
         std::fs::write(place.path("body.json"), r#"{"a":2}"#).expect("writes");
         let builder = Sqlite::builder(place.path("calls.db"));

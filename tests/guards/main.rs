@@ -17,8 +17,6 @@ mod apart;
 mod commands;
 #[path = "../hosts/cores.rs"]
 mod cores;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
 #[allow(dead_code, reason = "`tests/tidy` and the public API use the rest of it")]

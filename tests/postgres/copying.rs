@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 
 use super::calls::{self, LEASE, claim_of, held, id, settle, step};
 use super::driven::{Driven, fresh_schema};
-use super::in_memory;
 use super::outbox::connection;
 use super::server::{self, ASLEEP, Server, soon};
+use support::in_memory;
 
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = fresh_schema("copied");

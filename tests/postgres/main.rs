@@ -20,8 +20,6 @@ mod defaults;
 mod driven;
 mod durability;
 mod failover;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 mod looks;
 mod migrations;
 mod opening;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use super::in_memory;
+use support::in_memory;
 
 /// A server that runs. Dropped, it stops.
 pub struct Server {

@@ -19,9 +19,9 @@ use steadfast::transport::Request;
 use crate::audit::{Broken, What, audit};
 use crate::commands;
 use crate::disk::{Cut, Disk, Images, Syncs, below};
-use crate::in_memory;
 use crate::vfs::{Synchronous, mount};
 use crate::world::World;
+use support::in_memory;
 
 /// What of the proof's ground is taken away.
 #[derive(Clone, Copy, Debug)]

@@ -26,8 +26,6 @@ mod audit;
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 mod commands;
 mod disk;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 mod lives;
 #[allow(unsafe_code, reason = "a VFS is C functions over C structures")]
 mod vfs;

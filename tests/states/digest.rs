@@ -183,7 +183,7 @@ mod tests {
             change(&mut changed);
             assert_ne!(digest_of(&changed), digest_of(&record), "{field}");
         }
-        let source = include_str!("../../src/operation/record.rs");
+        let source = include_str!("../../crates/steadfast-core/src/operation/record.rs");
         let body = source.split_once("pub struct Record {").expect("the record").1;
         let body = body.split_once("\n}").expect("its end").0;
         let fields = body.lines().filter_map(|line| line.strip_prefix("    pub ")?.split(':').next());

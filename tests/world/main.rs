@@ -19,8 +19,6 @@ mod adyen;
 mod by_key;
 #[path = "../hosts/draw.rs"]
 mod draw;
-#[path = "../hosts/in_memory.rs"]
-mod in_memory;
 #[path = "../hosts/keyed.rs"]
 mod keyed;
 #[path = "../hosts/process.rs"]

@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
 use crate::facts::{CALL, Does, Facts, Said, Told, operation_of};
-use crate::in_memory;
 use crate::network::queue_max;
 use crate::outbox::Rows;
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
@@ -33,6 +32,7 @@ use crate::queue::{Queued, ServerClock};
 use crate::server_clock::ServerTimed;
 use crate::store::Watched;
 use crate::vendors::{Kind, Name, Vendors, on_unknown, shifted};
+use support::in_memory;
 
 /// Everything there is in one schedule.
 pub struct World {

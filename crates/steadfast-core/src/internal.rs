@@ -161,3 +161,23 @@ pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
         _ => "a panic without words",
     }
 }
+
+/// What `steadfast-testkit` and this crate's own tests are made of. It lies here, because a test of this crate would
+/// meet another build of it behind `steadfast-testkit`.
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit {
+    pub use crate::store::sample::{ATTEMPT, KEEP, LEASE, claim_at, let_pass, look, transition_at};
+    pub use crate::test_clock::TestClock;
+
+    /// Puts bytes in place of the request that a store in memory holds.
+    #[cfg(all(feature = "seal", feature = "testkit"))]
+    pub fn forge(memory: &crate::store::Memory, id: &crate::operation::OperationId, request: Vec<u8>) {
+        memory.forge(id, request);
+    }
+
+    /// Tells a store in memory that an outbox of a test's own has `rows` more of this key. A purge spares its record.
+    #[cfg(feature = "testkit")]
+    pub fn spare(memory: &crate::store::Memory, key: &str, rows: i64) {
+        memory.spare(key, rows);
+    }
+}

@@ -34,6 +34,8 @@ mod random;
 mod request;
 pub mod store;
 mod suggest;
+#[cfg(any(test, feature = "testkit"))]
+mod test_clock;
 pub mod transport;
 pub mod vendor;
 mod visible;

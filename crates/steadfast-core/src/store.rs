@@ -36,6 +36,8 @@ pub(crate) mod pages;
 pub(crate) mod place;
 pub(crate) mod reports;
 pub(crate) mod restored;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) mod sample;
 pub(crate) mod seals;
 pub(crate) mod standing;
 pub(crate) mod stored;

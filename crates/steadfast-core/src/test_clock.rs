@@ -17,8 +17,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use steadfast_core::BoxFuture;
-use steadfast_core::clock::{Clock, Instant, Timestamp};
+use crate::BoxFuture;
+use crate::clock::{Clock, Instant, Timestamp};
 
 /// Virtual time: it stands still until the test moves it ([`new`](TestClock::new)) or until a task waits
 /// ([`auto`](TestClock::auto)).

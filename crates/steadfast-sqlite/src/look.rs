@@ -76,17 +76,17 @@ const DOING: &str = "look what there is to do";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sqlite;
     use crate::prepared::Prepared;
     use crate::row;
-    use crate::store::Sqlite;
     use steadfast_core::operation::record::{Claim, Record};
     use steadfast_core::operation::{Key, OperationId};
-    use steadfast_testkit::contract::claim_at;
+    use steadfast_testkit::internal::claim_at;
 
     /// Behind another account's backlog as without it.
     #[test]
     fn each_account_is_told_when_its_own_is_due_however_much_others_have() {
-        let directory = crate::in_memory::directory();
+        let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

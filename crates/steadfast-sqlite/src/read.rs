@@ -184,7 +184,7 @@ const TALLY: &str = "SELECT vendor, phase, count(*), min(updated_at_ms) FROM ope
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Sqlite;
+    use crate::Sqlite;
 
     /// How SQLite finds what a filter asks for, in its own words.
     fn plan(connection: &Connection, filter: &Filter) -> String {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_index_finds_keys_and_dead_letters_and_a_page_of_anything_else_is_in_order_as_it_is_read() {
-        let directory = crate::in_memory::directory();
+        let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

@@ -196,12 +196,12 @@ mod tests {
     use rusqlite::params_from_iter;
 
     use super::*;
-    use crate::store::Sqlite;
+    use crate::Sqlite;
 
     /// A line of a hundred thousand, and a hundred thousand lines, cost what one does: nothing is read through.
     #[test]
     fn an_index_answers_what_a_sequence_is_asked() {
-        let directory = crate::in_memory::directory();
+        let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");

@@ -24,7 +24,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: crate::in_memory::directory(), files: AtomicUsize::new(0) }
+        Place { directory: support::in_memory::directory(), files: AtomicUsize::new(0) }
     }
 
     fn path(&self) -> PathBuf {
@@ -52,7 +52,7 @@ fn hurried(tries: i32) -> bool {
 }
 
 fn wanted(key: &str) -> Claim {
-    contract::claim_at(&id(key), Timestamp::from_millis(1_000))
+    steadfast_testkit::internal::claim_at(&id(key), Timestamp::from_millis(1_000))
 }
 
 fn id(key: &str) -> OperationId {
@@ -109,7 +109,8 @@ async fn what_another_writer_purged_is_known_to_the_next_claim() {
         let Ok(Claimed::Fresh(held)) = store.claim(brief).await else { panic!("a new key") };
         let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), Vec::new());
         let to = State::Succeeded { answer, reconciled: false };
-        let settled = contract::transition_at(held.fence, Timestamp::from_millis(1_001), to);
+        let settled =
+            steadfast_testkit::internal::transition_at(held.fence, Timestamp::from_millis(1_001), to);
         store.transition(&held, settled).await.expect("works").expect("the holder may");
         held.fence
     };
@@ -425,7 +426,7 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let release = busy(&store).await;
     let settling = store.clone();
     let to = State::Dead { reason: steadfast_core::Reason::Unknown, answer: None };
-    let transition = contract::transition_at(1, Timestamp::from_millis(1_001), to);
+    let transition = steadfast_testkit::internal::transition_at(1, Timestamp::from_millis(1_001), to);
     let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {
         tokio::task::yield_now().await;

@@ -28,6 +28,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::testkit::{ATTEMPT, KEEP, LEASE, claim_at, let_pass, look, transition_at};
 use steadfast_core::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
 use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, record};
 use steadfast_core::store::Store;
@@ -157,56 +158,8 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
 /// When most of the suite takes place: a moment that any clock's column can hold.
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-const LEASE: Duration = Duration::from_secs(60);
-
-/// The longest exchange of the process that claims.
-const ATTEMPT: Duration = Duration::from_secs(20);
-
-const KEEP: Duration = Duration::from_secs(24 * 3600);
-
 fn id(scope: &str, key: &str) -> OperationId {
     OperationId::new(Scope::from_stored(scope), Key::new(key).expect("the suite's keys are valid"))
-}
-
-/// A claim at `now` with the suite's fingerprint, lease and keep.
-pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
-    let url = Url::parse("https://vendor.test/v1/things?expand=a&expand=b").expect("a valid URL");
-    let mut request = Request::new(Method::POST, url);
-    request.headers.insert("content-type", HeaderValue::from_static("application/json"));
-    request.headers.append("x-many", HeaderValue::from_static("one"));
-    request.headers.append("x-many", HeaderValue::from_static("two"));
-    request.body = Bytes::from_static(br#"{"amount":1000}"#);
-    Claim {
-        id: id.clone(),
-        fingerprint: Fingerprint::from_bytes([7; 32]),
-        wire_key: id.wire_key().to_string(),
-        request: request.into(),
-        now,
-        lease: LEASE,
-        due: None,
-        keep: KEEP,
-        on_unknown: OnUnknown::Park,
-        attempt_max: ATTEMPT,
-        vendor_clock_ms: None,
-        holder: Some("claimer/1".into()),
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        sequence: None,
-    }
-}
-
-pub(crate) fn transition_at(fence: u64, now: Timestamp, to: State) -> Transition {
-    Transition {
-        fence,
-        now,
-        attempts: 1,
-        effect: Effect::None,
-        unknown_since: None,
-        look_ups: 0,
-        resends_left: 0,
-        to,
-        reports: Vec::new(),
-    }
 }
 
 fn answer(status: u16, body: &'static str) -> Answer {
@@ -225,30 +178,6 @@ fn refuse(refusal: Refusal) -> State {
 
 fn dead_letter(reason: Reason) -> State {
     State::Dead { reason, answer: Some(answer(503, "busy")) }
-}
-
-/// Lets a store see that it is `now`, so that it believes that.
-pub(crate) async fn let_pass(store: &dyn Store, now: Timestamp) {
-    for at in [now.minus(record::DOUBTED_FOR), now] {
-        look(store, at).await;
-    }
-}
-
-/// A command that changes nothing, from this time.
-async fn look(store: &dyn Store, now: Timestamp) {
-    let phase = record::Phase::Scheduled;
-    let take = record::Takeover {
-        phase,
-        account: None,
-        now,
-        lease: LEASE,
-        attempt_max: ATTEMPT,
-        vendor_clock_ms: None,
-        holder: None,
-        limit: 0,
-        wanted: record::Wanted::default(),
-    };
-    assert_eq!(store.take(take).await.expect("the store works"), []);
 }
 
 async fn claim(store: &dyn Store, claim: Claim) -> Claimed {

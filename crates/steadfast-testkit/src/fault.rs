@@ -17,7 +17,6 @@ use super::{GOLDEN, mix};
 
 pub(crate) mod data;
 
-
 /// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
 /// removes any that comes from outside.
 pub const FAULT_HEADER: &str = "x-testkit-fault";

@@ -49,7 +49,6 @@
 //! Nothing here panics or fails a test by itself. A wrong script comes out as a failed call that says why, and
 //! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
 
-mod clock;
 pub mod conformance;
 pub mod contract;
 mod fault;
@@ -63,6 +62,7 @@ pub mod internal {
     pub use crate::fault::data::{FaultRule, planned};
     pub use crate::front::{Backend, Lease, PAGE, Page, PageAnswer, Wiring};
     pub use crate::scripted::cut;
+    pub use steadfast_core::internal::testkit::{claim_at, let_pass, transition_at};
 
     /// A front that is wired so, once it listens.
     ///
@@ -77,11 +77,12 @@ mod near;
 mod random;
 mod scripted;
 
-pub use clock::TestClock;
 pub use fault::{FAULT_HEADER, Fault, FaultPlan, WaitForm};
 pub use front::Front;
 pub use random::{FixedRandom, SeededRandom};
 pub use scripted::ScriptedTransport;
+#[doc(inline)]
+pub use steadfast_core::internal::testkit::TestClock;
 
 /// One step of SplitMix64's output function: every bit of `state` reaches every bit of the result.
 ///

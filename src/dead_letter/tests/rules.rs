@@ -53,8 +53,10 @@ async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_o
     let lost = || ScriptedTransport::new().always_fail(SendErrorKind::Reset);
     let postmark = |look_ups_max| {
         let policy = Policy::background().backoff(Backoff::none()).without_breaker().without_budget();
+        let mut policy = policy;
+        policy.look_ups_max = look_ups_max;
         Client::builder(Postmark::new("token"))
-            .policy(Policy { look_ups_max, ..policy })
+            .policy(policy)
             .store(Arc::clone(&bench.store))
             .clock(bench.clock.clone())
             .transport(lost())
@@ -112,7 +114,11 @@ async fn an_answer_of_504_is_a_timeout_and_another_one_is_not() {
     let bench = Bench::new(Arc::new(Memory::new()));
     let id = bench.lost("order-1").await;
     let summary = bench.store.get(&id).await.expect("works").expect("a record").summary();
-    let of = |status| Summary { effect: Effect::None, status, ..summary.clone() };
+    let of = |status| {
+        let mut summary = summary.clone();
+        (summary.effect, summary.status) = (Effect::None, status);
+        summary
+    };
     let none: Option<&AttemptReport> = None;
     assert_eq!(code(&of(Some(504)), none), "DEPENDENCY.timeout");
     assert_eq!(code(&of(Some(503)), none), "DEPENDENCY.unavailable");
@@ -126,13 +132,10 @@ async fn the_window_ends_early_by_the_longest_attempt_of_the_client_that_sends()
     let id = bench.lost("order-1").await;
     let record = bench.store.get(&id).await.expect("works").expect("a record");
     let longer = record.attempt_max * 3;
-    let timeout = steadfast_core::policy::Timeouts {
-        attempt: longer,
-        total: longer * 2,
-        ..Policy::background().timeout
-    };
+    let mut policy = Policy::background().without_breaker();
+    (policy.timeout.attempt, policy.timeout.total) = (longer, longer * 2);
     let patient = Client::builder(Stripe::new("sk_test_1"))
-        .policy(Policy { timeout, ..Policy::background().without_breaker() })
+        .policy(policy)
         .store(Arc::clone(&bench.store))
         .clock(bench.clock.clone())
         .transport(bench.network.clone())

@@ -171,7 +171,8 @@ async fn what_is_opened_by_url_is_sealed_and_made_as_it_is_told() {
         steadfast_core::operation::Scope::from_stored("test/v//POST /x"),
         steadfast_core::operation::Key::new("a").expect("a key"),
     );
-    let claim = crate::store::contract::claim_at(&id, steadfast_core::clock::Timestamp::from_millis(1));
+    let claim =
+        steadfast_core::internal::testkit::claim_at(&id, steadfast_core::clock::Timestamp::from_millis(1));
     store.claim(claim).await.expect("works");
     drop(store);
     assert_eq!(url.clone().create(false).open().expect_err("sealed").kind(), StoreErrorKind::Sealed);

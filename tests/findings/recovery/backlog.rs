@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use crate::in_memory;
 use steadfast::Policy;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dispatcher::PERIOD;
@@ -13,6 +12,7 @@ use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::internals::gates;
+use support::in_memory;
 
 use super::shop::{Vendor, delivered, ended, phases};
 use super::time::{Watched, on_virtual_time};

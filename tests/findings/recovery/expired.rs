@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::in_memory;
 use steadfast::Policy;
 use steadfast::dispatcher::PERIOD;
 use steadfast::policy::Timeouts;
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::vendor::{KeyPlace, Keyed, KeyedConfig};
+use support::in_memory;
 
 use super::shop::{Vendor, phases};
 use super::time::{Watched, on_virtual_time};

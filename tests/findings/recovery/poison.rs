@@ -16,7 +16,7 @@ use steadfast::transport::Request;
 use super::ruled::{Ruled, Sent, enqueue, letters};
 use super::time::{Watched, on_virtual_time};
 use super::{ms, print, secs};
-use crate::in_memory;
+use support::in_memory;
 
 fn is_poison(request: &Request) -> bool {
     request.body.starts_with(b"amount=666")

@@ -15,7 +15,7 @@ use super::ruled::{Ruled, enqueue, letters};
 use super::shop::phases;
 use super::time::{Watched, on_virtual_time};
 use super::{ms, secs};
-use crate::in_memory;
+use support::in_memory;
 
 async fn until_open(store: &Arc<dyn Store>, clock: &TestClock, open: u64, limit: std::time::Duration) {
     let began = clock.now();

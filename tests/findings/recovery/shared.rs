@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use crate::in_memory;
 use crate::rig::Rig;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
@@ -16,6 +15,7 @@ use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
+use support::in_memory;
 
 use super::shop::{Vendor, delivered, phases};
 use super::time::{Watched, on_virtual_time};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::in_memory;
 use steadfast::Policy;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::Dispatcher;
 use steadfast::policy::RecoveryConfig;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
+use support::in_memory;
 
 use super::shop::Vendor;
 use super::time::{Watched, on_virtual_time};

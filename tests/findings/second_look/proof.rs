@@ -310,7 +310,7 @@ async fn what_is_enqueued_takes_effect_at_most_once_whatever_happens() {
     for seed in first..first + schedules {
         effects += run(seed, Arc::new(Memory::new())).await.0;
         if seed % 30 == 0 {
-            let place = crate::in_memory::directory();
+            let place = support::in_memory::directory();
             run(seed, Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens"))).await;
         }
     }

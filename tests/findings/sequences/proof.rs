@@ -256,7 +256,7 @@ async fn a_sequence_keeps_its_order_and_each_of_it_takes_effect_at_most_once() {
     for seed in first..first + schedules {
         effects += run(seed, Arc::new(Memory::new())).await;
         if seed % 30 == 0 {
-            let place = crate::in_memory::directory();
+            let place = support::in_memory::directory();
             run(seed, Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens"))).await;
         }
     }

@@ -168,7 +168,7 @@ impl Memory {
 
     /// Counts the rows of a key in an outbox beside it: a purge spares its record.
     #[cfg(feature = "testkit")]
-    pub fn spare(&self, key: &str, rows: i64) {
+    pub(crate) fn spare(&self, key: &str, rows: i64) {
         let mut inner = self.inner.lock();
         *inner.rows_of_key.entry(key.to_owned()).or_default() += rows;
     }

@@ -35,7 +35,6 @@ use crate::policy::OnUnknown;
 pub(crate) mod form;
 pub(crate) mod sealed;
 
-
 /// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
 /// written, however late it is admitted.
 pub fn spares<T>(with_row: T, without: T) -> T {
@@ -378,10 +377,10 @@ impl Serialize for Queued {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let row = self;
         json!({
-        "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
-        "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(Timestamp::as_millis),
-        "sequence": row.sequence, "rejected": row.rejected,
-    })
+            "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
+            "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(Timestamp::as_millis),
+            "sequence": row.sequence, "rejected": row.rejected,
+        })
         .serialize(serializer)
     }
 }

@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use crate::operation::{Key, Scope};
     use crate::store::Memory;
-    use crate::store::contract::claim_at;
-    use crate::testkit::TestClock;
+    use crate::store::sample::claim_at;
+    use crate::test_clock::TestClock;
 
     fn id(key: &str) -> OperationId {
         let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");

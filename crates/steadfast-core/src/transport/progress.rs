@@ -145,7 +145,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testkit::TestClock;
+    use crate::test_clock::TestClock;
 
     #[test]
     fn a_transport_that_never_says_anything_may_have_sent() {

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use steadfast_core::clock::{Clock, Instant, SystemClock};
 
 use super::*;
-use crate::in_memory;
+use support::in_memory;
 
 #[path = "../../../../tests/postgres/pooler.rs"]
 #[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use steadfast_core::store::{Memory, Store, Wrapper};
 
-use crate::store::Sqlite;
+use crate::Sqlite;
 use steadfast_testkit::contract;
 
 /// A directory, and a new store in it each time.
@@ -16,7 +16,7 @@ struct Shelf {
 
 impl Shelf {
     fn new() -> Shelf {
-        Shelf { directory: crate::in_memory::directory(), files: AtomicUsize::new(0) }
+        Shelf { directory: support::in_memory::directory(), files: AtomicUsize::new(0) }
     }
 
     fn path(&self) -> std::path::PathBuf {

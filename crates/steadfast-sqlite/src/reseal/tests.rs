@@ -13,7 +13,7 @@ use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
 use steadfast_core::transport::Answer;
 
 use super::*;
-use crate::store::Sqlite;
+use crate::Sqlite;
 use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -24,7 +24,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: crate::in_memory::directory() }
+        Place { directory: support::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {
@@ -55,7 +55,7 @@ fn id(key: &str) -> OperationId {
 }
 
 fn wanted(key: &str, body: impl Into<Bytes>) -> Claim {
-    let mut claim = contract::claim_at(&id(key), NOW);
+    let mut claim = steadfast_testkit::internal::claim_at(&id(key), NOW);
     Arc::make_mut(&mut claim.request).body = body.into();
     claim
 }
@@ -84,7 +84,7 @@ async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_writte
     assert_eq!((batch.found, rows.len(), batch.unreadable.len()), (3, 3, 0));
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), "done");
     let done = State::Succeeded { answer: answer.clone(), reconciled: false };
-    let transition = contract::transition_at(held.fence, NOW, done);
+    let transition = steadfast_testkit::internal::transition_at(held.fence, NOW, done);
     service.transition(&held, transition).await.expect("works").expect("the holder may write");
     raw.execute("DELETE FROM operation WHERE key = 'removed'", []).expect("gone");
     assert_eq!(write(&raw, &rows, &seals).expect("written"), 1, "only what is still as it was read");

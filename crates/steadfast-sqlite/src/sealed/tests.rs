@@ -18,7 +18,7 @@ use steadfast_core::transport::Answer;
 
 use super::super::tests::make_older;
 use super::*;
-use crate::store::Sqlite;
+use crate::Sqlite;
 use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -33,7 +33,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place { directory: crate::in_memory::directory() }
+        Place { directory: support::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {
@@ -85,7 +85,7 @@ fn id(key: &str) -> OperationId {
 }
 
 fn wanted(key: &str) -> Claim {
-    let mut claim = contract::claim_at(&id(key), NOW);
+    let mut claim = steadfast_testkit::internal::claim_at(&id(key), NOW);
     Arc::make_mut(&mut claim.request).url.set_query(Some(&format!("token={MARKER}")));
     Arc::make_mut(&mut claim.request).headers.insert("x-customer", HeaderValue::from_static(MARKER));
     Arc::make_mut(&mut claim.request).body = Bytes::from(format!("for {key}: {MARKER}"));
@@ -106,7 +106,7 @@ async fn claims(store: &Sqlite, key: &str) -> Record {
 }
 
 async fn ends(store: &Sqlite, held: &Record, to: State) {
-    let ended = store.transition(held, contract::transition_at(held.fence, NOW, to)).await;
+    let ended = store.transition(held, steadfast_testkit::internal::transition_at(held.fence, NOW, to)).await;
     ended.expect("works").expect("the holder may write");
 }
 
@@ -149,7 +149,7 @@ fn take(now: Timestamp, limit: usize) -> Takeover {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds_over_a_sealed_file() {
-    let directory = crate::in_memory::directory();
+    let directory = support::in_memory::directory();
     let files = std::sync::atomic::AtomicUsize::new(0);
     let fresh = async || {
         let file = files.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -296,7 +296,7 @@ async fn a_rotation_leaves_everything_readable_and_an_unused_key_is_retired() {
     // What the old key sealed expires; then it is not needed any more.
     let store = place.with(&new.clone().with_older([1; 32]));
     store.append_evidence(&id("new"), Vec::new()).await.expect("works").expect("there");
-    contract::let_pass(&store, NOW.plus(Duration::from_secs(24 * 3600))).await;
+    steadfast_testkit::internal::let_pass(&store, NOW.plus(Duration::from_secs(24 * 3600))).await;
     let gone = store.purge(NOW.plus(Duration::from_secs(24 * 3600)), 1).await.expect("works");
     assert_eq!(gone, 1);
     assert!(store.get(&id("old")).await.expect("works").is_none());

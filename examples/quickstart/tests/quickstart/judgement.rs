@@ -12,7 +12,7 @@ use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFak
 use steadfast::testkit::{Fault, WaitForm};
 use tempfile::TempDir;
 
-use crate::in_memory;
+use support::in_memory;
 
 use quickstart::kill::Kill;
 use quickstart::letters;

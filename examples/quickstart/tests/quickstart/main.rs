@@ -1,8 +1,6 @@
 //! The quickstart keeps its promise: the program itself, as its readers run it, over one seed.
 
 mod copied;
-#[path = "../../../../tests/hosts/in_memory.rs"]
-mod in_memory;
 mod judgement;
 mod shown;
 #[cfg(unix)]
@@ -12,6 +10,7 @@ mod ways_out;
 mod words;
 
 use std::process::{Command, Output, Stdio};
+use support::in_memory;
 
 use quickstart::vendors::VENDORS;
 use serde_json::Value;

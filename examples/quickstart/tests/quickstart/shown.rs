@@ -9,7 +9,7 @@ use steadfast::operation::record::{Phase, Tally};
 
 fn tally(vendor: &str, phase: &str, count: u64) -> Tally {
     let phase = Phase::from_str(phase).expect("a phase");
-    Tally { vendor: format!("default/{vendor}"), phase, count, oldest: Timestamp::from_millis(0), secrets: 0 }
+    Tally { vendor: format!("default/{vendor}"), phase, count, oldest: Timestamp::from_millis(0) }
 }
 
 #[test]

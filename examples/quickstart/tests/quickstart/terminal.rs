@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::in_memory;
+use support::in_memory;
 
 const README: &str = include_str!("../../../../README.md");
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::in_memory;
+use support::in_memory;
 
 use crate::example;
 

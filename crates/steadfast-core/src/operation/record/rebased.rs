@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::error::Effect;
     use crate::operation::OperationId;
-    use crate::store::contract::claim_at;
+    use crate::store::sample::claim_at;
     use crate::{operation::Key, operation::Scope};
 
     fn at(s: u64) -> Timestamp {

@@ -2,9 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::policy::{BreakerState, Gates, Outcome, Policy};
+use crate::policy::BreakerState;
+use crate::policy::gates::{Gates, Outcome};
+use crate::policy::whole::Policy;
 use crate::random::Random;
-use crate::testkit::TestClock;
+use crate::test_clock::TestClock;
 
 #[derive(Debug)]
 struct Half;

@@ -12,7 +12,7 @@ use crate::error::{Effect, Reason};
 use crate::operation::record::State;
 use crate::operation::{Fingerprint, Key, Scope};
 use crate::request::Request;
-use crate::store::contract;
+use crate::store::sample;
 
 const KEEP: Duration = Duration::from_millis(1_000);
 
@@ -32,12 +32,12 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         lease: Duration::from_millis(100),
         keep: KEEP,
         attempt_max: Duration::from_secs(30),
-        ..contract::claim_at(&id(key), now)
+        ..sample::claim_at(&id(key), now)
     }
 }
 
 async fn settle(store: &Memory, key: usize, now: Timestamp, to: State) -> Record {
-    let transition = Transition { effect: Effect::Unknown, ..contract::transition_at(1, now, to) };
+    let transition = Transition { effect: Effect::Unknown, ..sample::transition_at(1, now, to) };
     let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
     store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }
@@ -51,31 +51,6 @@ fn done() -> State {
         answer: Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::new()),
         reconciled: false,
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_contract_holds() {
-    contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
-}
-
-#[tokio::test]
-async fn records_are_copied_from_and_to_memory() {
-    let fresh = async || Arc::new(Memory::new()) as Arc<dyn Store>;
-    contract::check_copying(fresh, fresh).await;
-}
-
-#[cfg(feature = "seal")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_contract_holds_over_sealed_records() {
-    use crate::store::SealKeys;
-
-    let keys = || SealKeys::new([1; 32]).with_older([2; 32]);
-    contract::check_all(async || Arc::new(Memory::new().seal(keys())) as Arc<dyn Store>).await;
-    let fresh = || {
-        let memory = Memory::new();
-        Box::new(move |keys| Arc::new(memory.beside(keys)) as Arc<dyn Store>) as contract::Open
-    };
-    contract::check_sealing(fresh).await;
 }
 
 #[tokio::test]
@@ -125,7 +100,7 @@ async fn what_a_claim_starts_over_is_not_what_makes_room_for_it() {
     let answer = Answer::new(StatusCode::PAYMENT_REQUIRED, HeaderMap::new(), Bytes::new());
     let refused = State::Refused { refusal: crate::error::Refusal::Rejected, answer };
     let held = store.get(&id(0)).await.expect("works").expect("it is held");
-    let moved = store.transition(&held, contract::transition_at(1, at(10), refused)).await;
+    let moved = store.transition(&held, sample::transition_at(1, at(10), refused)).await;
     moved.expect("works").expect("its holder may");
     assert!(matches!(store.claim(over).await, Ok(Claimed::Fresh(_))));
     let old = store.get(&id(0)).await.expect("works").expect("it is not forgotten");
@@ -164,7 +139,7 @@ async fn the_index_follows_every_change_of_an_expiry() {
     assert_eq!(expiring(&store).len(), 2);
     assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::Freed(_))));
     assert_eq!(expiring(&store).len(), 1, "taken again, it no longer expires");
-    contract::let_pass(&store, at(u64::MAX)).await;
+    sample::let_pass(&store, at(u64::MAX)).await;
     assert_eq!(store.purge(at(u64::MAX), 10).await.expect("works"), 1);
     assert!(store.get(&id(1)).await.expect("works").is_some());
 }

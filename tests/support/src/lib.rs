@@ -1,0 +1,3 @@
+//! What the tests of several packages need.
+
+pub mod in_memory;
