@@ -120,7 +120,7 @@ fn the_page_on_observability_has_every_name_and_no_other() {
         include_str!("../../src/telemetry/stream.rs"),
         include_str!("../../src/telemetry/credentials.rs"),
         include_str!("../../crates/steadfast-core/src/policy/breaker/change.rs"),
-        include_str!("../../src/bin/steadfast/dispatch/gauges.rs")
+        include_str!("../../crates/steadfast-cli/src/dispatch/gauges.rs")
     );
     let page = include_str!("../../src/docs/observability.md");
     let mut in_source = names(source);
