@@ -19,7 +19,6 @@ pub fn read(path: &Path) -> Vec<u8> {
 
 /// Whether a text is anywhere in the file of a store or in those that SQLite has beside it. The log is read first: what a
 /// store that is being closed moves to the file is in one of them.
-#[cfg(feature = "cli")]
 pub fn holds(path: &Path, text: &str) -> bool {
     ["-wal", "-journal", "-shm", ""].iter().any(|suffix| {
         let bytes = read(format!("{}{suffix}", path.display()).as_ref());

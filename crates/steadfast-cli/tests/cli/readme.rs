@@ -2,7 +2,7 @@
 
 use super::{LONG_AGO, NOW, Place};
 
-const README: &str = include_str!("../../README.md");
+const README: &str = include_str!("../../../../README.md");
 
 /// The commands of the README's one console, each with the lines below it.
 fn console() -> Vec<(String, String)> {

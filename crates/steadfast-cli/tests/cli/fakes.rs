@@ -310,7 +310,7 @@ fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
 
 /// What a plan is set to, as a file: what the documentation lists, each with a value that is none of its default.
 fn settings_of(vendor: &str) -> Vec<(String, String)> {
-    let page = include_str!("../../src/docs/recipes.md");
+    let page = include_str!("../../../../src/docs/recipes.md");
     let row = page.lines().find(|line| line.starts_with(&format!("| `{vendor}` | `"))).expect("a row");
     let names = row.split('`').skip(3).step_by(2).filter(|name| !name.starts_with('"'));
     let value = |name: &str| match name {

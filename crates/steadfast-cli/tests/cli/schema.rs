@@ -10,7 +10,7 @@ use steadfast::testkit::ScriptedTransport;
 
 use super::{LONG_AGO, NOW, Place};
 
-const SCHEMA: &str = include_str!("../../examples/command-line.schema.json");
+const SCHEMA: &str = include_str!("../../../../examples/command-line.schema.json");
 
 /// Objects that others are made of.
 const PARTS: &str = "_fields";

@@ -1,7 +1,7 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
-#[path = "../hosts/commands.rs"]
+#[path = "../../../../tests/hosts/commands.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 mod commands;
 mod copying;
@@ -13,10 +13,10 @@ mod here;
 mod letters;
 mod manual;
 mod names;
-#[path = "../hosts/on_disk.rs"]
+#[path = "../../../../tests/hosts/on_disk.rs"]
 mod on_disk;
 mod readme;
-#[path = "../hosts/rig.rs"]
+#[path = "../../../../tests/hosts/rig.rs"]
 #[allow(dead_code, reason = "shared with tests that use the rest of it")]
 mod rig;
 mod schema;
