@@ -33,8 +33,6 @@ mod recovery;
 mod rig;
 mod rule;
 mod second_look;
-#[cfg(feature = "cli")]
-mod secrets;
 mod sequences;
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;

@@ -21,6 +21,7 @@ mod readme;
 mod rig;
 mod schema;
 mod sealed;
+mod secrets;
 mod sequences;
 mod signature;
 mod vendors;
