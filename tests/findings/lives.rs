@@ -296,9 +296,10 @@ async fn d13_a_memory_without_anything_settled_refuses() {
     assert_eq!((bench.store.len(), bench.store.evicted()), (2, 0));
 }
 
-/// Each secret that a client was given, sought in the file, in its log and in all that the command line prints.
+/// Each secret that a client was given, sought in the file and in its log. What the command line prints of such a store is
+/// searched by its own tests.
 #[tokio::test]
-async fn e3_no_secret_of_a_client_is_in_the_file_its_log_or_any_output() {
+async fn e3_no_secret_of_a_client_is_in_the_file_or_its_log() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("calls.db");
     let store = Arc::new(Sqlite::open(&path).expect("opens"));
@@ -331,30 +332,11 @@ async fn e3_no_secret_of_a_client_is_in_the_file_its_log_or_any_output() {
         assert!(sent.iter().any(is_sent), "{secret} goes to its vendor");
     }
     let on_disk = |suffix: &str| on_disk::read(format!("{}{suffix}", path.display()).as_ref());
-    let mut seen: Vec<_> = ["-wal", ""].map(|suffix| (suffix.to_owned(), on_disk(suffix))).into();
+    let seen = ["-wal", ""].map(|suffix| (suffix, on_disk(suffix)));
     assert!(seen.iter().any(|(_, bytes)| has(bytes, "in the file")), "what is stored is found so");
-    if let Some(steadfast) = option_env!("CARGO_BIN_EXE_steadfast") {
-        let signed = ["--bodies", "--by", "ada", "--why", "a test"];
-        for (command, view) in [
-            (vec!["stats"], false),
-            (vec!["dead-letters", "list", "--json"], false),
-            (vec!["dead-letters", "redrive", "--all"], false),
-            (vec!["dead-letters", "export"], true),
-        ] {
-            let run = std::process::Command::new(steadfast)
-                .args(&command)
-                .args(if view { &signed[..] } else { &[] })
-                .args(["--store".as_ref(), path.as_os_str()])
-                .output()
-                .expect("runs");
-            assert!(!run.stdout.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&run.stderr));
-            assert!(!view || has(&run.stdout, "in the file"), "{command:?} shows what is stored");
-            seen.push((command.join(" "), [run.stdout, run.stderr].concat()));
-        }
-    }
     for secret in secrets {
         for (place, bytes) in &seen {
-            assert!(!has(bytes, secret), "{secret} is in {place:?}");
+            assert!(!has(bytes, secret), "{secret} is in the file{place}");
         }
     }
 }
