@@ -136,7 +136,8 @@
 //! - [`Inbound`]: the deadline of the request that a service itself answers.
 //! - [`dispatcher`]: carries on with what a dead process left and with what is due, of one client or of many.
 //! - [`Vendors`]: all of this from one file.
-//! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
+//! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast`, of the package
+//!   `steadfast-cli`, is over it.
 //! - [`testkit`]: fakes of the vendors, faults, a scripted transport, a clock.
 //!
 //! # Who writes an adapter, a store or a transport
@@ -180,7 +181,6 @@
 //! | `sqlx-postgres` | [`outbox`]: the same on Postgres; those of tokio-postgres need only `postgres` |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
-//! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `metrics`, `seal` and `sqlite` |
 //! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`Inbound`] as an extractor |

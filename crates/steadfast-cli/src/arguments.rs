@@ -136,7 +136,7 @@ pub(crate) enum Command {
     /// A plan is a TOML file with a table for each vendor. In it, seed, rate and among are for faults by chance. A list
     /// [[stripe.fault]] has faults one by one: fault, method, path, times and always.
     ///
-    /// It needs a build with the feature testkit: cargo install steadfast --features cli,testkit
+    /// It needs a build with the feature testkit: cargo install steadfast-cli --features testkit
     Fakes(FakesArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]

@@ -36,7 +36,7 @@ pub(crate) struct FakesArguments {
 
 #[cfg(not(feature = "testkit"))]
 pub(crate) async fn fakes(_: FakesArguments, _: &mut Output<'_>) -> Result<u8, Failure> {
-    let problem = "this program was built without fakes; cargo install steadfast --features cli,testkit";
+    let problem = "this program was built without fakes; cargo install steadfast-cli --features testkit";
     Err(Failure::Arguments(problem.to_owned()))
 }
 

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::vendors::ORDERS;
 
 /// The command line without what only a service needs: it sends nothing.
-const CARGO_RUN: &str = "cargo run --no-default-features --features cli --";
+const CARGO_RUN: &str = "cargo run -p steadfast-cli --no-default-features --";
 
 pub struct Story {
     pub report: Report,

@@ -180,7 +180,7 @@ fn command_line() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_BIN_EXE_quickstart")).parent().expect("target/PROFILE");
     let program = folder.join(format!("steadfast{}", std::env::consts::EXE_SUFFIX));
     if !program.exists() {
-        skip("the command line is not built: `cargo test --workspace --features cli` does");
+        skip("the command line is not built: `cargo test --workspace --features testkit` does");
         return None;
     }
     Some(program)
