@@ -19,7 +19,7 @@ use super::status::{ListArguments, SelectWaiting};
 /// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
-#[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
+#[command(after_help = "--help also lists the exit codes.", after_long_help = super::help::after_help())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,

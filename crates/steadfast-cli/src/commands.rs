@@ -1,19 +1,19 @@
 //! One function to a command: call the library, print, say how it went.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use steadfast::Vendors;
-use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
-use steadfast::operation::{Key, OperationId};
+use steadfast::dead_letter::{Change, DeadLetterError, Outcome};
+use steadfast::operation::Key;
 
 use super::arguments::{
     Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ShowArguments, ViewArguments,
 };
 use super::failure::{DONE, Failure, HELD_BACK};
+use super::named::{absent_vendor, find_recorded};
 use super::output::Output;
 use super::place::Place;
 use super::signature::Signature;
@@ -99,33 +99,6 @@ async fn dead_letters(
             output.put(DONE, &json!({ "removed": removed }), |_, out| print::removed(removed, out))
         }
     }
-}
-
-/// The operation that a command is to change. What only holds its wire key, such as a line of a log, is not enough: it
-/// may name two, and the other one may be meant.
-pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
-    match letters.find_whole(name).await {
-        Err(DeadLetterError::Absent(_)) => {
-            let id = letters.find(name).await?;
-            let problem = format!("{name:?} only holds the wire key of {id}; name that operation alone");
-            Err(Failure::Arguments(problem))
-        }
-        found => Ok(found?),
-    }
-}
-
-/// The same of an operation that must be on record: one that is still in the outbox is said to be there.
-pub(crate) async fn find_recorded(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
-    let found = find_whole(letters, name).await;
-    if found.is_err()
-        && let Some(row) = letters.queued(name).await?.first()
-    {
-        let number = row.number;
-        let problem =
-            format!("{name:?} is row {number} of the outbox, and not on record yet: see steadfast outbox");
-        return Err(Failure::Arguments(problem));
-    }
-    found
 }
 
 fn check(place: &Place, file: Option<&PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
@@ -216,23 +189,6 @@ fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
     let needs_why = arguments.force || arguments.overwrite;
     let of = many::Asked { dry_run: arguments.dry_run, is_frozen: arguments.select.is_frozen(), needs_why };
     of.to_do_it(&arguments.signature, redriven)
-}
-
-/// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
-/// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
-pub(crate) async fn absent_vendor(
-    letters: &DeadLetters,
-    vendor: Option<&str>,
-    output: &Output<'_>,
-) -> Result<(), Failure> {
-    let Some(vendor) = vendor.filter(|_| !output.json) else { return Ok(()) };
-    let stats = letters.stats().await?;
-    let paths: BTreeSet<&str> = stats.groups.iter().map(|group| group.vendor.as_str()).collect();
-    let is_on_record = paths.iter().any(|path| *path == vendor || path.rsplit('/').next() == Some(vendor));
-    if !is_on_record {
-        super::say(&print::absent_vendor(vendor, &paths))?;
-    }
-    Ok(())
 }
 
 async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {

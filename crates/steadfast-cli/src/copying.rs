@@ -12,7 +12,7 @@ use super::arguments::CopyArguments;
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::seal_keys;
-use super::print::{plain, wrapped};
+use super::text::{plain, wrapped};
 
 pub(crate) async fn copy(arguments: CopyArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let CopyArguments { from, to, wait, unsealed, give_up, lost } = arguments;

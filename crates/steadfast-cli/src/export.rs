@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::json;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters};
 
-use super::commands::absent_vendor;
 use super::failure::{DONE, Failure};
+use super::named::absent_vendor;
 use super::output::Output;
 use super::place::Place;
 use super::print;

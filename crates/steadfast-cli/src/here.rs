@@ -9,7 +9,7 @@ use super::arguments::HereArguments;
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
 use super::place::Place;
-use super::print::{plain, wrapped};
+use super::text::{plain, wrapped};
 
 pub(crate) async fn here(
     place: &Place,

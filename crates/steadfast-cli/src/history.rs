@@ -1,6 +1,6 @@
 //! What happened to one operation: its attempts, and what people did.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
@@ -9,9 +9,7 @@ use steadfast::dead_letter::Shown;
 use steadfast::operation::record::{Action, AuditEntry};
 use steadfast::{AttemptReport, Effect};
 
-use super::print::{self, millis, plain, wrapped};
-
-type Out<'a> = &'a mut (dyn Write + Send);
+use super::text::{self, Out, millis, plain, wrapped};
 
 /// How often it was sent, and how many of these are steps of the ladder, if not all are. The steps show how far away
 /// a dead letter is. A redrive begins to count anew; the log keeps what came before it.
@@ -24,9 +22,9 @@ pub(crate) fn attempts(shown: &Shown) -> String {
     match u32::try_from(shown.attempts.iter().filter(is_of_now).count()) {
         Ok(sent) if sent > steps => {
             let s = if steps == 1 { "" } else { "s" };
-            format!("{}{since}, {steps} step{s} of the ladder", print::attempts(sent))
+            format!("{}{since}, {steps} step{s} of the ladder", text::attempts(sent))
         }
-        _ => format!("{}{since}", print::attempts(steps)),
+        _ => format!("{}{since}", text::attempts(steps)),
     }
 }
 

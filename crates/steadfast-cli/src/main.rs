@@ -9,11 +9,13 @@ mod dispatch;
 mod export;
 mod failure;
 mod fakes;
+mod help;
 mod here;
 mod history;
 mod manual;
 mod many;
 mod migrate;
+mod named;
 mod outbox;
 mod output;
 mod place;
@@ -25,15 +27,16 @@ mod signals;
 mod signature;
 mod status;
 mod terms;
+mod text;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use arguments::Arguments;
 use failure::Failure;
-use output::{Answer, Output};
+use output::{Answer, Output, say};
 
 fn main() -> ExitCode {
     let (json, command, result) = match Arguments::try_parse() {
@@ -63,18 +66,6 @@ fn main() -> ExitCode {
             };
             ExitCode::from(failure.exit_code())
         }
-    }
-}
-
-/// On one line, unless a person looks at it.
-fn say(problem: &str) -> io::Result<()> {
-    let mut out = io::stderr().lock();
-    let lines: Vec<_> = problem.lines().map(print::plain).collect();
-    let problem = lines.join("\n");
-    if out.is_terminal() {
-        writeln!(out, "{}", print::wrapped(&problem, ""))
-    } else {
-        writeln!(out, "{problem}")
     }
 }
 

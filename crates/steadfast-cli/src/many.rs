@@ -7,8 +7,8 @@ use steadfast::operation::record::Resolution;
 use steadfast::store::Queued;
 
 use super::arguments::{CancelArguments, Many, ResolveArguments};
-use super::commands::{absent_vendor, find_recorded, find_whole};
 use super::failure::{DONE, Failure, HELD_BACK};
+use super::named::{absent_vendor, find_recorded, find_whole};
 use super::outbox;
 use super::output::Output;
 use super::place::Place;

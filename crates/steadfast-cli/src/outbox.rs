@@ -11,7 +11,7 @@ use super::arguments::OutboxArguments;
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::Place;
-use super::print::{plain, whole_seconds, wrapped};
+use super::text::{plain, whole_seconds, wrapped};
 
 /// Lists what cannot become an operation.
 pub(crate) async fn rejected(

@@ -4,13 +4,14 @@
 //! fails, so a program reads one stream and finds one object there. The sentence for people is on the standard error
 //! as ever. The exit code is in it because a pipe loses it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 use serde_json::Value;
 use steadfast::dead_letter::visible;
 
 use super::failure::Failure;
+use super::text::{plain, wrapped};
 
 pub(crate) struct Output<'a> {
     pub out: &'a mut (dyn Write + Send),
@@ -63,6 +64,14 @@ impl<T: Serialize> Answer<'_, T> {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", visible(&serde_json::to_string(self)?))
     }
+}
+
+/// Says on the standard error what went wrong: on one line, unless a person looks at it.
+pub(crate) fn say(problem: &str) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    let lines: Vec<_> = problem.lines().map(plain).collect();
+    let problem = lines.join("\n");
+    if out.is_terminal() { writeln!(out, "{}", wrapped(&problem, "")) } else { writeln!(out, "{problem}") }
 }
 
 const FORMAT: u8 = 1;

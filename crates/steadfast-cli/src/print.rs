@@ -1,19 +1,13 @@
 //! For people. Programs read `--json`, so that this may change.
 
-use std::collections::BTreeSet;
-use std::io::{self, Write};
-use std::time::Duration;
+use std::io;
 
-use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{
-    AccountStatus, DeadLetters, Group, Message, Outcome, Safety, Shown, Stats, visible,
-};
+use steadfast::dead_letter::{AccountStatus, DeadLetters, Group, Message, Outcome, Safety, Shown, Stats};
 use steadfast::operation::record::{Phase, Place, Summary};
 
+use super::text::{Out, ago, attempts, hanging, indented, plain, whole_seconds, wrapped};
 use super::{history, status};
-
-type Out<'a> = &'a mut (dyn Write + Send);
 
 pub(crate) fn letters(letters: &[Summary], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
     if letters.is_empty() {
@@ -36,19 +30,6 @@ pub(crate) fn letters(letters: &[Summary], next: Option<&str>, out: Out<'_>) -> 
         Some(next) => writeln!(out, "more: --after {next}"),
         None => Ok(()),
     }
-}
-
-/// For a filter by a vendor of whom nothing is on record.
-pub(crate) fn absent_vendor(vendor: &str, on_record: &BTreeSet<&str>) -> String {
-    let quoted = |name: &str| format!("`{}`", plain(name));
-    let there_are = match on_record.len() {
-        0 => "the store is empty".to_owned(),
-        1 => format!("there is {}", on_record.iter().map(|name| quoted(name)).collect::<String>()),
-        _ => {
-            format!("there are {}", on_record.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "))
-        }
-    };
-    format!("no operation of vendor {} is on record; {there_are}", quoted(vendor))
 }
 
 pub(crate) fn groups(groups: &[Group], out: Out<'_>) -> io::Result<()> {
@@ -296,97 +277,9 @@ fn message(message: &Message, out: Out<'_>) -> io::Result<()> {
     }
 }
 
-/// How long it is from `then` to `now`, in the two largest parts that it has: a person reads no more.
-pub(crate) fn ago(now: Timestamp, then: Timestamp) -> String {
-    let whole = whole_seconds(now, then);
-    whole.split(' ').take(2).collect::<Vec<_>>().join(" ")
-}
-
-pub(crate) fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
-    format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
-}
-
-/// A label and a text. The lines of the text begin below each other.
-fn hanging(label: &str, text: &str) -> String {
-    wrapped(text, &" ".repeat(label.len())).replacen(&" ".repeat(label.len()), label, 1)
-}
-
-/// A text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left as they are:
-/// they hold names, which are copied.
-pub(crate) fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        if line.starts_with(' ') {
-            lines.push(line.to_owned());
-            continue;
-        }
-        let mut whole = indent.to_owned();
-        for word in line.split(' ') {
-            if whole.len() > indent.len() && whole.chars().count() + 1 + word.chars().count() > COLUMNS {
-                lines.push(std::mem::replace(&mut whole, indent.to_owned()));
-            }
-            if whole.len() > indent.len() {
-                whole.push(' ');
-            }
-            whole.push_str(word);
-        }
-        lines.push(whole);
-    }
-    lines.join("\n")
-}
-
-pub(crate) fn attempts(count: u32) -> String {
-    format!("{count} attempt{}", if count == 1 { "" } else { "s" })
-}
-
 fn answered(status: Option<u16>) -> String {
     status.map_or("no answer".to_owned(), |status| status.to_string())
 }
 
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a vendor answered must neither drive the operator's terminal nor look like a line of ours.
-pub(crate) fn plain(text: &str) -> String {
-    visible(text).into_owned()
-}
-
-/// A text of several lines, each of them below an indent that no line of ours has.
-fn indented(text: &str, out: Out<'_>) -> io::Result<()> {
-    text.lines().try_for_each(|line| writeln!(out, "    {}", plain(line)))
-}
-
 /// How many that are held back for one reason are named.
 const HELD_BACK_NAMED: usize = 3;
-
-/// What a terminal has at least.
-const COLUMNS: usize = 80;
-
-#[cfg(test)]
-mod tests {
-    use super::wrapped;
-
-    #[test]
-    fn a_line_is_broken_between_words_and_names_are_left_whole() {
-        let sentence =
-            "it may have taken effect, and the vendor's rules, which could allow it, are not known here";
-        let lines = "    it may have taken effect, and the vendor's rules, which could allow it, are\n    not known here";
-        assert_eq!(wrapped(sentence, "    "), lines);
-        assert_eq!(wrapped("one", ""), "one");
-        assert_eq!(wrapped("", ""), "");
-        let exactly = format!("{} {}", "a".repeat(40), "b".repeat(39));
-        assert_eq!(wrapped(&exactly, ""), exactly);
-        assert_eq!(wrapped(&format!("{exactly}b"), ""), format!("{}\n{}b", "a".repeat(40), "b".repeat(39)));
-        let name = format!("several:\n  {} key k", "s".repeat(90));
-        assert_eq!(wrapped(&name, ""), name);
-        assert_eq!(wrapped(&"w".repeat(90), ""), "w".repeat(90));
-    }
-
-    #[test]
-    fn a_body_looks_like_no_line_of_ours() {
-        let mut out = Vec::new();
-        super::indented("{}\r\n\nphase:    succeeded\u{202e}", &mut out).expect("writes");
-        assert_eq!(String::from_utf8(out).expect("text"), "    {}\n    \n    phase:    succeeded\\u202e\n");
-    }
-}

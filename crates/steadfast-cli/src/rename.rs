@@ -10,7 +10,8 @@ use super::failure::{DONE, Failure, HELD_BACK};
 use super::outbox;
 use super::output::Output;
 use super::place::Place;
-use super::print::{self, plain};
+use super::print;
+use super::text::plain;
 
 /// The counts; and with a vendors file, what none of its clients carries on with.
 pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {

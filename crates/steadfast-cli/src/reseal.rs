@@ -10,7 +10,7 @@ use super::arguments::ResealArguments;
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
 use super::place::Place;
-use super::print::{plain, wrapped};
+use super::text::{plain, wrapped};
 
 pub(crate) async fn reseal(
     place: &Place,

@@ -1,6 +1,6 @@
 //! What waits, and why: the whole store in one screen, and the operations one by one.
 
-use std::io::{self, Write};
+use std::io;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -13,10 +13,8 @@ use steadfast::store;
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::Place;
-use super::print::{ago, attempts, plain, wrapped};
 use super::selection::{self, Which};
-
-type Out<'a> = &'a mut (dyn Write + Send);
+use super::text::{Out, ago, attempts, plain, wrapped};
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
@@ -87,7 +85,7 @@ pub(crate) async fn list(
     let page = letters.waiting(&filter, arguments.after.as_deref(), usize::from(arguments.limit)).await?;
     let next = page.next.as_deref();
     if page.rows.is_empty() {
-        super::commands::absent_vendor(&letters, arguments.select.vendor(), output).await?;
+        super::named::absent_vendor(&letters, arguments.select.vendor(), output).await?;
     }
     output.put(
         DONE,

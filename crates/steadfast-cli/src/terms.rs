@@ -9,7 +9,7 @@ use super::arguments::TermsArguments;
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::Place;
-use super::print::plain;
+use super::text::plain;
 
 pub(crate) async fn terms(
     place: &Place,
