@@ -8,18 +8,18 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
-use super::dispatch::DispatchArguments;
-use super::fakes::FakesArguments;
-use super::selection::Select;
-use super::signature::{Signature, Signer};
-use super::status::{ListArguments, SelectWaiting};
+use crate::dispatch::DispatchArguments;
+use crate::fakes::FakesArguments;
+use crate::selection::Select;
+use crate::signature::{Signature, Signer};
+use crate::status::{ListArguments, SelectWaiting};
 
 /// Looks after the operations that a service recorded: dead letters above all.
 ///
 /// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
-#[command(after_help = "--help also lists the exit codes.", after_long_help = super::help::after_help())]
+#[command(after_help = "--help also lists the exit codes.", after_long_help = crate::help::after_help())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,

@@ -9,17 +9,17 @@ use steadfast::Vendors;
 use steadfast::dead_letter::{Change, DeadLetterError, Outcome};
 use steadfast::operation::Key;
 
-use super::arguments::{
+use crate::arguments::{
     Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ShowArguments, ViewArguments,
 };
-use super::failure::{DONE, Failure, HELD_BACK};
-use super::named::{absent_vendor, find_recorded};
-use super::output::Output;
-use super::place::Place;
-use super::signature::Signature;
-use super::{
-    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, status,
-    terms,
+use crate::failure::{DONE, Failure, HELD_BACK};
+use crate::named::{absent_vendor, find_recorded};
+use crate::output::Output;
+use crate::place::Place;
+use crate::signature::Signature;
+use crate::{
+    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal,
+    status, terms,
 };
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use serde_json::json;
 use steadfast::store::{self, Copied, CopyError, Copying, SealKeys, Store, StoreUrl};
 
-use super::arguments::CopyArguments;
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::seal_keys;
-use super::text::{plain, wrapped};
+use crate::arguments::CopyArguments;
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::seal_keys;
+use crate::text::{plain, wrapped};
 
 pub(crate) async fn copy(arguments: CopyArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let CopyArguments { from, to, wait, unsealed, give_up, lost } = arguments;

@@ -18,10 +18,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::Place;
-use super::signals::Signals;
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::Place;
+use crate::signals::Signals;
 
 mod board;
 mod gauges;

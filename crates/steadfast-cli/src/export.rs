@@ -7,12 +7,12 @@ use std::path::Path;
 use serde_json::json;
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters};
 
-use super::failure::{DONE, Failure};
-use super::named::absent_vendor;
-use super::output::Output;
-use super::place::Place;
-use super::print;
-use super::selection::Select;
+use crate::failure::{DONE, Failure};
+use crate::named::absent_vendor;
+use crate::output::Output;
+use crate::place::Place;
+use crate::print;
+use crate::selection::Select;
 
 /// What an export writes.
 pub(crate) struct Exported {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::failure::Failure;
-use super::output::Output;
+use crate::failure::Failure;
+use crate::output::Output;
 
 #[derive(Args, Debug)]
 #[group(id = "vendors_to_fake", required = true, multiple = true, args = ["stripe", "postmark", "bigcommerce", "adyen"])]
@@ -52,9 +52,9 @@ mod with_testkit {
     use serde_json::{Map, Value, json};
     use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, FakeBuilder, PostmarkFake, StripeFake};
 
-    use super::super::failure::DONE;
-    use super::super::signals::Signals;
     use super::{Failure, FakesArguments, Output};
+    use crate::failure::DONE;
+    use crate::signals::Signals;
 
     /// The faults and the settings of each vendor.
     #[derive(Deserialize)]

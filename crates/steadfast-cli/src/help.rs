@@ -1,6 +1,6 @@
 //! The tables that help and manual share.
 
-use super::failure::{ABSENT, DONE, FILES, HELD_BACK, STORE, USAGE, VENDORS};
+use crate::failure::{ABSENT, DONE, FILES, HELD_BACK, STORE, USAGE, VENDORS};
 
 /// What follows the root command's long help.
 pub(crate) fn after_help() -> String {

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use steadfast::store::{self, Here, Said, StoreErrorKind};
 
-use super::arguments::HereArguments;
-use super::failure::{DONE, Failure, HELD_BACK};
-use super::output::Output;
-use super::place::Place;
-use super::text::{plain, wrapped};
+use crate::arguments::HereArguments;
+use crate::failure::{DONE, Failure, HELD_BACK};
+use crate::output::Output;
+use crate::place::Place;
+use crate::text::{plain, wrapped};
 
 pub(crate) async fn here(
     place: &Place,

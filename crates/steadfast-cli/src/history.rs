@@ -9,7 +9,7 @@ use steadfast::dead_letter::Shown;
 use steadfast::operation::record::{Action, AuditEntry};
 use steadfast::{AttemptReport, Effect};
 
-use super::text::{self, Out, millis, plain, wrapped};
+use crate::text::{self, Out, millis, plain, wrapped};
 
 /// How often it was sent, and how many of these are steps of the ladder, if not all are. The steps show how far away
 /// a dead letter is. A redrive begins to count anew; the log keeps what came before it.

@@ -9,8 +9,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::arguments::Arguments;
-use super::help::{ENVIRONMENT, exit_codes};
+use crate::arguments::Arguments;
+use crate::help::{ENVIRONMENT, exit_codes};
 
 /// The completions of `shell`, to be sourced by it.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {

@@ -6,14 +6,14 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::Resolution;
 use steadfast::store::Queued;
 
-use super::arguments::{CancelArguments, Many, ResolveArguments};
-use super::failure::{DONE, Failure, HELD_BACK};
-use super::named::{absent_vendor, find_recorded, find_whole};
-use super::outbox;
-use super::output::Output;
-use super::place::Place;
-use super::print;
-use super::signature::Signature;
+use crate::arguments::{CancelArguments, Many, ResolveArguments};
+use crate::failure::{DONE, Failure, HELD_BACK};
+use crate::named::{absent_vendor, find_recorded, find_whole};
+use crate::outbox;
+use crate::output::Output;
+use crate::place::Place;
+use crate::print;
+use crate::signature::Signature;
 
 pub(crate) async fn resolve(
     place: &Place,

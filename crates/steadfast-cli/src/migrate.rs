@@ -3,10 +3,10 @@
 use serde_json::json;
 use steadfast::store::StoreErrorKind;
 
-use super::arguments::MigrateArguments;
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::Place;
+use crate::arguments::MigrateArguments;
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::Place;
 
 pub(crate) fn migrate(
     place: &Place,

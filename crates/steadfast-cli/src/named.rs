@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use steadfast::dead_letter::{DeadLetterError, DeadLetters};
 use steadfast::operation::OperationId;
 
-use super::failure::Failure;
-use super::output::{Output, say};
-use super::text::plain;
+use crate::failure::Failure;
+use crate::output::{Output, say};
+use crate::text::plain;
 
 /// The operation that a command is to change. What only holds its wire key, such as a line of a log, is not enough: it
 /// may name two, and the other one may be meant.

@@ -7,11 +7,11 @@ use steadfast::dead_letter::Stats;
 use steadfast::operation::record::Page;
 use steadfast::store::{OutboxTally, Queued, Rejected};
 
-use super::arguments::OutboxArguments;
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::Place;
-use super::text::{plain, whole_seconds, wrapped};
+use crate::arguments::OutboxArguments;
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::Place;
+use crate::text::{plain, whole_seconds, wrapped};
 
 /// Lists what cannot become an operation.
 pub(crate) async fn rejected(

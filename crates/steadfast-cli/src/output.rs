@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use steadfast::dead_letter::visible;
 
-use super::failure::Failure;
-use super::text::{plain, wrapped};
+use crate::failure::Failure;
+use crate::text::{plain, wrapped};
 
 pub(crate) struct Output<'a> {
     pub out: &'a mut (dyn Write + Send),

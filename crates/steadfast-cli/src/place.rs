@@ -8,7 +8,7 @@ use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{SealKeys, Store, StoreUrl};
 use steadfast::{Client, Vendors};
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// Where things are.
 pub(crate) struct Place {

@@ -6,8 +6,9 @@ use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{AccountStatus, DeadLetters, Group, Message, Outcome, Safety, Shown, Stats};
 use steadfast::operation::record::{Phase, Place, Summary};
 
-use super::text::{Out, ago, attempts, hanging, indented, plain, whole_seconds, wrapped};
-use super::{history, status};
+use crate::history;
+use crate::status;
+use crate::text::{Out, ago, attempts, hanging, indented, plain, whole_seconds, wrapped};
 
 pub(crate) fn letters(letters: &[Summary], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
     if letters.is_empty() {

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use steadfast::dead_letter::{Change, Outcome, Stats, Unreached};
 
-use super::arguments::AdoptArguments;
-use super::failure::{DONE, Failure, HELD_BACK};
-use super::outbox;
-use super::output::Output;
-use super::place::Place;
-use super::print;
-use super::text::plain;
+use crate::arguments::AdoptArguments;
+use crate::failure::{DONE, Failure, HELD_BACK};
+use crate::outbox;
+use crate::output::Output;
+use crate::place::Place;
+use crate::print;
+use crate::text::plain;
 
 /// The counts; and with a vendors file, what none of its clients carries on with.
 pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use steadfast::operation::OperationId;
 use steadfast::store::{self, Resealed, StoreError};
 
-use super::arguments::ResealArguments;
-use super::failure::{DONE, Failure, HELD_BACK};
-use super::output::Output;
-use super::place::Place;
-use super::text::{plain, wrapped};
+use crate::arguments::ResealArguments;
+use crate::failure::{DONE, Failure, HELD_BACK};
+use crate::output::Output;
+use crate::place::Place;
+use crate::text::{plain, wrapped};
 
 pub(crate) async fn reseal(
     place: &Place,

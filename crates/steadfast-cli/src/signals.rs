@@ -1,6 +1,6 @@
 //! The signals that ask a process to end.
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// Both ask a process to end: an orchestrator, and a person at a terminal.
 #[cfg(unix)]

@@ -5,7 +5,7 @@
 use clap::Args;
 use steadfast::dead_letter::Change;
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 #[derive(Args, Debug)]
 pub(crate) struct Signature {

@@ -10,11 +10,11 @@ use steadfast::dead_letter::{AccountStatus, Closed, DeadLetters, RouteStatus, St
 use steadfast::operation::record::{Filter, Phase, Summary};
 use steadfast::store;
 
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::Place;
-use super::selection::{self, Which};
-use super::text::{Out, ago, attempts, plain, wrapped};
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::Place;
+use crate::selection::{self, Which};
+use crate::text::{Out, ago, attempts, plain, wrapped};
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
@@ -85,7 +85,7 @@ pub(crate) async fn list(
     let page = letters.waiting(&filter, arguments.after.as_deref(), usize::from(arguments.limit)).await?;
     let next = page.next.as_deref();
     if page.rows.is_empty() {
-        super::named::absent_vendor(&letters, arguments.select.vendor(), output).await?;
+        crate::named::absent_vendor(&letters, arguments.select.vendor(), output).await?;
     }
     output.put(
         DONE,

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use steadfast::store::{Store, StoreError};
 
-use super::arguments::TermsArguments;
-use super::failure::{DONE, Failure};
-use super::output::Output;
-use super::place::Place;
-use super::text::plain;
+use crate::arguments::TermsArguments;
+use crate::failure::{DONE, Failure};
+use crate::output::Output;
+use crate::place::Place;
+use crate::text::plain;
 
 pub(crate) async fn terms(
     place: &Place,

@@ -80,7 +80,7 @@ async fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes
         "/health" => match page.health.check(STORE_TIMEOUT).await {
             Ok(()) => text(StatusCode::OK, PLAIN, "ok\n".to_owned()),
             Err(unwell) => {
-                let why = super::super::failure::chain(&unwell);
+                let why = crate::failure::chain(&unwell);
                 text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{}\n", visible(&why)))
             }
         },
