@@ -127,7 +127,7 @@ fn imported_from_above(
             match floors.get(imported.as_str()) {
                 Some(floor) if floor <= own => {}
                 Some(_) => {
-                    wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1))
+                    wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1));
                 }
                 None => wrong.push(format!("{}:{}: unknown room {imported}", path.display(), number + 1)),
             }
