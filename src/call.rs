@@ -10,6 +10,7 @@ use http::Method;
 use tracing::Instrument;
 
 use steadfast_core::internal::error::{Context, Kind};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::vendor::ShownPath;
 use steadfast_core::operation::{Key, RedactedFields};
 use steadfast_core::transport::Request;

@@ -11,6 +11,7 @@ use url::Url;
 
 use steadfast_core::clock::{Clock, SystemClock};
 use steadfast_core::internal::error::{Kind, field};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::policy::Gates;
 use steadfast_core::internal::random::SystemRandom;
 use steadfast_core::internal::transport::is_loopback;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
+use steadfast_core::internal::ext::{ErrorExt, MistakeExt};
 use steadfast_core::internal::suggest::shown;
 use steadfast_core::internal::transport::is_loopback;
 use steadfast_core::store::Store;

@@ -14,6 +14,7 @@ use url::Url;
 
 use steadfast_core::clock::{Clock, Instant, Timestamp};
 use steadfast_core::internal::error::{Context, Kind, Origin};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::{Admission, Circuits, Gates, Refusal};
 use steadfast_core::internal::store::Wakes;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use steadfast_core::internal::error::{Context, Kind, Origin};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::operation::Key;
 use steadfast_core::transport::Answer;
 use steadfast_core::{Effect, Error};

@@ -13,6 +13,7 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::{Error, Input};
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use tracing::Instrument;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::{InputErrorExt, SequenceExt};
 use steadfast_core::{Error, Input, Sequence};
 
 use super::{Call, check, generated_key, in_context};

@@ -4,6 +4,7 @@ use http::{HeaderName, Method};
 use tracing::Instrument;
 
 use steadfast_core::internal::error::{BoxError, Kind};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::outbox::{WhyNot, why_not};
 use steadfast_core::internal::store::{Database, Outbox, OutboxRow, Statement};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::request::is_of_the_connection;
 use steadfast_core::internal::vendor::secret;
 use steadfast_core::{Error, Input};

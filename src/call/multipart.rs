@@ -11,6 +11,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use sha2::{Digest, Sha256};
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
 use super::Call;

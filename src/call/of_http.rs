@@ -5,6 +5,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderName, Uri};
 use url::{Position, Url};
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
 use super::Call;

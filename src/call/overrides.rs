@@ -1,5 +1,6 @@
 //! What one call overrides of its vendor's policy.
 
+use steadfast_core::internal::ext::{BackoffExt, TimeoutsExt};
 use steadfast_core::policy::{Backoff, Timeouts};
 
 use super::Call;

@@ -8,6 +8,7 @@ use std::mem;
 use http::{Method, StatusCode};
 use url::Url;
 
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::with_query;
 use steadfast_core::transport::Request;

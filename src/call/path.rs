@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::{Error, Input, OnUnknown};
 

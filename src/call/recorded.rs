@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::operation::Key;
 use steadfast_core::transport::Request;
 use steadfast_core::{Error, Input};

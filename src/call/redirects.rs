@@ -8,6 +8,7 @@ use http::{StatusCode, header};
 use url::Url;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::{AnswerExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::transport::Request;
 use steadfast_core::{Error, Input};

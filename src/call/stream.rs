@@ -11,10 +11,10 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame};
 use tracing::Instrument;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
-use super::redirects;
-use super::{Call, check, enqueue};
+use super::{Call, check, enqueue, redirects};
 use crate::engine::StreamedBody;
 use crate::reply::Reply;
 use crate::telemetry;

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use steadfast_core::Error;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::vendor::Vendor;
 
 use super::adapter::Kind;
@@ -18,9 +19,7 @@ use super::placed::placed;
 use super::source::Source;
 use super::vendor::{is_vendor_key, no_secret};
 use super::{headers, reader, secrets, syntax};
-use crate::vendor::Keyed;
-use crate::vendor::KeyedConfig;
-use crate::vendor::PRESETS;
+use crate::vendor::{Keyed, KeyedConfig, PRESETS};
 
 impl KeyedConfig {
     /// Reads a vendor from text, in the form of its table in [the vendors file](crate::guide::vendors_file). So code

@@ -9,6 +9,7 @@
 //! doubt it is left out: the next run tells it, and to report a mistake that is none costs more than that.
 
 use steadfast_core::Error;
+use steadfast_core::internal::ext::{ErrorExt, MistakeExt};
 
 use super::path::Path;
 use super::source::Source;

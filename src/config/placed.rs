@@ -3,6 +3,7 @@
 use toml::de::DeTable;
 
 use steadfast_core::internal::error::{Field, Invalid, Kind as ErrorKind};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::{Error, Input};
 
 use super::document::locate;

@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use steadfast_core::internal::error::Kind as ErrorKind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::operation::RedactedFields;
 use steadfast_core::{Error, OnUnknown, Policy};
 

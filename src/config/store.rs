@@ -20,8 +20,7 @@ use super::path::Path;
 use super::source::Source;
 use super::vendor::Variable;
 use super::{Secrets, reader, secrets};
-use crate::store::EXAMPLE;
-use crate::store::StoreUrl;
+use crate::store::{EXAMPLE, StoreUrl};
 
 mod named;
 

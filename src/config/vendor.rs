@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use steadfast_core::internal::error::field;
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::operation::slack;
 use steadfast_core::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast_core::{BoxFuture, Error, Input, Policy};

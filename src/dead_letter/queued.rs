@@ -1,5 +1,6 @@
 //! Calls that lie in the outbox, for an operator who asks by key.
 
+use steadfast_core::internal::ext::ActExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::Outbox;
 use steadfast_core::operation::Scope;

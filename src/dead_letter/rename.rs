@@ -3,6 +3,7 @@
 //! An adoption goes operation by operation, each in a transaction of its own. If it is cut short, the same again
 //! completes it, because what was adopted is closed under its old name.
 
+use steadfast_core::internal::ext::{InputErrorExt, RecordNameExt};
 use steadfast_core::operation::record::{Action, Filter, Forbidden, Record, Summary};
 use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::{Error, Input};

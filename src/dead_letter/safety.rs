@@ -8,6 +8,7 @@ use std::fmt;
 
 use steadfast_core::Effect;
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::RecordResendExt;
 use steadfast_core::internal::operation::{
     Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window,
 };

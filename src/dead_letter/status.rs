@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::RouteNameExt;
 use steadfast_core::internal::store::{Backlog, Peer, Queue, queues};
 use steadfast_core::operation::record::{Filter, Phase};
 use steadfast_core::operation::{OperationId, RouteName, Scope};

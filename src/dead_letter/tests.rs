@@ -7,20 +7,17 @@ use steadfast_core::internal::operation::slack;
 use steadfast_core::operation::record::{Claim, Claimed, Forbidden};
 use steadfast_core::operation::{Key, RedactedFields};
 use steadfast_core::policy::Backoff;
-use steadfast_core::transport::Answer;
+use steadfast_core::store::{Memory, StoreError};
+use steadfast_core::transport::{Answer, SendErrorKind};
+use steadfast_core::vendor::Vendor;
 use steadfast_core::{Effect, Policy, Reason};
 
 use super::redact::View;
 use super::*;
 #[cfg(feature = "sqlite")]
 use crate::store::Sqlite;
-use steadfast_core::store::{Memory, StoreError};
-use steadfast_core::transport::SendErrorKind;
-use steadfast_core::vendor::Vendor;
-
 use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use crate::vendor::Postmark;
-use crate::vendor::Stripe;
+use crate::vendor::{Postmark, Stripe};
 
 mod moved;
 mod rules;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use steadfast_core::Error;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::store::{Outbox, OutboxRow};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 

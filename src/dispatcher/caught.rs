@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::Clock;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 use steadfast_core::{Effect, Error};
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::{Look, Sight, Sleeper};
 use steadfast_core::operation::Scope;

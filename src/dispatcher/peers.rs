@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use steadfast_core::Gate;
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::policy::{Part, Refusal, Sign};
 use steadfast_core::internal::store::{Beat, Heartbeat, Peer};
 use steadfast_core::policy::{BreakerState, Mode};

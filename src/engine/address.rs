@@ -15,6 +15,7 @@ use url::Url;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::transport::is_loopback;
 use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::transport::Request;

@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Chain;
+use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::operation::Window;
 use steadfast_core::internal::policy::Admission;

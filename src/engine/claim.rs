@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::operation::Unstamped;
 use steadfast_core::internal::store::Outbox;
 use steadfast_core::internal::vendor::Adapter;

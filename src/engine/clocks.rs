@@ -12,6 +12,7 @@ use http::header::{AGE, DATE};
 use parking_lot::Mutex;
 
 use steadfast_core::clock::{Clock, Instant, Timestamp};
+use steadfast_core::internal::ext::AnswerExt;
 use steadfast_core::operation::record::CLOCKS_DIFFER_MAX;
 use steadfast_core::store::Store;
 use steadfast_core::transport::Answer;

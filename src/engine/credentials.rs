@@ -12,12 +12,10 @@ use steadfast_core::transport::{Answer, Request, SendError};
 use steadfast_core::vendor::Verdict;
 use steadfast_core::{AttemptReport, Error, Gate, Reason, Refusal};
 
-use super::Run;
+use super::hold::Hold;
+use super::{Engine, Run};
 use crate::reply::Reply;
 use crate::telemetry;
-
-use super::Engine;
-use super::hold::Hold;
 
 /// Whose the refusal of an operation's credentials is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use http::header;
 
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{AnswerExt, ErrorExt};
 use steadfast_core::operation::record::State;
 use steadfast_core::transport::{Answer, Request, SendErrorKind};
 use steadfast_core::{Effect, Error, Reason, Refusal};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::operation::Key;
 use steadfast_core::operation::record::{Action, Claimed, Record};
 use steadfast_core::transport::Request;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::{LimitsExt, SendErrorExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::transport::{Chunks, Progress};
 use steadfast_core::transport::{Answer, Limits, Request, SendError};

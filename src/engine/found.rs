@@ -6,6 +6,7 @@ use http::{HeaderName, Method};
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordNameExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::OutboxRow;
 use steadfast_core::operation::record::Record;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{ErrorExt, RecordExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::record::{Record, State, Transition};
 use steadfast_core::{AttemptReport, Disposition, Effect, Error};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::{Effect, Error};
 
 use super::Engine;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::{ErrorExt, RequestExt};
 use steadfast_core::internal::operation::Unstamped;
 use steadfast_core::internal::policy::Admission;
 use steadfast_core::operation::record::{Claimed, Record};

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use steadfast_core::clock::{Clock, Instant};
+use steadfast_core::internal::ext::RecordExt;
 use steadfast_core::internal::store::Wakes;
 use steadfast_core::internal::vendor::Adapter;
 use steadfast_core::operation::record::{Record, State, Transition};

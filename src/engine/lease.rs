@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::{Disposition, Effect, Error};
 
 use super::hold::{Evidence, Hold};

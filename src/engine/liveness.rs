@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 
+use steadfast_core::internal::ext::AnswerExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::{Admission, Outcome, Sign};
 use steadfast_core::transport::{Answer, Request, SendErrorKind};

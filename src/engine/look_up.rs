@@ -14,6 +14,7 @@ use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::LOOK_UP;
 use steadfast_core::internal::error::Chain;
+use steadfast_core::internal::ext::VerdictExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::Admission;
 use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};

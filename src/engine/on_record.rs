@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordPlaceExt, RecordTakeExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::wrote_nothing;
 use steadfast_core::operation::OperationId;

@@ -6,6 +6,7 @@ use http::HeaderMap;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::error::{ADMIT_ROW, Kind};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::{Account, Database, Outbox, OutboxRow, Statement, wrote_nothing};
 use steadfast_core::operation::record::Claimed;

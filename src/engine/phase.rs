@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::ext::RecordResendExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::operation::{Facts, LookUp, Repeat, Ruling, Window, may_send};
 use steadfast_core::operation::record::Record;

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use url::Url;
 
 use steadfast_core::internal::error::Field;
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
 /// A value for each prefix, the one that says most first.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::record::{Record, Takeover};
 use steadfast_core::operation::{OperationId, RedactedFields, Scope};

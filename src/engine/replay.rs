@@ -2,6 +2,7 @@
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{AnswerExt, ErrorExt, RecordExt};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Record, State};
 use steadfast_core::transport::{Answer, SendErrorKind};

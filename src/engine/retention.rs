@@ -11,6 +11,7 @@ use url::Url;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::RETENTION;
 use steadfast_core::internal::vendor::{Content, stamped};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::{Kind, Step};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::operation::{LookUp, Ruling, Why};
 use steadfast_core::internal::policy::Admission;

@@ -193,6 +193,7 @@ const NOTED_FOR: Duration = Duration::from_secs(3600);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use steadfast_core::internal::ext::RecordExt;
     use steadfast_core::internal::testkit::claim_at;
     use steadfast_core::operation::record::Claim;
     use steadfast_core::operation::{Key, Scope};

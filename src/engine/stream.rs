@@ -16,6 +16,7 @@ use url::Url;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::{Broken, Kind};
+use steadfast_core::internal::ext::{ErrorExt, SendErrorExt, StreamedAnswerExt};
 use steadfast_core::internal::policy::{Admission, Lent, Outcome};
 use steadfast_core::internal::transport::Chunks;
 use steadfast_core::transport::{Answer, Limits, Request, SendError};

@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::transport::is_loopback;
 use steadfast_core::internal::vendor::{Content, stamped};
 use steadfast_core::operation::Fingerprint;

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
-use steadfast_core::internal::panic_words;
 use tracing::error;
+
+use steadfast_core::internal::panic_words;
 
 /// Recovery caught a panic while it was `doing` something, and goes on.
 pub(crate) fn recovery_panicked(vendor: &str, doing: &str, panic: &(dyn Any + Send)) {

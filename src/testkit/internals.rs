@@ -4,6 +4,7 @@
 //! No part of the interface: it changes without notice. Service code has no use for it.
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::NotesExt;
 use steadfast_core::operation::record;
 use steadfast_core::operation::record::{Claim, Claimed, Notes, Record};
 

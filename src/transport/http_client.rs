@@ -21,15 +21,16 @@ use reqwest::redirect;
 use url::Url;
 
 use steadfast_core::internal::error::Chain;
-use steadfast_core::transport::{Answer, Request};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt, StreamedAnswerExt};
+use steadfast_core::internal::transport::{Progress, QUEUE_MAX, is_loopback};
+use steadfast_core::transport::{
+    Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
+};
 use steadfast_core::{BoxFuture, Error, Input};
 
 use crate::transport::failure::before_the_answer;
 #[cfg(feature = "gzip")]
 use crate::transport::packed;
-use steadfast_core::internal::transport::{Progress, QUEUE_MAX, is_loopback};
-use steadfast_core::transport::{Limits, SendError, SendErrorKind, StreamedAnswer, Transport};
-
 use crate::transport::pools::{Pools, Setup, Trust};
 use crate::transport::watched_body::WatchedBody;
 

@@ -12,6 +12,7 @@ use url::Url;
 
 use steadfast_core::BoxFuture;
 use steadfast_core::internal::error::BoxError;
+use steadfast_core::internal::ext::StreamedAnswerExt;
 use steadfast_core::internal::transport::{QUEUE_MAX, told};
 use steadfast_core::transport::{
     Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,

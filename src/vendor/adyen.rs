@@ -24,6 +24,7 @@ use http::{HeaderMap, Method};
 use secrecy::SecretString;
 use url::Url;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::{NextPage, check_account, check_window};
 use steadfast_core::operation::{RedactedFields, WireKey};

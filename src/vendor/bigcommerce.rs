@@ -17,6 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use url::Url;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::vendor::{NextPage, check_settle_time, is_text};
 use steadfast_core::operation::WireKey;
 use steadfast_core::transport::{Answer, Request};

@@ -15,6 +15,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use url::Url;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::vendor::{NextPage, check_account, check_settle_time, is_text};
 use steadfast_core::operation::WireKey;
 use steadfast_core::transport::{Answer, Request};

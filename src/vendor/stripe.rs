@@ -17,6 +17,7 @@ use http::{HeaderMap, Method};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::{
     NextPage, account, check_account, check_settle_time, check_window, header_value,

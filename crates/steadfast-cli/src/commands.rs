@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+
 use steadfast::Vendors;
 use steadfast::dead_letter::{Change, DeadLetterError, Outcome};
 use steadfast::operation::Key;
@@ -18,8 +19,8 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::signature::Signature;
 use crate::{
-    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal,
-    status, terms,
+    copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, status,
+    terms,
 };
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
+
 use steadfast::store::{self, Copied, CopyError, Copying, SealKeys, Store, StoreUrl};
 
 use crate::arguments::CopyArguments;

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use steadfast::Client;
-use steadfast::dead_letter::{DeadLetters, visible};
-use steadfast::dispatcher::Dispatcher;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tracing::{Level, info, warn};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
+
+use steadfast::Client;
+use steadfast::dead_letter::{DeadLetters, visible};
+use steadfast::dispatcher::Dispatcher;
 
 use crate::failure::{DONE, Failure};
 use crate::output::Output;

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::json;
+
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters};
 
 use crate::failure::{DONE, Failure};

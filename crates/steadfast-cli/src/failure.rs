@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::store::{CopyError, StoreError, StoreErrorKind};
 

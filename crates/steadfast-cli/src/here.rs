@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+
 use steadfast::store::{self, Here, Said, StoreErrorKind};
 
 use crate::arguments::HereArguments;

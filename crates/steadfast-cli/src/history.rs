@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
+
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::Shown;
 use steadfast::operation::record::{Action, AuditEntry};

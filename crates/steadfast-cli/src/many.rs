@@ -1,6 +1,7 @@
 //! What is done to many operations at once, and still to one: dead letters are resolved, what waits is cancelled.
 
 use serde_json::json;
+
 use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::Resolution;
@@ -9,11 +10,10 @@ use steadfast::store::Queued;
 use crate::arguments::{CancelArguments, Many, ResolveArguments};
 use crate::failure::{DONE, Failure, HELD_BACK};
 use crate::named::{absent_vendor, find_recorded, find_whole};
-use crate::outbox;
 use crate::output::Output;
 use crate::place::Place;
-use crate::print;
 use crate::signature::Signature;
+use crate::{outbox, print};
 
 pub(crate) async fn resolve(
     place: &Place,

@@ -1,6 +1,7 @@
 //! The schema of a store on Postgres, made or brought up to date.
 
 use serde_json::json;
+
 use steadfast::store::StoreErrorKind;
 
 use crate::arguments::MigrateArguments;

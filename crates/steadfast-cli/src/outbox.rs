@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::json;
+
 use steadfast::dead_letter::Stats;
 use steadfast::operation::record::Page;
 use steadfast::store::{OutboxTally, Queued, Rejected};

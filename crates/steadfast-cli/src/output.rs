@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 use serde_json::Value;
+
 use steadfast::dead_letter::visible;
 
 use crate::failure::Failure;

@@ -6,9 +6,8 @@ use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{AccountStatus, DeadLetters, Group, Message, Outcome, Safety, Shown, Stats};
 use steadfast::operation::record::{Phase, Place, Summary};
 
-use crate::history;
-use crate::status;
 use crate::text::{Out, ago, attempts, hanging, indented, plain, whole_seconds, wrapped};
+use crate::{history, status};
 
 pub(crate) fn letters(letters: &[Summary], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
     if letters.is_empty() {

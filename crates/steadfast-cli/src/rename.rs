@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+
 use steadfast::dead_letter::{Change, Outcome, Stats, Unreached};
 
 use crate::arguments::AdoptArguments;
 use crate::failure::{DONE, Failure, HELD_BACK};
-use crate::outbox;
 use crate::output::Output;
 use crate::place::Place;
-use crate::print;
 use crate::text::plain;
+use crate::{outbox, print};
 
 /// The counts; and with a vendors file, what none of its clients carries on with.
 pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser as Text, PossibleValuesParser, TypedValueParser};
+
 use steadfast::clock::Timestamp;
 use steadfast::operation::Scope;
 use steadfast::operation::record::{Filter, Phase};

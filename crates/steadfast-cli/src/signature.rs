@@ -3,6 +3,7 @@
 //! Asked for here and not by clap, which would name the reason in one error and the name in the next.
 
 use clap::Args;
+
 use steadfast::dead_letter::Change;
 
 use crate::failure::Failure;

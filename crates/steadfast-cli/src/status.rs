@@ -5,6 +5,7 @@ use std::io;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{AccountStatus, Closed, DeadLetters, RouteStatus, Status};
 use steadfast::operation::record::{Filter, Phase, Summary};

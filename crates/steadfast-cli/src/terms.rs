@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+
 use steadfast::store::{Store, StoreError};
 
 use crate::arguments::TermsArguments;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use easy_ext::ext;
 use http::{HeaderMap, HeaderName, StatusCode};
 
 /// A vendor's answer, whole: status, headers and body as they were received.
@@ -44,14 +45,18 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// The body as JSON; `None` if it is anything else. A gateway's HTML error page is `None`, not a panic.
+    pub fn json(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(AnswerExt)]
+impl Answer {
     /// The same by a name that need not be parsed.
     pub fn header_named(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
-    }
-
-    /// Whether the vendor had too many requests, and executed this one not.
-    pub fn is_rate_limit(&self) -> bool {
-        self.status == StatusCode::TOO_MANY_REQUESTS
     }
 
     /// Whether a gateway had no answer in time.
@@ -59,9 +64,9 @@ impl Answer {
         self.status == StatusCode::GATEWAY_TIMEOUT
     }
 
-    /// The body as JSON; `None` if it is anything else. A gateway's HTML error page is `None`, not a panic.
-    pub fn json(&self) -> Option<serde_json::Value> {
-        serde_json::from_slice(&self.body).ok()
+    /// Whether the vendor had too many requests, and executed this one not.
+    pub fn is_rate_limit(&self) -> bool {
+        self.status == StatusCode::TOO_MANY_REQUESTS
     }
 }
 

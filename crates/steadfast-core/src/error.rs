@@ -4,9 +4,12 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use easy_ext::ext;
+
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
+use crate::error::mistake::MistakeExt;
 
 pub(crate) mod context;
 pub(crate) mod invalid;
@@ -292,112 +295,6 @@ pub enum Step {
 }
 
 impl Error {
-    pub fn new(kind: Kind, effect: Effect) -> Error {
-        Error(Box::new(Inner {
-            kind,
-            effect,
-            retry_at: None,
-            disposition: None,
-            attempts: Vec::new(),
-            waited: Duration::ZERO,
-            answer: None,
-            context: Context::default(),
-            source: None,
-        }))
-    }
-
-    /// Something that is wrong with a file as a whole, or with an environment variable.
-    pub fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
-        Error::mistaken(vec![Mistake::new(file, None, problem)], false)
-    }
-
-    /// All that is wrong with a file; `more` says that there is more of it than this.
-    pub fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
-        Error::new(Kind::Config { mistakes, more }, Effect::None)
-    }
-
-    pub fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
-        Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
-    }
-
-    pub fn with_source(mut self, source: impl Into<BoxError>) -> Error {
-        self.0.source = Some(source.into());
-        self
-    }
-
-    /// Why, if anything is known of it. A cause that is there already stays: it is the nearer one.
-    pub fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
-        if self.0.source.is_none() {
-            self.0.source = cause.map(Into::into);
-        }
-        self
-    }
-
-    /// The same mistake, to be told once more.
-    pub fn again(&self) -> Error {
-        Error::new(self.0.kind.clone(), self.0.effect)
-    }
-
-    /// The same dead letter, whose last attempt had no answer in time.
-    pub fn timed_out(mut self) -> Error {
-        if let Kind::DeadLetter { timeout, .. } = &mut self.0.kind {
-            *timeout = true;
-        }
-        self
-    }
-
-    /// The same error with another effect.
-    pub fn of_effect(mut self, effect: Effect) -> Error {
-        self.0.effect = effect;
-        self
-    }
-
-    /// The same error, where something else becomes of the operation than its kind tells.
-    pub fn going_on(mut self, disposition: Disposition) -> Error {
-        self.0.disposition = Some(disposition);
-        self
-    }
-
-    /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
-    pub fn not_before(mut self, at: Timestamp) -> Error {
-        self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
-        self
-    }
-
-    pub fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
-        self.0.retry_at = at;
-        self
-    }
-
-    pub fn with_answer(mut self, answer: Option<Answer>) -> Error {
-        self.0.answer = answer;
-        self
-    }
-
-    pub fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
-        self.0.attempts = attempts;
-        self
-    }
-
-    pub fn after_waiting(mut self, waited: Duration) -> Error {
-        self.0.waited = waited;
-        self
-    }
-
-    pub fn with_context(mut self, context: Context) -> Error {
-        self.0.context = context;
-        self
-    }
-
-    /// Names the vendor, where nothing more is known.
-    pub fn at_vendor(self, name: &str) -> Error {
-        self.with_context(Context::of_vendor(name))
-    }
-
-    pub fn kind(&self) -> &Kind {
-        &self.0.kind
-    }
-
     /// Whether the call took effect at the vendor, as far as is known. For a keyed call never better than what is on
     /// record: [`Effect::None`] is said only where it is proven.
     pub fn effect(&self) -> Effect {
@@ -594,11 +491,6 @@ impl Error {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
 
-    /// Whether another process took the operation while this call held it.
-    pub fn is_fenced(&self) -> bool {
-        matches!(self.0.kind, Kind::Fenced)
-    }
-
     /// Whether the body of a [streamed reply](crate::StreamedReply) ended before it was whole: the connection broke, the
     /// vendor fell silent, or the call's time was over. What came of it is no whole reply.
     pub fn is_broken_reply(&self) -> bool {
@@ -639,6 +531,121 @@ impl Error {
                 }
             }
         }
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(ErrorExt)]
+impl Error {
+    pub fn after_waiting(mut self, waited: Duration) -> Error {
+        self.0.waited = waited;
+        self
+    }
+
+    /// The same mistake, to be told once more.
+    pub fn again(&self) -> Error {
+        Error::new(self.0.kind.clone(), self.0.effect)
+    }
+
+    /// Names the vendor, where nothing more is known.
+    pub fn at_vendor(self, name: &str) -> Error {
+        self.with_context(Context::of_vendor(name))
+    }
+
+    /// Why, if anything is known of it. A cause that is there already stays: it is the nearer one.
+    pub fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
+        if self.0.source.is_none() {
+            self.0.source = cause.map(Into::into);
+        }
+        self
+    }
+
+    /// Something that is wrong with a file as a whole, or with an environment variable.
+    pub fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::mistaken(vec![Mistake::new(file, None, problem)], false)
+    }
+
+    /// The same error, where something else becomes of the operation than its kind tells.
+    pub fn going_on(mut self, disposition: Disposition) -> Error {
+        self.0.disposition = Some(disposition);
+        self
+    }
+
+    /// Whether another process took the operation while this call held it.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self.0.kind, Kind::Fenced)
+    }
+
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// All that is wrong with a file; `more` says that there is more of it than this.
+    pub fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
+        Error::new(Kind::Config { mistakes, more }, Effect::None)
+    }
+
+    pub fn new(kind: Kind, effect: Effect) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            effect,
+            retry_at: None,
+            disposition: None,
+            attempts: Vec::new(),
+            waited: Duration::ZERO,
+            answer: None,
+            context: Context::default(),
+            source: None,
+        }))
+    }
+
+    /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
+    pub fn not_before(mut self, at: Timestamp) -> Error {
+        self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
+        self
+    }
+
+    /// The same error with another effect.
+    pub fn of_effect(mut self, effect: Effect) -> Error {
+        self.0.effect = effect;
+        self
+    }
+
+    pub fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
+        Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
+    }
+
+    /// The same dead letter, whose last attempt had no answer in time.
+    pub fn timed_out(mut self) -> Error {
+        if let Kind::DeadLetter { timeout, .. } = &mut self.0.kind {
+            *timeout = true;
+        }
+        self
+    }
+
+    pub fn with_answer(mut self, answer: Option<Answer>) -> Error {
+        self.0.answer = answer;
+        self
+    }
+
+    pub fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
+        self.0.attempts = attempts;
+        self
+    }
+
+    pub fn with_context(mut self, context: Context) -> Error {
+        self.0.context = context;
+        self
+    }
+
+    pub fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
+        self.0.retry_at = at;
+        self
+    }
+
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Error {
+        self.0.source = Some(source.into());
+        self
     }
 }
 

@@ -181,3 +181,35 @@ pub mod testkit {
         memory.spare(key, rows);
     }
 }
+
+/// What this workspace asks of a public type beyond its public methods.
+pub mod ext {
+    pub use crate::answer::AnswerExt;
+    pub use crate::error::ErrorExt;
+    pub use crate::error::invalid::InputErrorExt;
+    pub use crate::error::mistake::MistakeExt;
+    pub use crate::operation::record::ClaimedExt;
+    pub use crate::operation::record::RecordExt;
+    pub use crate::operation::record::StateExt;
+    pub use crate::operation::record::act::ActExt;
+    pub use crate::operation::record::notes::NotesExt;
+    pub use crate::operation::record::place::RecordPlaceExt;
+    pub use crate::operation::record::rename::RecordNameExt;
+    pub use crate::operation::record::resend::RecordResendExt;
+    pub use crate::operation::record::take::RecordTakeExt;
+    pub use crate::operation::record::wanted::WantedExt;
+    pub use crate::operation::route::RouteNameExt;
+    pub use crate::operation::sequence::SequenceExt;
+    pub use crate::policy::backoff::BackoffExt;
+    pub use crate::policy::breaker::config::BreakerConfigExt;
+    pub use crate::policy::timeout::TimeoutsExt;
+    pub use crate::request::RequestExt;
+    pub use crate::store::error::StoreErrorExt;
+    #[cfg(feature = "seal")]
+    pub use crate::store::seal::SealKeysExt;
+    pub use crate::transport::LimitsExt;
+    pub use crate::transport::SendErrorExt;
+    pub use crate::transport::streamed::StreamedAnswerExt;
+    pub use crate::vendor::SubjectExt;
+    pub use crate::vendor::VerdictExt;
+}

@@ -23,6 +23,7 @@
 
 use std::time::Duration;
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Field, Input};
 
 pub(crate) mod backoff;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use easy_ext::ext;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, Method};
 use url::Url;
@@ -43,7 +44,11 @@ impl Request {
     pub fn new(method: Method, url: Url) -> Request {
         Request { method, url, headers: HeaderMap::new(), body: Bytes::new() }
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(RequestExt)]
+impl Request {
     /// Stands for a request that is elsewhere.
     pub fn empty() -> Request {
         static BLANK: LazyLock<Url> =

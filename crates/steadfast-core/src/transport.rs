@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use easy_ext::ext;
 use url::{Host, Url};
 
 use crate::BoxFuture;
@@ -73,11 +74,6 @@ impl Limits {
         self.watched_by(&Progress::new())
     }
 
-    pub fn watched_by(mut self, progress: &Progress) -> Limits {
-        self.progress = progress.clone();
-        self
-    }
-
     /// For transports: nothing of the request has left, and nothing leaves before
     /// [`begin_sending`](Limits::begin_sending) has said `true`.
     ///
@@ -97,6 +93,15 @@ impl Limits {
     /// nothing of it has. Always `false` for an exchange that is not watched.
     pub fn give_up(&self) -> bool {
         self.progress.give_up()
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(LimitsExt)]
+impl Limits {
+    pub fn watched_by(mut self, progress: &Progress) -> Limits {
+        self.progress = progress.clone();
+        self
     }
 }
 
@@ -179,22 +184,6 @@ impl SendError {
         SendError { kind, host: None, source: Some(source.into()) }
     }
 
-    /// The failure of an exchange that was dropped because time ran out.
-    pub fn out_of_time(progress: &Progress) -> SendError {
-        if progress.give_up() {
-            return SendError::with_source(SendErrorKind::Connect, "time ran out before anything was sent");
-        }
-        SendError::new(SendErrorKind::Timeout)
-    }
-
-    /// Notes that the request was to this URL. Nothing but its host and port is kept.
-    pub fn note_host(&mut self, url: &Url) {
-        self.host = url.host_str().map(|host| match url.port() {
-            Some(port) => format!("{host}:{port}").into(),
-            None => host.into(),
-        });
-    }
-
     /// How it failed.
     pub fn kind(&self) -> SendErrorKind {
         self.kind
@@ -203,6 +192,26 @@ impl SendError {
     /// Whether the request may have taken effect.
     pub fn effect(&self) -> Effect {
         self.kind.effect()
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(SendErrorExt)]
+impl SendError {
+    /// Notes that the request was to this URL. Nothing but its host and port is kept.
+    pub fn note_host(&mut self, url: &Url) {
+        self.host = url.host_str().map(|host| match url.port() {
+            Some(port) => format!("{host}:{port}").into(),
+            None => host.into(),
+        });
+    }
+
+    /// The failure of an exchange that was dropped because time ran out.
+    pub fn out_of_time(progress: &Progress) -> SendError {
+        if progress.give_up() {
+            return SendError::with_source(SendErrorKind::Connect, "time ran out before anything was sent");
+        }
+        SendError::new(SendErrorKind::Timeout)
     }
 }
 

@@ -71,11 +71,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use easy_ext::ext;
 use http::{HeaderMap, HeaderName, Method};
 use url::Url;
 
 use crate::answer::Answer;
 use crate::clock::Timestamp;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Effect, Error, Input, Refusal};
 use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
@@ -355,17 +357,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub const DONE: &'static str = "done";
-
-    /// The same, with a wait that is [believed](wait::believed).
-    pub fn believed(self) -> Verdict {
-        match self {
-            Verdict::Retry { effect, not_before } => {
-                Verdict::Retry { effect, not_before: not_before.map(wait::believed) }
-            }
-            other => other,
-        }
-    }
+    pub(crate) const DONE: &'static str = "done";
 
     /// The verdict's name in logs and evidence.
     pub const fn name(&self) -> &'static str {
@@ -374,6 +366,20 @@ impl Verdict {
             Verdict::Refused { .. } => "refused",
             Verdict::Retry { .. } => "retry",
             Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(VerdictExt)]
+impl Verdict {
+    /// The same, with a wait that is [believed](wait::believed).
+    pub fn believed(self) -> Verdict {
+        match self {
+            Verdict::Retry { effect, not_before } => {
+                Verdict::Retry { effect, not_before: not_before.map(wait::believed) }
+            }
+            other => other,
         }
     }
 }
@@ -425,18 +431,6 @@ impl<'a> Subject<'a> {
         Some(if offset < 0 { self.claimed_at.minus(by) } else { self.claimed_at.plus(by) })
     }
 
-    /// The earliest that the first claim can have been. A vendor's `Date` is not believed where it says later: if a
-    /// machine between us and the vendor had written it, the search would begin after what it looks for.
-    pub fn claimed_there(&self) -> Timestamp {
-        self.by_vendors_clock().map_or(self.claimed_at, |there| there.min(self.claimed_at))
-    }
-
-    /// Whether what the vendor dates so, in whole seconds, is from before the first claim, by its own clock as far as that
-    /// is known. Unlike [`is_older`](Subject::is_older) it allows for no difference of clocks.
-    pub fn is_before(&self, at: Timestamp) -> bool {
-        at.plus(DATED_WITHIN) < self.by_vendors_clock().unwrap_or(self.claimed_at)
-    }
-
     /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
     /// it may be either: it is older by one clock, and whether that was ahead of the other is not known.
     ///
@@ -449,6 +443,22 @@ impl<'a> Subject<'a> {
             (true, Some(older)) => Some(older),
             (true, None) | (false, Some(true)) => None,
         }
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(SubjectExt)]
+impl<'a> Subject<'a> {
+    /// The earliest that the first claim can have been. A vendor's `Date` is not believed where it says later: if a
+    /// machine between us and the vendor had written it, the search would begin after what it looks for.
+    pub fn claimed_there(&self) -> Timestamp {
+        self.by_vendors_clock().map_or(self.claimed_at, |there| there.min(self.claimed_at))
+    }
+
+    /// Whether what the vendor dates so, in whole seconds, is from before the first claim, by its own clock as far as that
+    /// is known. Unlike [`is_older`](Subject::is_older) it allows for no difference of clocks.
+    pub fn is_before(&self, at: Timestamp) -> bool {
+        at.plus(DATED_WITHIN) < self.by_vendors_clock().unwrap_or(self.claimed_at)
     }
 }
 

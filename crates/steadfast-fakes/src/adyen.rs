@@ -12,6 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use steadfast_testkit::FaultPlan;
+
 use self::machine::Machine;
 pub(super) use self::settings::AdyenSettings;
 use super::builder::{FakeBuilder, written};
@@ -22,7 +24,6 @@ use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
-use steadfast_testkit::FaultPlan;
 
 mod answers;
 mod bodies;

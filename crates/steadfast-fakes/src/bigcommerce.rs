@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_testkit::FaultPlan;
+
 use self::items::Held;
 use self::machine::{Machine, State};
 use self::quota::Quota;
@@ -22,7 +24,6 @@ use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
-use steadfast_testkit::FaultPlan;
 
 mod answers;
 mod bodies;

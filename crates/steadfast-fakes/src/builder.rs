@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use steadfast_core::clock::Clock;
+use steadfast_testkit::internal::planned;
+use steadfast_testkit::{FaultPlan, TestClock};
 
 use super::adyen::AdyenSettings;
 use super::bigcommerce::BigCommerceSettings;
 use super::postmark::PostmarkSettings;
 use super::serve::Setup;
 use super::stripe::StripeSettings;
-use steadfast_testkit::internal::planned;
-use steadfast_testkit::{FaultPlan, TestClock};
 
 /// Settings of the fake `F`, such as [`StripeFake`](super::StripeFake).
 ///

@@ -12,13 +12,14 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use url::Url;
 
 use steadfast_core::BoxFuture;
+use steadfast_core::internal::ext::StreamedAnswerExt;
 use steadfast_core::transport::{
     Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
 };
-
-use super::serve::{Behaviour, Setup, dated};
 use steadfast_testkit::internal::cut;
 use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan};
+
+use super::serve::{Behaviour, Setup, dated};
 
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.

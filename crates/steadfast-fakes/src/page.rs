@@ -10,13 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use steadfast_core::BoxFuture;
+use steadfast_testkit::FaultPlan;
+use steadfast_testkit::internal::{FaultRule, PAGE, Page, PageAnswer};
 
 use super::ledger::Ledger;
 use super::serve::Behaviour;
 use super::webhooks::Outbox;
-use steadfast_testkit::FaultPlan;
-use steadfast_testkit::internal::FaultRule;
-use steadfast_testkit::internal::{PAGE, Page, PageAnswer};
 
 mod shown;
 

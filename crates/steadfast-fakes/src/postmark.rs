@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_testkit::FaultPlan;
+
 use self::machine::Machine;
 pub(super) use self::settings::PostmarkSettings;
 use super::builder::{FakeBuilder, written};
@@ -21,7 +23,6 @@ use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
-use steadfast_testkit::FaultPlan;
 
 mod account;
 mod answers;

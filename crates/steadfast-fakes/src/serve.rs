@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use wiremock::Request;
 
 use steadfast_core::clock::{Clock, SystemClock, Timestamp};
+use steadfast_testkit::internal::{Page, Wiring};
+use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 use super::fixture::Reply;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::servers::{Answers, Servers};
-use steadfast_testkit::internal::{Page, Wiring};
-use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
 pub(super) trait Behaviour: Send + Sync + 'static {

@@ -16,9 +16,9 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use steadfast_core::clock::Clock;
+use steadfast_testkit::internal::{Backend, Lease};
 
 use super::serve::{Behaviour, dated};
-use steadfast_testkit::internal::{Backend, Lease};
 
 /// All servers that still have requests, known by the one that takes the next.
 pub(super) struct Servers {

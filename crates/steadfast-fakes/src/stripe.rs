@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use steadfast_testkit::FaultPlan;
+
 use self::machine::Machine;
 pub(super) use self::settings::StripeSettings;
 use super::builder::{FakeBuilder, written};
@@ -23,7 +25,6 @@ use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
 use super::webhooks::Outbox;
-use steadfast_testkit::FaultPlan;
 
 mod actions;
 mod answers;

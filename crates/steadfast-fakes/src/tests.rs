@@ -6,9 +6,9 @@ use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
 use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_testkit::TestClock;
 
 use super::{AdyenFake, BigCommerceFake, InProcess, PostmarkFake, StripeFake};
-use steadfast_testkit::TestClock;
 
 const FEW: usize = 20;
 const MANY: usize = 1_000;

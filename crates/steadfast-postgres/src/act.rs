@@ -7,12 +7,11 @@ use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Act, Action, Forbidden, Phase, Record};
 use steadfast_core::store::StoreError;
 
-use super::Shared;
 use super::names::{Adopted, adopt};
 use super::standing::Allowed;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
-use super::{sealed, sequence};
+use super::{Shared, sealed, sequence};
 
 pub(super) async fn act(
     shared: &Arc<Shared>,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::Shared;

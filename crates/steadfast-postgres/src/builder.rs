@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use steadfast_core::clock::Clock;
 use steadfast_core::internal::clock::Monotonic;
+use steadfast_core::internal::store::Seals;
+#[cfg(feature = "seal")]
+use steadfast_core::store::SealKeys;
+use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
 use super::password::Asked;
-use steadfast_core::internal::store::Seals;
-#[cfg(feature = "seal")]
-use steadfast_core::store::SealKeys;
-use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// Opens a [`Postgres`]. Made by [`Postgres::builder`].
 #[derive(Clone, Debug)]

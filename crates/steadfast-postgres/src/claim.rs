@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::{ClaimedExt, NotesExt, RecordExt};
 use steadfast_core::internal::store::{Columns, Standing, Stored, duration_ms, redacted, to_ms};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Claim, Claimed, Record};

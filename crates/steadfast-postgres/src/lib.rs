@@ -13,6 +13,7 @@ use async_trait::async_trait;
 
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::{Clock, Timestamp};
+use steadfast_core::internal::ext::ClaimedExt;
 use steadfast_core::internal::store::{
     Backlog, Head, Heartbeat, Look, Noted, Outbox, Peer, Place, Reseal, ResealedBatch, Restore, Seals, Sight,
     Standing, Tenants, Upkeep, Wakes,

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use steadfast_core::Random;
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::internal::random::SystemRandom;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::{fmt, fs};
 
 use parking_lot::Mutex;
-
 use secrecy::zeroize::Zeroizing;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
+use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// A function that knows the password.

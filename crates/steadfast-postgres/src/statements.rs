@@ -5,12 +5,11 @@
 //! session keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
 
 use super::durability::FORGETS;
-use super::outbox;
 use super::place::here;
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
-use super::sequence;
 use super::standing::CLOSED;
+use super::{outbox, sequence};
 
 /// What is asked often, or from several places.
 #[derive(Debug)]

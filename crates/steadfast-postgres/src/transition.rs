@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::StateExt;
 use steadfast_core::internal::store::{Columns, Standing, Stored, reports, to_ms};
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
 use steadfast_core::store::{StoreError, StoreErrorKind};
@@ -19,11 +20,10 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::batch::{self, Asked, Job, Queue};
 use super::names::settle_heirs;
 use super::row::{Reader, Value};
-use super::sequence;
 use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
-use super::{Shared, standing};
+use super::{Shared, sequence, standing};
 
 pub(super) async fn transition(
     shared: &Arc<Shared>,

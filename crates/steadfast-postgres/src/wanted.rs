@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use steadfast_core::internal::ext::RouteNameExt;
 use steadfast_core::internal::store::to_ms;
 use steadfast_core::operation::record::{Part, Takeover};
 use steadfast_core::store::StoreError;

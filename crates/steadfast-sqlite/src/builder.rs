@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::Sqlite;
-use super::open::Settings;
 use steadfast_core::internal::store::Seals;
 #[cfg(feature = "seal")]
 use steadfast_core::store::SealKeys;
 use steadfast_core::store::StoreError;
+
+use super::Sqlite;
+use super::open::Settings;
 
 /// Opens a [`Sqlite`]. Made by [`Sqlite::builder`].
 ///

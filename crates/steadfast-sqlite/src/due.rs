@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::WantedExt;
 use steadfast_core::internal::operation::Waits;
 use steadfast_core::internal::store::{Seals, Stored, Tenants, behind, from_ms, to_ms};
 use steadfast_core::operation::Scope;

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::{RecordExt, StateExt};
 use steadfast_core::internal::store::{
     Backlog, Heartbeat, Look, Outbox, Peer, Seals, Sight, Stored, Tenants, Upkeep, Wakes, reports,
 };

@@ -10,9 +10,8 @@ use steadfast_core::store::StoreError;
 
 use super::failure::While;
 use super::outbox::{have_rows, not_spared};
-use super::sealed;
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
-use super::{due, notes};
+use super::{due, notes, sealed};
 
 /// What there is for the accounts, and whether there is something to purge.
 pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
@@ -79,6 +78,7 @@ mod tests {
     use crate::Sqlite;
     use crate::prepared::Prepared;
     use crate::row;
+    use steadfast_core::internal::ext::RecordExt;
     use steadfast_core::operation::record::{Claim, Record};
     use steadfast_core::operation::{Key, OperationId};
     use steadfast_testkit::internal::claim_at;

@@ -12,9 +12,9 @@ use steadfast_core::operation::Key;
 use steadfast_core::operation::record::State;
 use steadfast_core::store::{StoreErrorKind, Wrapper};
 use steadfast_core::transport::Answer;
+use steadfast_testkit::contract;
 
 use super::*;
-use steadfast_testkit::contract;
 
 /// A directory, and a new path in it for each store.
 struct Place {

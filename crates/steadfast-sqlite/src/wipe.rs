@@ -4,9 +4,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use steadfast_core::store::{StoreError, StoreErrorKind};
+
 use super::failure::While;
 use super::open::{self, Settings};
-use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// A connection for [`wipe`], to a file that is a store.
 pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::{ClaimedExt, NotesExt, RecordExt};
 use steadfast_core::internal::store::{FAR_MAX, Seals, Stored, Tenants, phase_number, to_ms};
 use steadfast_core::operation::record::{
     Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
@@ -14,15 +15,12 @@ use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::store::StoreError;
 use steadfast_core::{Effect, Obstacle};
 
-use super::due;
 use super::failure::While;
 use super::names::{Superseded, adopt, settle_heirs, supersede};
-use super::notes;
 use super::prepared::Prepared;
-use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST};
-use super::sealed;
 use super::sequence::{self, PLACE};
+use super::{due, notes, purge, sealed};
 
 /// A claim, as what it starts with if it is the first.
 pub(super) struct First {

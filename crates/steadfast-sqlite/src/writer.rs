@@ -6,6 +6,7 @@
 
 use rusqlite::Connection;
 
+use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::{While, failed, is_shared_memory};

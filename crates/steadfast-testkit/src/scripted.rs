@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 use steadfast_core::BoxFuture;
+use steadfast_core::internal::ext::StreamedAnswerExt;
 use steadfast_core::transport::{
     Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
 };

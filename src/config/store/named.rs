@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use steadfast_core::internal::ext::{ErrorExt, MistakeExt};
 use steadfast_core::store::{Store, StoreErrorKind};
 use steadfast_core::{Error, Mistake};
 

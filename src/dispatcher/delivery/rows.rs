@@ -1,5 +1,7 @@
 //! The rows of the store's outbox, for all of a dispatcher's clients.
 
+use steadfast_core::internal::ext::ErrorExt;
+
 use super::{Delivery, Turn, shortest};
 use crate::dispatcher::{answered, asked};
 use crate::telemetry;

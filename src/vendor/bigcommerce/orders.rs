@@ -10,6 +10,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use steadfast_core::internal::ext::SubjectExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::{body, date};
 use steadfast_core::transport::{Answer, Request};

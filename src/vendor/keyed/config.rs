@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::vendor::{check_account, shown};
 use steadfast_core::transport::Answer;
 use steadfast_core::vendor::KeyPlace;

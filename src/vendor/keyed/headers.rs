@@ -4,6 +4,7 @@ use http::header::{HeaderName, HeaderValue};
 
 use steadfast_core::Error;
 use steadfast_core::internal::error::{Field, field};
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::operation::is_secret;
 use steadfast_core::internal::request::is_of_the_connection;
 use steadfast_core::vendor::KeyPlace;

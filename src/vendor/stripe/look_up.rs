@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::SubjectExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::{CLOCK_SKEW, reconciled, with_parameter};
 use steadfast_core::transport::{Answer, Request};

@@ -26,6 +26,7 @@
 use http::HeaderName;
 use serde_json::Value;
 
+use steadfast_core::internal::ext::AnswerExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::vendor::is_text;
 use steadfast_core::transport::{Answer, SendError, SendErrorKind};

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use steadfast::dead_letter::visible;
 
 /// Where everything is counted.

@@ -12,12 +12,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use steadfast::clock::{Clock as _, SystemClock};
-use steadfast::dead_letter::visible;
-use steadfast::dispatcher::Health;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
+
+use steadfast::clock::{Clock as _, SystemClock};
+use steadfast::dead_letter::visible;
+use steadfast::dispatcher::Health;
 
 use super::board::Board;
 use super::gauges::Gauges;

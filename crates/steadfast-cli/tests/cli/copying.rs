@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::operation::record::{Claim, Filter};
 use steadfast::operation::{Key, OperationId};

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+
 use steadfast::testkit::ScriptedTransport;
 
 use super::{LONG_AGO, NOW, Place};

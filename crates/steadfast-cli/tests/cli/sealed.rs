@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+
 use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite};
 use steadfast::testkit::ScriptedTransport;

@@ -5,12 +5,13 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use serde_json::json;
+use tempfile::TempDir;
+
 use steadfast::store::{SealKeys, Sqlite};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Client, ClientBuilder, Policy};
-use tempfile::TempDir;
 
 use super::on_disk::{has, read};
 

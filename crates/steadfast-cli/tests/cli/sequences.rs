@@ -1,6 +1,7 @@
 //! Sequences: who waits for whom, and who holds it.
 
 use serde_json::json;
+
 use steadfast::Sequence;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::{Sqlite, Store};

@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use easy_ext::ext;
+
 use super::{Effect, Error, Kind};
+use crate::error::ErrorExt;
 
 /// Which input an error refuses. Its [code](Error::code) follows from it: `VALIDATION.body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,17 +162,22 @@ impl fmt::Display for Invalid {
 }
 
 impl Error {
-    pub fn invalid(input: Input, problem: impl Into<String>) -> Error {
-        let problem = problem.into();
-        let invalid = Invalid { input, field: None, beside: Vec::new(), set_by: None, unless: None, problem };
-        Error::new(Kind::Invalid(Box::new(invalid)), Effect::None)
-    }
-
     /// A configuration error, for an adapter that refuses what it was built with.
     pub fn validation(input: Input, problem: impl Into<String>) -> Error {
         Error::invalid(input, problem)
     }
 
+    fn with_invalid(mut self, change: impl FnOnce(&mut Invalid)) -> Error {
+        if let Kind::Invalid(invalid) = &mut self.0.kind {
+            change(invalid);
+        }
+        self
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(InputErrorExt)]
+impl Error {
     /// Says which field of the input is refused.
     pub fn at(self, field: Field) -> Error {
         self.with_invalid(|invalid| invalid.field = Some(field))
@@ -180,6 +188,12 @@ impl Error {
         self.with_invalid(|invalid| invalid.beside.push(field))
     }
 
+    pub fn invalid(input: Input, problem: impl Into<String>) -> Error {
+        let problem = problem.into();
+        let invalid = Invalid { input, field: None, beside: Vec::new(), set_by: None, unless: None, problem };
+        Error::new(Kind::Invalid(Box::new(invalid)), Effect::None)
+    }
+
     /// Says which option of an adapter set what is refused.
     pub fn set_by(self, option: &'static str) -> Error {
         self.with_invalid(|invalid| invalid.set_by = Some(option))
@@ -188,13 +202,6 @@ impl Error {
     /// Says which switch allows it.
     pub fn unless(self, switch: &'static str) -> Error {
         self.with_invalid(|invalid| invalid.unless = Some(switch))
-    }
-
-    fn with_invalid(mut self, change: impl FnOnce(&mut Invalid)) -> Error {
-        if let Kind::Invalid(invalid) = &mut self.0.kind {
-            change(invalid);
-        }
-        self
     }
 }
 

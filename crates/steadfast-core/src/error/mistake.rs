@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use easy_ext::ext;
+
 /// One thing that is wrong with a file: where, and what would be right. An error about a vendors file holds all of
 /// them, see [`Error::mistakes`](super::Error::mistakes).
 ///
@@ -15,14 +17,6 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    pub fn new(
-        file: impl Into<String>,
-        place: Option<(usize, usize)>,
-        problem: impl Into<String>,
-    ) -> Mistake {
-        Mistake { file: file.into(), place, problem: problem.into() }
-    }
-
     /// The file's name as it was given; for seal keys, the environment variable's.
     pub fn file(&self) -> &str {
         &self.file
@@ -41,6 +35,18 @@ impl Mistake {
     /// What is wrong, and what would be right. One line, without the place.
     pub fn problem(&self) -> &str {
         &self.problem
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(MistakeExt)]
+impl Mistake {
+    pub fn new(
+        file: impl Into<String>,
+        place: Option<(usize, usize)>,
+        problem: impl Into<String>,
+    ) -> Mistake {
+        Mistake { file: file.into(), place, problem: problem.into() }
     }
 }
 

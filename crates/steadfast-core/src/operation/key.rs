@@ -10,6 +10,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 
 /// The caller's name for one effect, such as `order-42/charge`: 1 to 255 printable ASCII characters.

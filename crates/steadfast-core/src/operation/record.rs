@@ -16,11 +16,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use easy_ext::ext;
+
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Disposition, Effect, Obstacle, Reason, Refusal};
 use crate::guard::Guard;
+use crate::operation::record::place::RecordPlaceExt;
+use crate::operation::record::rename::RecordNameExt;
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, Sequence};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -293,6 +297,8 @@ pub fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claime
     }
 }
 
+/// What this workspace alone asks of it.
+#[ext(ClaimedExt)]
 impl Claimed {
     /// The record that a store must write for this to be true.
     pub fn changes(&self) -> Option<&Record> {
@@ -321,126 +327,9 @@ fn within_reach(to: State, now: Timestamp, keep: Duration) -> State {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Record {
-    /// What a first claim starts with, in a store that has purged nothing.
-    pub fn first(claim: Claim) -> Record {
-        let held = State::InProgress { lease_until: claim.now.plus(claim.lease) };
-        Record {
-            id: claim.id,
-            fingerprint: claim.fingerprint,
-            wire_key: claim.wire_key,
-            request: claim.request,
-            state: claim.due.map_or(held, |at| State::Scheduled { at }),
-            fence: 1,
-            first_fence: 1,
-            attempts: 0,
-            effect: Effect::None,
-            unknown_since: None,
-            look_ups: 0,
-            resends_left: u32::from(claim.on_unknown == OnUnknown::Resend),
-            attempt_max: claim.attempt_max,
-            vendor_clock_ms: claim.vendor_clock_ms,
-            holder: claim.holder.filter(|_| claim.due.is_none()),
-            claimed_at: claim.now,
-            updated_at: claim.now,
-            keep: claim.keep,
-            on_unknown: claim.on_unknown,
-            redact: claim.redact,
-            resolved: None,
-            predecessor: claim.predecessor,
-            first_scope: None,
-            sequence: claim
-                .due
-                .and(claim.sequence)
-                .map(|sequence| Box::new(Place { sequence, position: 0, behind: None })),
-        }
-    }
-
-    /// A life of a key begins with the fence after `fence`.
-    #[must_use]
-    pub fn after_fence(mut self, fence: u64) -> Record {
-        self.begin_after(fence);
-        self
-    }
-
     fn begin_after(&mut self, fence: u64) {
         self.fence = fence.saturating_add(1);
         self.first_fence = self.fence;
-    }
-
-    /// What is known of the effect by one who does not hold the operation: the holder may be sending.
-    pub fn effect_by_now(&self) -> Effect {
-        match &self.state {
-            State::InProgress { .. } => Effect::Unknown,
-            State::Succeeded { .. } => Effect::Applied,
-            _ => self.effect,
-        }
-    }
-
-    /// What becomes of the operation without its caller.
-    pub fn disposition(&self) -> Disposition {
-        match &self.state {
-            State::InProgress { lease_until: at } | State::Scheduled { at } => {
-                Disposition::Continues { at: Some(*at) }
-            }
-            State::Dead { reason, answer } if self.is_adopted() => match (reason, answer) {
-                (Reason::Closed, None) => Disposition::Continues { at: None },
-                // Its credentials were refused: the key is free under the new name.
-                (Reason::Closed, Some(_)) => Disposition::Ended,
-                _ => Disposition::AwaitsOperator,
-            },
-            State::Dead { .. } if self.resolved.is_none() => Disposition::AwaitsOperator,
-            State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
-        }
-    }
-
-    /// What a claim meets that is not the first. `first` is what it would start with.
-    pub fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
-        let now = first.claimed_at;
-        if Guard::ExpiryAtClaim.keeps(self.has_expired(notes.now(now))) {
-            return Claimed::Fresh(first.clone().after_fence(self.fence));
-        }
-        if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
-            let (held, effect, next) = (self.fingerprint, self.effect_by_now(), self.disposition());
-            return Claimed::Mismatch { held, effect, next };
-        }
-        let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
-        let taker = Taker { now, lease, attempt_max, vendor_clock_ms, holder: first.holder.as_ref() };
-        let is_left = matches!(first.state, State::Scheduled { .. });
-        match &self.state {
-            State::InProgress { lease_until: until } | State::Scheduled { at: until }
-                if Guard::EnqueueHoldsNothing.keeps(is_left) =>
-            {
-                Claimed::Busy { frees_at: *until }
-            }
-            State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
-                match self.left_to(taker) {
-                    Some(record) => Claimed::TakenOver(record),
-                    None => Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(*until) },
-                }
-            }
-            State::Refused { refusal: Refusal::Unauthorized, .. }
-                if !is_left && self.waits_for().is_some() =>
-            {
-                Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(now) }
-            }
-            State::Refused { refusal: Refusal::Unauthorized, .. } => {
-                // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
-                // window starts anew because the vendor stored nothing under it, unless an attempt before the
-                // refused one may have got through: then the vendor's window has been running since.
-                let mut record = self.taken(taker, self.effect);
-                if self.effect == Effect::None || Guard::WindowRunsOn.is_out() {
-                    (record.claimed_at, record.vendor_clock_ms) = (now, first.vendor_clock_ms);
-                    record.attempts = 0;
-                }
-                if is_left {
-                    record.state = first.state.clone();
-                }
-                Claimed::Freed(record)
-            }
-            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
-                Claimed::Settled(self.clone())
-            }
-        }
     }
 
     /// The record after `transition`, or why it changes nothing.
@@ -455,7 +344,7 @@ impl Record {
     }
 
     /// As [`apply`](Record::apply), in place: a record is large. What is declined changes nothing.
-    pub fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
+    pub(crate) fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
         let Transition { fence, now, attempts, effect, to, .. } = transition;
         let holds =
             (fence == self.fence || Guard::Fence.is_out()) && matches!(self.state, State::InProgress { .. });
@@ -510,12 +399,6 @@ impl Record {
         (self.unknown_since, self.look_ups) = (None, 0);
     }
 
-    /// Whether it succeeded, and was started over or carried on under another name before that was known: the effect may
-    /// have been made twice.
-    pub fn may_have_happened_twice(&self) -> bool {
-        matches!(self.state, State::Succeeded { .. }) && self.resolved.is_some()
-    }
-
     /// Whether the record's time is over at `now`: a claim of the key then starts a new life of it.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at().is_some_and(|at| at <= now)
@@ -566,6 +449,133 @@ impl Record {
     }
 }
 
+/// What this workspace alone asks of it.
+#[ext(RecordExt)]
+impl Record {
+    /// A life of a key begins with the fence after `fence`.
+    #[must_use]
+    pub fn after_fence(mut self, fence: u64) -> Record {
+        self.begin_after(fence);
+        self
+    }
+
+    /// What a claim meets that is not the first. `first` is what it would start with.
+    pub fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
+        let now = first.claimed_at;
+        if Guard::ExpiryAtClaim.keeps(self.has_expired(notes.now(now))) {
+            return Claimed::Fresh(first.clone().after_fence(self.fence));
+        }
+        if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
+            let (held, effect, next) = (self.fingerprint, self.effect_by_now(), self.disposition());
+            return Claimed::Mismatch { held, effect, next };
+        }
+        let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
+        let taker = Taker { now, lease, attempt_max, vendor_clock_ms, holder: first.holder.as_ref() };
+        let is_left = matches!(first.state, State::Scheduled { .. });
+        match &self.state {
+            State::InProgress { lease_until: until } | State::Scheduled { at: until }
+                if Guard::EnqueueHoldsNothing.keeps(is_left) =>
+            {
+                Claimed::Busy { frees_at: *until }
+            }
+            State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
+                match self.left_to(taker) {
+                    Some(record) => Claimed::TakenOver(record),
+                    None => Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(*until) },
+                }
+            }
+            State::Refused { refusal: Refusal::Unauthorized, .. }
+                if !is_left && self.waits_for().is_some() =>
+            {
+                Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(now) }
+            }
+            State::Refused { refusal: Refusal::Unauthorized, .. } => {
+                // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
+                // window starts anew because the vendor stored nothing under it, unless an attempt before the
+                // refused one may have got through: then the vendor's window has been running since.
+                let mut record = self.taken(taker, self.effect);
+                if self.effect == Effect::None || Guard::WindowRunsOn.is_out() {
+                    (record.claimed_at, record.vendor_clock_ms) = (now, first.vendor_clock_ms);
+                    record.attempts = 0;
+                }
+                if is_left {
+                    record.state = first.state.clone();
+                }
+                Claimed::Freed(record)
+            }
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
+                Claimed::Settled(self.clone())
+            }
+        }
+    }
+
+    /// What becomes of the operation without its caller.
+    pub fn disposition(&self) -> Disposition {
+        match &self.state {
+            State::InProgress { lease_until: at } | State::Scheduled { at } => {
+                Disposition::Continues { at: Some(*at) }
+            }
+            State::Dead { reason, answer } if self.is_adopted() => match (reason, answer) {
+                (Reason::Closed, None) => Disposition::Continues { at: None },
+                // Its credentials were refused: the key is free under the new name.
+                (Reason::Closed, Some(_)) => Disposition::Ended,
+                _ => Disposition::AwaitsOperator,
+            },
+            State::Dead { .. } if self.resolved.is_none() => Disposition::AwaitsOperator,
+            State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
+        }
+    }
+
+    /// What is known of the effect by one who does not hold the operation: the holder may be sending.
+    pub fn effect_by_now(&self) -> Effect {
+        match &self.state {
+            State::InProgress { .. } => Effect::Unknown,
+            State::Succeeded { .. } => Effect::Applied,
+            _ => self.effect,
+        }
+    }
+
+    /// What a first claim starts with, in a store that has purged nothing.
+    pub fn first(claim: Claim) -> Record {
+        let held = State::InProgress { lease_until: claim.now.plus(claim.lease) };
+        Record {
+            id: claim.id,
+            fingerprint: claim.fingerprint,
+            wire_key: claim.wire_key,
+            request: claim.request,
+            state: claim.due.map_or(held, |at| State::Scheduled { at }),
+            fence: 1,
+            first_fence: 1,
+            attempts: 0,
+            effect: Effect::None,
+            unknown_since: None,
+            look_ups: 0,
+            resends_left: u32::from(claim.on_unknown == OnUnknown::Resend),
+            attempt_max: claim.attempt_max,
+            vendor_clock_ms: claim.vendor_clock_ms,
+            holder: claim.holder.filter(|_| claim.due.is_none()),
+            claimed_at: claim.now,
+            updated_at: claim.now,
+            keep: claim.keep,
+            on_unknown: claim.on_unknown,
+            redact: claim.redact,
+            resolved: None,
+            predecessor: claim.predecessor,
+            first_scope: None,
+            sequence: claim
+                .due
+                .and(claim.sequence)
+                .map(|sequence| Box::new(Place { sequence, position: 0, behind: None })),
+        }
+    }
+
+    /// Whether it succeeded, and was started over or carried on under another name before that was known: the effect may
+    /// have been made twice.
+    pub fn may_have_happened_twice(&self) -> bool {
+        matches!(self.state, State::Succeeded { .. }) && self.resolved.is_some()
+    }
+}
+
 impl State {
     /// The state's name in lists, logs and stores.
     pub const fn name(&self) -> &'static str {
@@ -576,7 +586,11 @@ impl State {
             State::Refused { .. } | State::Dead { .. } => "failed",
         }
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(StateExt)]
+impl State {
     /// The vendor's answer, if the operation ended with one.
     pub fn answer_mut(&mut self) -> Option<&mut Answer> {
         match self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 
 /// Names of fields, headers and query parameters whose values are not shown to anyone who looks at an operation,

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use easy_ext::ext;
+
 /// The name of a route, such as `PUT /v2/orders/{}`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteName(Box<str>);
@@ -15,13 +17,8 @@ impl RouteName {
         RouteName(RouteName::segments(route).collect::<Vec<&str>>().join("/").into())
     }
 
-    /// The route of this name, as [`as_str`](RouteName::as_str) gave it.
-    pub fn named(name: &str) -> RouteName {
-        RouteName(name.into())
-    }
-
     /// The segments of its name.
-    pub fn segments(route: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn segments(route: &str) -> impl Iterator<Item = &str> {
         route.split('/').map(|segment| if is_id(segment) { ID } else { segment })
     }
 
@@ -56,6 +53,15 @@ impl RouteName {
     /// The name's text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(RouteNameExt)]
+impl RouteName {
+    /// The route of this name, as [`as_str`](RouteName::as_str) gave it.
+    pub fn named(name: &str) -> RouteName {
+        RouteName(name.into())
     }
 
     /// A regular expression of Postgres that finds the scopes of this route, and no others.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use easy_ext::ext;
+
 use super::key::check_name;
 use crate::error::{Error, Input};
 
@@ -77,7 +79,11 @@ impl Sequence {
     pub fn skips_dead_letters(&self) -> bool {
         self.skips_dead_letters
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(SequenceExt)]
+impl Sequence {
     /// The mistake in the name, if there is one.
     pub fn check(&self) -> Result<(), Error> {
         check_name(Input::Sequence, "the name of a sequence", &self.name)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
 use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
@@ -128,7 +129,11 @@ impl Backoff {
         };
         self.steps.iter().fold(Duration::ZERO, |sum, step| sum.saturating_add(longest_step.unwrap_or(*step)))
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(BackoffExt)]
+impl Backoff {
     pub fn validate(&self) -> Result<(), Error> {
         if self.steps.len() > STEPS_MAX {
             let reason = format!("{} steps; at most {STEPS_MAX} are allowed", self.steps.len());

@@ -9,6 +9,7 @@ use super::ratio::Ratio;
 use super::window::Window;
 use super::{check_ratio, check_window, invalid};
 use crate::clock::Instant;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 
 /// How many retries are allowed.

@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Policy;
-use super::breaker::{Breaker, Permit};
-use super::breaker::{BreakerState, Mode};
+use super::breaker::{Breaker, BreakerState, Mode, Permit};
 use super::budget::Budget;
 use super::circuits::{Circuits, Ended, RoutePermit, Says, decide};
 use super::concurrency::{Concurrency, Place};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Policy, invalid};
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 
 pub(super) fn validate_bodies(request_bytes_max: usize, reply_bytes_max: usize) -> Result<(), Error> {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
 use crate::clock::Instant;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::invalid;
 use super::rate::RateConfig;
 use crate::clock::Instant;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 

@@ -1,4 +1,6 @@
 use super::*;
+use crate::policy::backoff::BackoffExt;
+use crate::policy::timeout::TimeoutsExt;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);

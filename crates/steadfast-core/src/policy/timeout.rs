@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 
 /// The time limits of a call.
@@ -71,7 +73,11 @@ impl Timeouts {
     pub fn interactive() -> Timeouts {
         Timeouts::new(Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10))
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(TimeoutsExt)]
+impl Timeouts {
     pub fn validate(&self) -> Result<(), Error> {
         let named = [
             (field!(timeout.connect), self.connect),

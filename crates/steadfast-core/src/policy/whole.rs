@@ -6,7 +6,11 @@ use super::{
     Backoff, BreakerConfig, BudgetConfig, InFlight, RateConfig, RecoveryConfig, Timeouts, concurrency,
     invalid, limits, pause,
 };
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
+use crate::policy::backoff::BackoffExt;
+use crate::policy::breaker::config::BreakerConfigExt;
+use crate::policy::timeout::TimeoutsExt;
 
 /// Everything that decides how one vendor is called.
 ///

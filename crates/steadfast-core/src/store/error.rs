@@ -3,9 +3,10 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::guard::Guard;
+use easy_ext::ext;
 
 use crate::error::BoxError;
+use crate::guard::Guard;
 
 /// A store that could not do what it was asked.
 ///
@@ -100,15 +101,19 @@ impl StoreError {
         StoreError { kind, ..self }
     }
 
+    /// What is wrong with the store.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(StoreErrorExt)]
+impl StoreError {
     /// The same failure for another caller that met it.
     pub fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         StoreError { kind: self.kind, problem: self.problem.clone(), source }
-    }
-
-    /// What is wrong with the store.
-    pub fn kind(&self) -> StoreErrorKind {
-        self.kind
     }
 }
 

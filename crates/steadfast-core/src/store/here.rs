@@ -15,6 +15,7 @@ use super::{Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::OperationId;
+use crate::operation::record::act::ActExt;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Phase};
 
 /// What is said of a store's place.

@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Declined, Filter, Forbidden, Notes,
-    Page, Phase, Record, Summary, Takeover, Tally, Transition,
+    Page, Phase, Record, StateExt, Summary, Takeover, Tally, Transition,
 };
 use crate::store::look::FAR_MAX;
 use crate::store::numbers::phase_number;

@@ -28,8 +28,7 @@ use super::{Reseal, ResealedBatch, StoreError};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::operation::{Key, Scope};
-use crate::operation::{OperationId, Sequence};
+use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::policy::OnUnknown;
 
 pub(crate) mod form;

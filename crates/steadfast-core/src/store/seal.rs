@@ -15,13 +15,14 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use chacha20poly1305::aead::{AeadInOut, KeyInit};
 use chacha20poly1305::{Key, Tag, XChaCha20Poly1305, XNonce};
+use easy_ext::ext;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretBox};
 use sha2::{Digest, Sha256};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorExt};
 use crate::operation::OperationId;
 use crate::store::StoreError;
 
@@ -135,18 +136,13 @@ impl SealKeys {
         Ok(SealKeys { keys: Arc::new(keys) })
     }
 
-    /// The key that seals what is new.
-    pub fn current(&self) -> SealKeyId {
-        self.keys[0].id
-    }
-
     /// Every key, the current one first.
-    pub fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
         self.keys.iter().map(|key| key.id)
     }
 
     /// Appends the nonce, what `plain` becomes under the current key, and the tag.
-    pub fn seal(
+    pub(crate) fn seal(
         &self,
         place: (Part, &OperationId),
         plain: &[u8],
@@ -169,7 +165,7 @@ impl SealKeys {
     }
 
     /// Reverses [`seal`](SealKeys::seal), which the key `id` was current for.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         id: SealKeyId,
         place: (Part, &OperationId),
@@ -195,6 +191,15 @@ impl SealKeys {
 
     fn find(&self, id: SealKeyId) -> Option<&SealKey> {
         self.keys.iter().map(|key| &**key).find(|key| key.id == id)
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(SealKeysExt)]
+impl SealKeys {
+    /// The key that seals what is new.
+    pub fn current(&self) -> SealKeyId {
+        self.keys[0].id
     }
 }
 

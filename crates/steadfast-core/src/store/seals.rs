@@ -15,6 +15,7 @@
 //! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
 //! at the start.
 
+use crate::store::seal::SealKeysExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

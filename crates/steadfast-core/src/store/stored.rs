@@ -13,7 +13,7 @@ use super::codec;
 use super::seals::{Part, Seals};
 use crate::answer::Answer;
 use crate::operation::record::{Record, State};
-use crate::request::Request;
+use crate::request::{Request, RequestExt};
 use crate::store::StoreError;
 
 /// A record as it is on file.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use easy_ext::ext;
 use http::{HeaderMap, HeaderName, StatusCode};
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
@@ -47,6 +48,21 @@ impl StreamedAnswer {
     {
         StreamedAnswer::told_by(status, headers, body, |error| told(error, SendErrorKind::Truncated))
     }
+}
+
+/// What this workspace alone asks of it.
+#[ext(StreamedAnswerExt)]
+impl StreamedAnswer {
+    /// An answer whose connection breaks after what is there of its body.
+    pub fn broken_off(answer: Answer) -> StreamedAnswer {
+        let body = Whole { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
+        StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
+    }
+
+    /// The head as an answer without a body, and the body.
+    pub fn into_parts(self) -> (Answer, Chunks) {
+        (Answer::new(self.status, self.headers, Bytes::new()), self.body)
+    }
 
     /// The same, with what an error of the body is.
     pub fn told_by<B>(
@@ -62,23 +78,11 @@ impl StreamedAnswer {
         StreamedAnswer { status, headers, body }
     }
 
-    /// An answer whose connection breaks after what is there of its body.
-    #[cfg(any(test, feature = "testkit"))]
-    pub fn broken_off(answer: Answer) -> StreamedAnswer {
-        let body = Whole { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
-        StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
-    }
-
     /// The answer with its body, up to this limit.
     pub async fn whole(self, limit_bytes: usize) -> Result<Answer, SendError> {
         let (mut answer, body) = self.into_parts();
         (answer.body, answer.cut) = body.whole(limit_bytes).await?;
         Ok(answer)
-    }
-
-    /// The head as an answer without a body, and the body.
-    pub fn into_parts(self) -> (Answer, Chunks) {
-        (Answer::new(self.status, self.headers, Bytes::new()), self.body)
     }
 }
 

@@ -24,7 +24,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Map, Value};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, AnswerExt};
 use crate::error::{Effect, Refusal};
 use crate::guard::Guard;
 use crate::request::Request;

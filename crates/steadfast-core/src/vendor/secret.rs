@@ -5,6 +5,7 @@ use std::fmt;
 
 use http::HeaderName;
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::secret::{SECRET_HEADERS, is_secret};

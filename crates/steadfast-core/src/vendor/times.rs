@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 
 /// Checks a settle time.

@@ -5,12 +5,11 @@ use serde_json::{Value, json};
 use super::super::fixture::Reply;
 use super::bodies::{self, Amount};
 use super::captures::Captures;
-use super::checkouts;
 use super::hooks::Notice;
 use super::machine::{Made, State, Write};
-use super::methods;
 use super::payments::{CAPTURE_FAILED, Payment};
 use super::results::{Failing, Outcome};
+use super::{checkouts, methods};
 
 /// What a change of a payment is called, in its path and in its notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,13 +13,11 @@ use steadfast_core::internal::vendor::rfc3339;
 
 use super::super::fixture::Reply;
 use super::super::table::{Row, Table, Term};
-use super::bodies;
 use super::captures::Captures;
-use super::changes;
 use super::machine::{Made, State, Write};
-use super::methods;
 use super::payments::{self, Payment};
 use super::results::Outcome;
+use super::{bodies, changes, methods};
 
 /// A payment session or a payment link.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@
 use serde_json::{Value, json};
 
 use steadfast_core::clock::Timestamp;
+use steadfast_testkit::conformance::rfc3339;
 
 use super::super::encoding::{base64, hmac_sha256};
 use super::super::table::{Row, Table, Term};
 use super::super::webhooks::{Delivery, Outbox, Proof};
 use super::payments::{Payment, Told};
-use steadfast_testkit::conformance::rfc3339;
 
 /// The receivers of the company account.
 #[derive(Debug, Default)]

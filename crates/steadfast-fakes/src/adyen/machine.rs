@@ -10,21 +10,20 @@ use serde_json::{Value, json};
 use wiremock::Request;
 
 use steadfast_core::clock::{Clock, Timestamp};
+use steadfast_testkit::{Fault, WaitForm};
 
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
 use super::super::table::Table;
 use super::super::webhooks::Outbox;
-use super::AdyenAnswer;
 use super::changes::{self, Change};
 use super::checkouts::{self, Checkout};
 use super::hooks::Hooks;
 use super::payments::Payment;
 use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
-use super::{links, manage, methods, sessions};
-use steadfast_testkit::{Fault, WaitForm};
+use super::{AdyenAnswer, links, manage, methods, sessions};
 
 #[derive(Debug)]
 pub(super) struct Machine {

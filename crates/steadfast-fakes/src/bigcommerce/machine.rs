@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use wiremock::Request;
 
 use steadfast_core::clock::{Clock, Timestamp};
+use steadfast_testkit::{Fault, WaitForm};
 
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
@@ -22,7 +23,6 @@ use super::routes::Route;
 use super::settings::BigCommerceSettings;
 use super::taking::Taking;
 use super::{BigCommerceAnswer, answers, keys};
-use steadfast_testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {

@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
 use super::contract::fields_of;
-use super::hooks;
 use super::items::{V3, amount, id_text, not_found};
-use super::keys;
 use super::machine::{Call, Machine, State, problem};
 use super::orders::{AWAITING_FULFILLMENT, INCOMPLETE};
+use super::{hooks, keys};
 
 impl Machine {
     /// The token that pays for an order.

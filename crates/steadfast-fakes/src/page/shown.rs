@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::super::ledger::Ledger;
 use steadfast_testkit::internal::FaultRule;
 use steadfast_testkit::{Fault, FaultPlan};
+
+use super::super::ledger::Ledger;
 
 /// The page, whole. It needs no script and nothing from elsewhere.
 pub(super) fn page(vendor: &str, ledger: &Ledger, plan: &FaultPlan) -> String {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use wiremock::Request;
 
 use steadfast_core::clock::Clock;
+use steadfast_testkit::{Fault, WaitForm};
 
 use super::super::calendar::eastern;
 use super::super::fixture::{Fixtures, Reply};
@@ -21,7 +22,6 @@ use super::messages::{Message, Messages};
 use super::server::{STREAMS, Server};
 use super::settings::PostmarkSettings;
 use super::{PostmarkAnswer, answers, questions, suppressions, validation};
-use steadfast_testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {

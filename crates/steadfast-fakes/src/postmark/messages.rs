@@ -14,12 +14,11 @@ use super::super::calendar::eastern;
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::shows;
 use super::super::table::{Row, Table, Term};
-use super::SecondFilter;
-use super::query;
 use super::questions::code_of;
 use super::search::Asked;
 use super::validation::bare;
 use super::words::{Word, Words};
+use super::{SecondFilter, query};
 
 /// All accepted messages.
 #[derive(Debug, Default)]

@@ -15,15 +15,14 @@ use serde_json::{Value, json};
 use wiremock::Request;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_testkit::conformance::rfc3339;
 
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
 use super::super::webhooks::Outbox;
-use super::query;
 use super::server::{SERVER, STREAMS, Server, refused, shaped};
-use super::shapes;
 use super::validation::is_address;
-use steadfast_testkit::conformance::rfc3339;
+use super::{query, shapes};
 
 #[derive(Debug, Default)]
 pub(super) struct Suppressions {

@@ -1,12 +1,12 @@
 //! What each write does: creates, updates, actions and removals, by resource.
 
+use checks::decoded;
 use serde_json::{Map, Value, json};
 
 use super::contract::{Field, Kind, Resource};
 use super::desk::{Desk, Made, merge};
 use super::params::Params;
 use super::refusal::Refusal;
-use checks::decoded;
 
 mod balances;
 mod billing;

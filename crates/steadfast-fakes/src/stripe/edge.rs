@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
+use steadfast_testkit::{Fault, WaitForm};
+
 use super::super::fixture::Reply;
 use super::super::serve::date;
 use super::ConflictType;
 use super::machine::Machine;
-use steadfast_testkit::{Fault, WaitForm};
 
 impl Machine {
     /// What a fault makes of a request before it can execute.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use wiremock::Request;
 
 use steadfast_core::clock::Clock;
+use steadfast_testkit::Fault;
 
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
@@ -27,7 +28,6 @@ use super::refusal::Refusal;
 use super::settings::StripeSettings;
 use super::v2::Asked;
 use super::{StripeAnswer, actions, reads, webhooks};
-use steadfast_testkit::Fault;
 
 #[derive(Debug)]
 pub(super) struct Machine {

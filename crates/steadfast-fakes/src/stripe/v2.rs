@@ -14,6 +14,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use wiremock::Request;
 
+use steadfast_testkit::Fault;
+
 use super::super::fixture::Reply;
 use super::super::serve::{fault_of, header};
 use super::StripeAnswer;
@@ -21,7 +23,6 @@ use super::edge::KEY_LEN_MAX;
 use super::headers::is_version;
 use super::machine::{Machine, State};
 use super::records::{Lookup, Record};
-use steadfast_testkit::Fault;
 
 mod body;
 mod destinations;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use support::in_memory;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::{Clock, Instant, SystemClock};
 
 use super::*;
-use support::in_memory;
 
 #[path = "../../../../tests/postgres/pooler.rs"]
 #[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]

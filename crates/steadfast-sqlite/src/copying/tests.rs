@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 use steadfast_core::store::{Memory, Store, Wrapper};
+use steadfast_testkit::contract;
 
 use crate::Sqlite;
-use steadfast_testkit::contract;
 
 /// A directory, and a new store in it each time.
 struct Shelf {

@@ -11,10 +11,10 @@ use steadfast_core::operation::record::{Claim, Claimed, Record, State};
 use steadfast_core::store;
 use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
 use steadfast_core::transport::Answer;
+use steadfast_testkit::contract;
 
 use super::*;
 use crate::Sqlite;
-use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 

@@ -15,11 +15,11 @@ use steadfast_core::operation::record::{
 use steadfast_core::operation::{Key, OperationId, Scope};
 use steadfast_core::store::{SealKeys, Store};
 use steadfast_core::transport::Answer;
+use steadfast_testkit::contract;
 
 use super::super::tests::make_older;
 use super::*;
 use crate::Sqlite;
-use steadfast_testkit::contract;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 const LATER: Timestamp = Timestamp::from_millis(2_000_000);

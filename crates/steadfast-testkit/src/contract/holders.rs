@@ -1,10 +1,11 @@
 //! Who holds what.
 
-use super::takers::asking;
-use super::{LEASE, NOW, claim, claim_at, get, id, take, transition_at, write};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Claim, Phase, State, Takeover};
 use steadfast_core::store::Store;
+
+use super::takers::asking;
+use super::{LEASE, NOW, claim, claim_at, get, id, take, transition_at, write};
 
 /// Who claims is on record, and so is who takes it over. What is enqueued has no holder until it is taken; who lets go
 /// of it stays on record as the last.

@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
-use super::views::report;
-use super::{
-    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
-};
-
 use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Forbidden, Phase, Record, Resolution, Resolved,
     State, Takeover,
@@ -15,6 +9,12 @@ use steadfast_core::operation::record::{
 use steadfast_core::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast_core::store::Store;
 use steadfast_core::{Effect, Obstacle, Reason, Refusal};
+
+use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
+use super::views::report;
+use super::{
+    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
+};
 
 /// What a claim that names a predecessor is told, from each state of the predecessor; and that the letter is closed by
 /// the claim, or nothing is written at all.

@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use easy_ext::ext;
 use serde::{Deserialize, Serialize};
 
 use super::forbidden::Forbidden;
@@ -245,21 +246,11 @@ impl Act {
         let must_write = notes.saw(self.now);
         (Act { now: notes.now(self.now), ..self.clone() }, must_write)
     }
+}
 
-    /// What is kept of the cancelling of a call that is no operation yet: a row of the outbox.
-    pub fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
-        self.check()?;
-        Ok(AuditEntry {
-            id: id.clone(),
-            action: self.action.clone(),
-            by: self.by.clone(),
-            why: self.why.clone(),
-            at: self.now,
-            before: Phase::Scheduled,
-            after: Phase::Resolved,
-        })
-    }
-
+/// What this workspace alone asks of it.
+#[ext(ActExt)]
+impl Act {
     /// Whether the action is signed and explained as it must be.
     pub fn check(&self) -> Result<(), Forbidden> {
         let vendor_id = match &self.action {
@@ -279,6 +270,20 @@ impl Act {
             return Err(Forbidden::TooLong);
         }
         Ok(())
+    }
+
+    /// What is kept of the cancelling of a call that is no operation yet: a row of the outbox.
+    pub fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
+        self.check()?;
+        Ok(AuditEntry {
+            id: id.clone(),
+            action: self.action.clone(),
+            by: self.by.clone(),
+            why: self.why.clone(),
+            at: self.now,
+            before: Phase::Scheduled,
+            after: Phase::Resolved,
+        })
     }
 }
 

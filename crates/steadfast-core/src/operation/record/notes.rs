@@ -25,6 +25,8 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
+
 use super::CLOCKS_DIFFER_MAX;
 use crate::clock::Timestamp;
 use crate::guard::Guard;
@@ -82,7 +84,11 @@ impl Notes {
     pub fn now(&self, now: Timestamp) -> Timestamp {
         Guard::BelievedTime.keeps(self.believed).map_or(now, |believed| believed.min(now))
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(NotesExt)]
+impl Notes {
     /// The same for the claim of a row of the outbox that was written at `written`. A record whose time was not over by
     /// then answers the row, however late a dispatcher comes to it.
     #[must_use]

@@ -8,6 +8,8 @@
 //! Both change only in the commit that moves one of its operations. A take is then as cheap as without sequences. It
 //! looks among what is due for those that need no turn or have it, and never through a line of waiting ones.
 
+use easy_ext::ext;
+
 use super::{Phase, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Refusal;
@@ -85,7 +87,11 @@ impl Record {
         let behind = self.sequence.as_ref().filter(|_| may_be_sent)?.behind.as_deref();
         Guard::SequenceOrder.keeps(behind)
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(RecordPlaceExt)]
+impl Record {
     /// When to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due itself and the
     /// one ahead frees, as far as that is known. It is not known when an operator deals with a dead letter, nor how
     /// many wait between the two. It is then the longest exchange from now.

@@ -7,11 +7,14 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
+
 use super::take::Taker;
 use super::{Act, Forbidden, Place, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::guard::Guard;
+use crate::operation::record::RecordExt;
 use crate::operation::{OperationId, Scope};
 
 impl Record {
@@ -63,28 +66,6 @@ impl Record {
         record.resolved = Guard::Tombstone.keeps(Some(said(Resolution::Adopted { scope: to.clone() }, act)));
         record.updated_at = self.ended_at(act.now);
         Ok(record)
-    }
-
-    /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
-    pub fn heir(&self) -> Option<OperationId> {
-        match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
-            (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
-                Some(OperationId::new(scope.clone(), self.id.key.clone()))
-            }
-            _ => None,
-        }
-    }
-
-    /// The [heir](Record::heir)'s record as the success of the name that it was adopted from settles it: it is the same
-    /// operation at the vendor. `None` if nothing changes: it is settled, or it is of another life of the key. A store
-    /// writes it in the commit of that success.
-    pub fn settled_by(&self, former: &Record) -> Option<Record> {
-        let is_the_same = self.first_scope.is_some() && self.wire_key == former.wire_key;
-        (is_the_same && self.is_open_to_proof()).then(|| {
-            let mut record = self.clone();
-            record.settle_by_proof(former.state.clone(), former.updated_at);
-            record
-        })
     }
 
     /// A dead letter, closed by a person, of what waits or was left. Its effect is as on record.
@@ -145,9 +126,24 @@ impl Record {
         }
     }
 
-    /// Whether its credentials were refused, so that its key is free.
-    pub fn is_freed(&self) -> bool {
-        matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. })
+    /// No holder under the old name has anything to say under the new one.
+    fn after_fence_of_its_own(self) -> Record {
+        let fence = self.fence;
+        self.after_fence(fence)
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(RecordNameExt)]
+impl Record {
+    /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
+    pub fn heir(&self) -> Option<OperationId> {
+        match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
+            (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
+                Some(OperationId::new(scope.clone(), self.id.key.clone()))
+            }
+            _ => None,
+        }
     }
 
     /// Whether it is carried on under another name.
@@ -156,10 +152,21 @@ impl Record {
         matches!(said, Some(Resolution::Adopted { .. }))
     }
 
-    /// No holder under the old name has anything to say under the new one.
-    fn after_fence_of_its_own(self) -> Record {
-        let fence = self.fence;
-        self.after_fence(fence)
+    /// Whether its credentials were refused, so that its key is free.
+    pub fn is_freed(&self) -> bool {
+        matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. })
+    }
+
+    /// The [heir](Record::heir)'s record as the success of the name that it was adopted from settles it: it is the same
+    /// operation at the vendor. `None` if nothing changes: it is settled, or it is of another life of the key. A store
+    /// writes it in the commit of that success.
+    pub fn settled_by(&self, former: &Record) -> Option<Record> {
+        let is_the_same = self.first_scope.is_some() && self.wire_key == former.wire_key;
+        (is_the_same && self.is_open_to_proof()).then(|| {
+            let mut record = self.clone();
+            record.settle_by_proof(former.state.clone(), former.updated_at);
+            record
+        })
     }
 }
 

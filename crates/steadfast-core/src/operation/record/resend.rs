@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
 use http::Method;
 
 use super::{CLOCKS_DIFFER_MAX, Record};
@@ -204,17 +205,19 @@ pub const fn slack(attempt_max: Duration) -> Duration {
     CLOCKS_DIFFER_MAX.saturating_add(attempt_max)
 }
 
+/// What this workspace alone asks of it.
+#[ext(RecordResendExt)]
 impl Record {
-    /// Until when the vendor that replays for `replay` is trusted to answer this operation from its own record: see
-    /// [`window`]. `measured` is as [`Sent::measured`].
-    pub fn window(&self, replay: Option<Duration>, now: Timestamp, measured: Option<Duration>) -> Window {
-        window(replay, &self.sent(now, measured))
-    }
-
     /// The times on record, as they are read at `now`.
     pub fn sent(&self, now: Timestamp, measured: Option<Duration>) -> Sent {
         let (claimed_at, updated_at, attempt_max) = (self.claimed_at, self.updated_at, self.attempt_max);
         Sent { claimed_at, updated_at, now, measured, attempt_max }
+    }
+
+    /// Until when the vendor that replays for `replay` is trusted to answer this operation from its own record: see
+    /// [`window`]. `measured` is as [`Sent::measured`].
+    pub fn window(&self, replay: Option<Duration>, now: Timestamp, measured: Option<Duration>) -> Window {
+        window(replay, &self.sent(now, measured))
     }
 }
 

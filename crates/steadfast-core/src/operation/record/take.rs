@@ -12,10 +12,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use easy_ext::ext;
+
 use super::{CLOCKS_DIFFER_MAX, Phase, Record, State, Wanted};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::guard::Guard;
+use crate::operation::record::wanted::WantedExt;
 
 /// What to take, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +120,26 @@ impl Record {
         record
     }
 
+    /// Whether no process has held or sent it in this life.
+    fn is_as_enqueued(&self) -> bool {
+        self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None
+    }
+
+    /// Whether the clock that last moved the record was ahead of `now` by more than clocks differ.
+    pub fn is_of_a_wrong_clock(&self, now: Timestamp) -> bool {
+        self.updated_at > now.plus(CLOCKS_DIFFER_MAX)
+    }
+
+    /// A time on record, read at `now`: one of a wrong clock is as far from now as it was from the time of its
+    /// writing. That time can only have been in the past.
+    fn read_at(&self, time: Timestamp, now: Timestamp) -> Timestamp {
+        if self.is_of_a_wrong_clock(now) { now.plus(time.since(self.updated_at)) } else { time }
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(RecordTakeExt)]
+impl Record {
     /// Whether a process may take it at `now`, if it has not ended and does not wait for its turn.
     ///
     /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent
@@ -138,21 +161,5 @@ impl Record {
         };
         let is_of_a_wrong_clock = || Guard::LeaseOfWrongClock.keeps(self.is_of_a_wrong_clock(now));
         until <= now || (!is_for_later && is_of_a_wrong_clock())
-    }
-
-    /// Whether no process has held or sent it in this life.
-    fn is_as_enqueued(&self) -> bool {
-        self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None
-    }
-
-    /// Whether the clock that last moved the record was ahead of `now` by more than clocks differ.
-    pub fn is_of_a_wrong_clock(&self, now: Timestamp) -> bool {
-        self.updated_at > now.plus(CLOCKS_DIFFER_MAX)
-    }
-
-    /// A time on record, read at `now`: one of a wrong clock is as far from now as it was from the time of its
-    /// writing. That time can only have been in the past.
-    fn read_at(&self, time: Timestamp, now: Timestamp) -> Timestamp {
-        if self.is_of_a_wrong_clock(now) { now.plus(time.since(self.updated_at)) } else { time }
     }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::act::Resolved;
 use super::{Place, Record, State};
 use crate::clock::Timestamp;
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Effect, Error, Input, Reason, Refusal};
 use crate::guard::Guard;
+use crate::operation::record::RecordExt;
 use crate::operation::{Key, OperationId, Scope};
 
 /// Where an operation stands, in one word: what lists and counts are grouped by.

@@ -3,6 +3,8 @@
 //! Nearly always everything, the longest waiting first. While a circuit is open or an account is held, what could not be
 //! sent is left where it is. It would fill each take, and what can be sent would wait behind it.
 
+use easy_ext::ext;
+
 use super::Record;
 use crate::clock::Timestamp;
 use crate::operation::{RouteName, Scope};
@@ -44,7 +46,11 @@ impl Wanted {
     pub fn is_all(&self) -> bool {
         *self == Wanted::default()
     }
+}
 
+/// What this workspace alone asks of it.
+#[ext(WantedExt)]
+impl Wanted {
     pub fn has(&self, waits: &Waits<'_>) -> bool {
         let since = |since: Timestamp| waits.claimed_at <= since && (waits.tried || waits.due <= since);
         self.tried.is_none_or(|tried| tried == waits.tried)
@@ -65,11 +71,11 @@ impl Part {
 
 impl Record {
     /// Whether a process has held it in this life.
-    pub fn is_tried(&self) -> bool {
+    pub(crate) fn is_tried(&self) -> bool {
         self.fence != self.first_fence || self.attempts > 0
     }
 
-    pub fn waits(&self, due: Timestamp) -> Waits<'_> {
+    pub(crate) fn waits(&self, due: Timestamp) -> Waits<'_> {
         Waits { scope: &self.id.scope, tried: self.is_tried(), claimed_at: self.claimed_at, due }
     }
 }

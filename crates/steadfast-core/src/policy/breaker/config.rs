@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use easy_ext::ext;
 use serde::{Deserialize, Serialize};
 
+use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Field, field};
 use crate::policy::{check_ratio, check_window, invalid, switch};
 
@@ -173,6 +175,32 @@ impl BreakerConfig {
         self
     }
 
+    fn validate_open(&self) -> Result<(), Error> {
+        if self.open_base.is_zero() {
+            return Err(invalid(field!(breaker.open_base), "zero never keeps a call back"));
+        }
+        if self.open_cap < self.open_base {
+            let base = field!(breaker.open_base);
+            let reason = format!("{:?} is shorter than {base}, {:?}", self.open_cap, self.open_base);
+            return Err(invalid(field!(breaker.open_cap), reason).beside(base));
+        }
+        if self.open_cap > OPEN_MAX {
+            let reason = format!("{:?} is longer than the limit of {OPEN_MAX:?}", self.open_cap);
+            return Err(invalid(field!(breaker.open_cap), reason));
+        }
+        if self.probes == 0 {
+            return Err(invalid(
+                field!(breaker.probes),
+                "0 lets no call through, so that an open circuit never closes",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What this workspace alone asks of it.
+#[ext(BreakerConfigExt)]
+impl BreakerConfig {
     pub fn validate(&self, attempt: Duration) -> Result<(), Error> {
         if self.consecutive_failures == Some(0) {
             return Err(invalid(
@@ -213,28 +241,6 @@ impl BreakerConfig {
             return Err(invalid(field!(breaker.window), reason).beside(field));
         }
         self.validate_open()
-    }
-
-    fn validate_open(&self) -> Result<(), Error> {
-        if self.open_base.is_zero() {
-            return Err(invalid(field!(breaker.open_base), "zero never keeps a call back"));
-        }
-        if self.open_cap < self.open_base {
-            let base = field!(breaker.open_base);
-            let reason = format!("{:?} is shorter than {base}, {:?}", self.open_cap, self.open_base);
-            return Err(invalid(field!(breaker.open_cap), reason).beside(base));
-        }
-        if self.open_cap > OPEN_MAX {
-            let reason = format!("{:?} is longer than the limit of {OPEN_MAX:?}", self.open_cap);
-            return Err(invalid(field!(breaker.open_cap), reason));
-        }
-        if self.probes == 0 {
-            return Err(invalid(
-                field!(breaker.probes),
-                "0 lets no call through, so that an open circuit never closes",
-            ));
-        }
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::{Bound, Index, IndexMut};
 
 use super::Inner;
 use crate::clock::Timestamp;
+use crate::operation::record::take::RecordTakeExt;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record};
 use crate::store::look::FAR_MAX;
 use crate::store::seals::Seals;

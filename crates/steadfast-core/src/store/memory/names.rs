@@ -6,6 +6,7 @@ use super::{Inner, full};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::guard::Guard;
+use crate::operation::record::rename::RecordNameExt;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;

@@ -11,7 +11,7 @@ use super::ending::{Ending, move_time};
 use super::{Inner, Memory, Row};
 use crate::answer::Answer;
 use crate::operation::OperationId;
-use crate::operation::record::{Claimed, Declined, Record, Transition};
+use crate::operation::record::{Claimed, Declined, Record, StateExt, Transition};
 use crate::request::Request;
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;

@@ -6,9 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use steadfast_core::clock::Timestamp;
+use steadfast_testkit::conformance::rfc3339;
 
 use super::super::desk::Desk;
-use steadfast_testkit::conformance::rfc3339;
 
 /// Credits each item that was changed or removed, and charges each that was changed or added. After a reset of the
 /// period nothing is charged here: the invoice has the new period whole.

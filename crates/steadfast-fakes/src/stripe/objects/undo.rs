@@ -3,9 +3,10 @@
 //! The alternative is that each action checks everything before it changes anything. They do, as far as it reads well.
 //! But one check in the wrong place is an effect that no ledger knows, and a client's test that passes for it.
 
+use serde_json::Value;
+
 use super::{Object, Objects, find};
 use crate::fixture::parsed;
-use serde_json::Value;
 
 /// One change, and how it was before.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use steadfast_core::clock::Timestamp;
+use steadfast_testkit::conformance::rfc3339;
 
 use super::refusal::Refusal;
 use super::{Api, Call, body};
@@ -13,7 +14,6 @@ use crate::stripe::contract;
 use crate::stripe::desk::merge_metadata;
 use crate::stripe::objects::Objects;
 use crate::stripe::webhooks::secret_of;
-use steadfast_testkit::conformance::rfc3339;
 
 /// Below `/v2/`, and the name that they are kept under.
 pub(super) const PATH: &str = "core/event_destinations";
