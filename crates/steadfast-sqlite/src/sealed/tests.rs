@@ -1,3 +1,4 @@
+use steadfast_core::internal::ext::SealKeysExt;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
