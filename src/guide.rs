@@ -6,6 +6,11 @@
 //! | see what not to do, and why | [anti-patterns](anti_patterns) |
 //! | read its logs and metrics, or alert on them | [observability] |
 //! | know what happened and what to do, when paged | [operations] |
+//! | know what a vendor makes possible, and what is done with its answers | [vendors] |
+//! | know what it cannot do, and where it runs | [limits] |
+//! | know what it costs | [performance] |
+//! | know how the promise is tested | [proofs] |
+//! | run something, and copy from it | [examples] |
 //! | keep the records in Postgres | [postgres] |
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
@@ -81,6 +86,8 @@ pub mod glossary {}
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}
 
+/// [`DeadLetters`]: crate::dead_letter::DeadLetters
+/// [The limits]: crate::guide::limits
 /// [observability]: crate::guide::observability
 /// [what to alert on]: crate::guide::observability#what-to-alert-on
 /// [every error code]: crate::guide::observability#the-error-codes
@@ -124,6 +131,11 @@ pub mod operations {}
 #[doc = include_str!("docs/postgres.md")]
 pub mod postgres {}
 
+/// [Postgres database]: crate::guide::postgres
+/// [moves all records]: crate::guide::operations#moving-to-another-store
+/// [rotate]: crate::guide::operations#sealing-what-is-stored
+/// [Clients that tests build]: crate::ClientBuilder::store
+/// [its JSON Schema]: crate::Vendors::SCHEMA
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
@@ -172,6 +184,52 @@ pub mod postgres {}
 ///
 #[doc = include_str!("docs/recipes.md")]
 pub mod recipes {}
+
+/// [Stripe]: crate::vendor::Stripe
+/// [20 creates]: crate::vendor::Stripe::look_up_by_metadata
+/// [Postmark]: crate::vendor::Postmark
+/// [BigCommerce]: crate::vendor::BigCommerce
+/// [Adyen]: crate::vendor::Adyen
+/// [Checkout.com]: crate::vendor::KeyedConfig::preset
+/// [8 routes]: ../../../src/steadfast/vendor/keyed/presets.rs.html
+/// [PayPal, Resend]: crate::vendor::KeyedConfig::preset
+/// [17]: ../../../src/steadfast/vendor/keyed/presets.rs.html
+/// [Square, Plaid, Increase, GoCardless]: crate::vendor::KeyedConfig::preset
+/// [13 routes]: ../../../src/steadfast/vendor/keyed/presets.rs.html
+/// [69]: ../../../src/steadfast/vendor/keyed/presets.rs.html
+/// [another keyed vendor]: crate::guide::vendors_file
+/// [an adapter of one's own]: crate::guide::adapter
+/// [quickstart]: crate::guide::examples#200-orders-and-a-kill
+/// [policy]: crate::policy
+/// [the recipe for a mock]: crate::guide::recipes#test-with-your-own-wiremock
+///
+#[doc = include_str!("docs/vendors.md")]
+pub mod vendors {}
+
+/// [look after]: crate::guide::operations#the-command-line
+/// [custom_vendor]: crate::guide::adapter
+///
+#[doc = include_str!("docs/examples.md")]
+pub mod examples {}
+
+/// [what it is]: crate::guide::operations#a-store-that-was-copied-or-moved
+/// [namespace]: crate::guide::operations#two-services-one-account
+/// [Ways out]: crate::guide::recipes#guard-later-writes
+/// [The proofs]: crate::guide::proofs
+/// [is shared by the processes of a store]: crate::guide::operations#a-process-that-delivers
+/// [two minutes]: crate::guide::operations#the-vendor-is-down
+/// [directory of an SQLite file]: crate::guide::operations#a-store-that-was-copied-or-moved
+///
+#[doc = include_str!("docs/limits.md")]
+pub mod limits {}
+
+#[doc = include_str!("docs/performance.md")]
+pub mod performance {}
+
+/// [the limits]: crate::guide::limits
+///
+#[doc = include_str!("docs/proofs.md")]
+pub mod proofs {}
 
 /// # The vendors file
 ///

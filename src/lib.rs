@@ -98,8 +98,8 @@
 //! | failed, effect unknown: a dead letter | 0 or 1, never 2 |
 //!
 //! Vendors that honour a key (Stripe, Adyen), and vendors with a lookup (BigCommerce's resources, Postmark's
-//! messages), end in *unknown* past their window, or when the lookup itself cannot answer. The README's table has the
-//! few other cases. A vendor with neither gets *at most once*, and an explicit unknown.
+//! messages), end in *unknown* past their window, or when the lookup itself cannot answer. [Vendors](guide::vendors) has
+//! the few other cases. A vendor with neither gets *at most once*, and an explicit unknown.
 //!
 //! # Guides
 //!
@@ -111,6 +111,9 @@
 //! - [What is logged and counted](guide::observability): every span, event and metric.
 //! - [Records in Postgres](guide::postgres): the URL, roles, enqueuing from SQL and other languages, poolers.
 //! - [Operations](guide::operations), for the operator on call: the vendor is down, a dead letter, keys that rotate.
+//! - [Vendors](guide::vendors): what each makes possible, and what is done with its answers.
+//! - [Limits](guide::limits): what it cannot do, and where it runs. [Performance](guide::performance): what it costs.
+//!   [Proofs](guide::proofs): how that is tested. [Examples](guide::examples): what to run first.
 //! - [The vendors file](guide::vendors_file): every key, with its default.
 //! - [An adapter of your own](guide::adapter), whole.
 //! - [The life of a call](guide::life_of_a_call): from `send()` to the settled record, file by file.

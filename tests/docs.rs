@@ -73,7 +73,7 @@ const NOT_HELD: &[&str] = &[
     "random::Random",
 ];
 
-/// README, "What it cannot do": how each line begins, and the test that shows it.
+/// The page of limits, "What it cannot do": how each line begins, and the test that shows it.
 const LIMITS: [(&str, &str, &str); 7] = [
     (
         "Make a vendor that has neither keys nor a lookup do something exactly once.",
@@ -113,9 +113,9 @@ const LIMITS: [(&str, &str, &str); 7] = [
 ];
 
 #[test]
-fn each_limit_in_the_readme_is_shown_by_a_test_and_no_other_is_said() {
-    let readme = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
-    let (_, section) = readme.split_once("## What it cannot do\n\n").expect("the section");
+fn each_limit_on_its_page_is_shown_by_a_test_and_no_other_is_said() {
+    let page = read(&root().join("src/docs/limits.md"));
+    let (_, section) = page.split_once("## What it cannot do\n\n").expect("the section");
     let said: Vec<&str> = section.lines().map_while(|line| line.strip_prefix("- ")).collect();
     assert_eq!(said.len(), LIMITS.len(), "{said:#?}");
     for (line, (words, file, test)) in said.into_iter().zip(LIMITS) {
@@ -123,6 +123,51 @@ fn each_limit_in_the_readme_is_shown_by_a_test_and_no_other_is_said() {
         let tests = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file));
         assert!(tests.contains(&format!("fn {test}()")), "{file} has no {test}");
     }
+}
+
+/// What a reader types: packages, targets and features that there are.
+#[test]
+fn each_cargo_command_of_a_page_names_what_there_is() {
+    let mut commands = Vec::new();
+    let own = ["README.md", "CONTRIBUTING.md"].map(|page| root().join(page));
+    for page in guides().into_iter().chain(own) {
+        let text = read(&page).replace("\\\n", " ");
+        let spans = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+        let found = text.lines().chain(spans).filter(|command| command.starts_with("cargo "));
+        commands.extend(found.map(|command| (page.display().to_string(), command.to_owned())));
+    }
+    assert!(commands.len() > 20, "{commands:?}");
+    let manifest = read(&root().join("Cargo.toml"));
+    let wrong: Vec<_> =
+        commands.iter().filter(|(_, command)| !names_what_there_is(command, &manifest)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn names_what_there_is(command: &str, manifest: &str) -> bool {
+    let has_file = |folders: &[&str], name: &str| {
+        let file = |folder: &&str| root().join(folder).join(name);
+        name == "'*'"
+            || folders
+                .iter()
+                .any(|folder| file(folder).is_dir() || file(folder).with_extension("rs").exists())
+    };
+    let (features, _) =
+        manifest.split_once("[features]\n").and_then(|(_, rest)| rest.split_once("\n[")).expect("features");
+    let has_feature = |name: &str| features.lines().any(|line| line.starts_with(&format!("{name} = ")));
+    let mut named = Vec::new();
+    named.extend(after("-p", command).map(|name| has_file(&["examples", "crates"], name)));
+    named.extend(after("--example", command).map(|name| has_file(&["examples"], name)));
+    named.extend(after("--bench", command).map(|name| has_file(&["benches"], name)));
+    named.extend(after("--test", command).map(|name| has_file(&["tests"], name)));
+    named.extend(after("--features", command).flat_map(|list| list.split(',')).map(has_feature));
+    named.into_iter().all(|is_there| is_there)
+}
+
+/// The word behind each of these options, up to what goes to the program itself.
+fn after<'a>(option: &str, command: &'a str) -> impl Iterator<Item = &'a str> {
+    let words: Vec<&str> = command.split_whitespace().take_while(|word| *word != "--").collect();
+    let named = words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1]);
+    named.collect::<Vec<_>>().into_iter()
 }
 
 #[test]
@@ -179,6 +224,29 @@ fn no_link_of_a_guide_leads_to_a_file_in_the_documentation() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Who comes with a question finds its section, and each section answers one.
+#[test]
+fn the_questions_of_a_page_lead_to_each_of_its_sections() {
+    for (name, others) in [("recipes.md", &[][..]), ("operations.md", &["where-to-look-first"][..])] {
+        let text = read(&root().join("src/docs").join(name));
+        let questions = text.split("\n## ").next().unwrap_or_default();
+        let asked: Vec<&str> =
+            inline_targets(questions).filter_map(|target| target.strip_prefix('#')).collect();
+        let sections = text.lines().filter(|line| line.starts_with("## ")).flat_map(headings);
+        let missing: Vec<_> = sections
+            .filter(|section| !others.contains(&&**section) && !asked.contains(&&**section))
+            .collect();
+        assert!(asked.len() > 15 && missing.is_empty(), "{name}: {missing:?}");
+    }
+}
+
+/// A stranger reads it to the end.
+#[test]
+fn the_readme_is_short() {
+    let words = read(&root().join("README.md")).split_whitespace().count();
+    assert!(words <= 1500, "{words} words");
 }
 
 /// rustdoc's sidebar cuts a longer one off.

@@ -139,7 +139,7 @@ async fn a_copy_of_rows_alone_leaves_them_to_the_original() {
     assert_eq!(shop.delivers().await, 1);
 }
 
-/// README, "What it cannot do": the file is where it was, and nothing in it or about it says that it is older.
+/// limits.md, "What it cannot do": the file is where it was, and nothing in it or about it says that it is older.
 #[tokio::test]
 async fn a_backup_that_is_copied_over_the_file_looks_like_the_original() {
     let Some(directory) = directory() else { return };

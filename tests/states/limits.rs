@@ -14,7 +14,7 @@ use crate::vendor::Kind;
 const HOUR_MS: i64 = 60 * 60 * 1_000;
 const RECOVER: Action = Action::Recover(0, None);
 
-/// README, "What it cannot do": a process that stands still between its last look at the lease and the first byte.
+/// limits.md, "What it cannot do": a process that stands still between its last look at the lease and the first byte.
 #[test]
 fn a_stall_before_the_first_byte_is_a_second_effect_at_a_vendor_that_executes_every_request() {
     let bounds = Bounds::new(Kind::LooksUp, left(1, 0, 1), 9);
@@ -49,7 +49,7 @@ fn a_host_an_hour_behind_resends_when_the_vendors_window_is_over() {
     bounds.clocks([-5 * 60_000, 0]).hold();
 }
 
-/// README, "What it cannot do": a clock that is ahead for an hour in which no other process is at the store.
+/// limits.md, "What it cannot do": a clock that is ahead for an hour in which no other process is at the store.
 #[test]
 fn a_host_that_is_ahead_and_alone_for_an_hour_forgets_a_key_too_early() {
     let bounds = Bounds::new(Kind::Neither, left(2, 0, 0), 7);

@@ -13,7 +13,7 @@ use crate::plan::{Schedule, secs};
 use crate::vendors::{Kind, Name, policy};
 
 /// Whether a second effect past the vendor's window, or a no that seemed to be of the first, is due to a wall clock that
-/// was wrong, and that nothing on record showed to be: README, "What it cannot do".
+/// was wrong, and that nothing on record showed to be: limits.md, "What it cannot do".
 ///
 /// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out or refused. What was on
 /// record and the last sender's clock said that the window was open: that host had no means to know better. Its own
@@ -32,7 +32,7 @@ pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bo
 }
 
 /// Whether a key was free again because its store's own clock was days ahead for longer than the store doubts it, or jumped
-/// ahead twice: README, "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
+/// ahead twice: limits.md, "What it cannot do". `earlier` had its effect before that, and `now` is of the life that began then.
 pub fn is_of_a_server_ahead(schedule: &Schedule, earlier: &Send, now: Instant) -> bool {
     let Some(server) = schedule.server else { return false };
     server.ahead.is_some_and(|(from, to, by_ms)| {

@@ -7,7 +7,7 @@
 //!
 //! Some callers commit a call into the store's outbox instead of sending it, or beside it: see `outbox`.
 //!
-//! Each way to break the promise is a [`Kind`]. Those that cannot be mended are in [`KNOWN`], with what README says of them
+//! Each way to break the promise is a [`Kind`]. Those that cannot be mended are in [`KNOWN`], with what the page of limits says of them
 //! and a seed that shows them: the run fails on any other, and on an entry whose seed shows it no more.
 //!
 //! `STEADFAST_WORLD_SEED=n` repeats the schedule of a seed and prints what happened, `STEADFAST_WORLD_SCHEDULES=n`
@@ -70,7 +70,7 @@ const SCHEDULES: u64 = 300;
 /// Of each kind of breach.
 const SEEDS_NAMED: usize = 12;
 
-/// What README says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
+/// What `src/docs/limits.md` says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
 /// others by the fact that causes them: see `allowed`.
 const KNOWN: [(Kind, &str, u64); 5] = [
     (Kind::SecondEffectOfAWrongClock, WRONG_CLOCK, 10_252),
@@ -126,14 +126,14 @@ fn nobody_is_told_what_is_not_so() {
     for (kind, seeds) in found.iter().filter(|(kind, _)| !is_known(kind)) {
         print(&format!("{kind:?} is named by no limit\n{}", story(seeds[0], &run(seeds[0], true))));
     }
-    assert!(found.keys().all(is_known), "breaches that README does not name");
+    assert!(found.keys().all(is_known), "breaches that the page of limits does not name");
 }
 
 #[test]
 fn every_known_limit_is_still_there() {
-    let readme = include_str!("../../README.md");
+    let limits = include_str!("../../src/docs/limits.md");
     for (kind, words, seed) in KNOWN {
-        assert!(readme.contains(&format!("- {words}")), "README no longer says: {words}");
+        assert!(limits.contains(&format!("- {words}")), "src/docs/limits.md no longer says: {words}");
         assert!(
             run(seed, false).breaches.contains_key(&kind),
             "{words}: seed {seed} shows no {kind:?} any more. Is it mended? Then the entry goes. Else give it another seed"

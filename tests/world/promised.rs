@@ -146,7 +146,7 @@ pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     is_alone.then_some(place)
 }
 
-/// Whether it was held, and by the clock of whoever took it back its holder was dead for long: what README says that nobody
+/// Whether it was held, and by the clock of whoever took it back its holder was dead for long: what limits.md says that nobody
 /// can make up for. They were told that the effect is unknown.
 fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -> bool {
     let differ = clocks_differ(world, send.left.since(Instant::ORIGIN));

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 /// The service's own code.
 const SHOP: &str = include_str!("../src/shop.rs");
-const README: &str = include_str!("../../../README.md");
+const PAGE: &str = include_str!("../../../src/docs/examples.md");
 
 /// Generous: a run takes about two seconds, and the machine may be busy.
 const RUN_MAX: Duration = Duration::from_secs(300);
@@ -36,8 +36,8 @@ fn on_a_server_of_its_own_each_order_is_charged_once_and_nothing_stays() {
     // Where the server was is another place each time.
     let (first, rest) = said.split_once('\n').expect("lines");
     assert!(first.starts_with("a Postgres of its own runs on a socket in "), "{said}");
-    // The README shows the rest, to the letter.
-    let sample = README.split("cargo run -p outbox\n").nth(1).expect("the command");
+    // The page of examples shows the rest, to the letter.
+    let sample = PAGE.split("cargo run -p outbox\n").nth(1).expect("the command");
     let sample =
         sample.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a sample");
     assert_eq!(rest.trim(), sample.trim());

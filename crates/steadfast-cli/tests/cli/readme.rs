@@ -1,12 +1,20 @@
-//! The README's page for whoever looks after a store: each command is run, and says what is printed there.
+//! The page for operators: each command is run, and says what is printed there.
 
 use super::{LONG_AGO, NOW, Place};
 
-const README: &str = include_str!("../../../../README.md");
+const PAGE: &str = include_str!("../../../../src/docs/operations.md");
 
-/// The commands of the README's one console, each with the lines below it.
+const PAGES: [&str; 5] = [
+    PAGE,
+    include_str!("../../../../README.md"),
+    include_str!("../../../../src/docs/postgres.md"),
+    include_str!("../../../../src/docs/recipes.md"),
+    include_str!("../../../../src/docs/limits.md"),
+];
+
+/// The commands of the page's one console, each with the lines below it.
 fn console() -> Vec<(String, String)> {
-    let (_, rest) = README.split_once("```console\n").expect("a console");
+    let (_, rest) = PAGE.split_once("```console\n").expect("a console");
     let (console, rest) = rest.split_once("```").expect("its end");
     assert!(!rest.contains("```console"), "one that is not run");
     let mut commands: Vec<(String, String)> = Vec::new();
@@ -43,7 +51,7 @@ fn plain(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// As a shell reads it, as far as the README needs one.
+/// As a shell reads it, as far as the page needs one.
 fn words(command: &str) -> Vec<String> {
     let command = command.split("  #").next().unwrap_or_default();
     let quoted = |(nth, part): (usize, &str)| match nth % 2 {
@@ -53,8 +61,38 @@ fn words(command: &str) -> Vec<String> {
     command.split('"').enumerate().flat_map(quoted).collect()
 }
 
+/// What a page tells an operator to type, without the name of the program: in its blocks of `sh`, and in its sentences.
+fn commands_of(page: &str) -> Vec<&str> {
+    let blocks = page.split("```sh\n").skip(1).flat_map(|rest| rest.split("```").next());
+    let spans = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let lines = blocks.flat_map(str::lines).chain(spans).filter_map(|line| line.split(" | ").next());
+    lines
+        .filter_map(|line| {
+            line.strip_prefix("steadfast ").or_else(|| line.starts_with("dead-letters ").then_some(line))
+        })
+        // They run until they are stopped: `fakes.rs` does that.
+        .filter(|command| !command.starts_with("fakes "))
+        .collect()
+}
+
+/// Each is typed on a store that is not there.
+#[test]
+fn each_command_of_the_pages_is_understood() {
+    let place = Place::fresh();
+    let commands: Vec<&str> = PAGES.into_iter().flat_map(commands_of).collect();
+    assert!(commands.len() > 40, "{commands:?}");
+    for command in commands {
+        let words = words(command);
+        let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = place.run_as(&[("STEADFAST_STORE", "absent.db"), ("STEADFAST_BY", "ada")], &arguments);
+        let unknown =
+            ["unexpected argument", "unrecognized subcommand", "invalid value", "cannot be used with"];
+        assert!(!unknown.iter().any(|what| said.err.contains(what)), "{command}: {}", said.err);
+    }
+}
+
 #[tokio::test]
-async fn the_readme_shows_what_one_sees() {
+async fn the_page_shows_what_one_sees() {
     let place = Place::fresh();
     place.lost("order-42/quote", LONG_AGO).await;
     place.lost("order-43/quote", NOW).await;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use support::in_memory;
 
-const README: &str = include_str!("../../../../README.md");
+const PAGE: &str = include_str!("../../../../src/docs/examples.md");
 
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
@@ -102,13 +102,12 @@ pub fn it_fits_on_a_small_terminal_and_ends_with_a_verdict() {
     let shown = ends_well(&screen);
     // An empty line sets the table apart.
     assert!(shown.contains(&""), "{screen:#?}");
-    // The README shows it as it is, but for the numbers.
+    // The page of examples shows it as it is, but for the numbers.
     let shapes: Vec<String> = shown.iter().map(|line| shape(line)).collect();
-    let sample =
-        README.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a sample");
+    let sample = PAGE.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a sample");
     // Not every run ends with an effect that is unknown.
     for line in sample.lines().filter(|line| !line.contains("UNKNOWN.effect")) {
-        assert!(shapes.contains(&shape(line)), "the README shows {line:?}, the screen {screen:#?}");
+        assert!(shapes.contains(&shape(line)), "the page shows {line:?}, the screen {screen:#?}");
     }
 }
 
