@@ -125,6 +125,28 @@ fn each_limit_on_its_page_is_shown_by_a_test_and_no_other_is_said() {
     }
 }
 
+/// `.ci/run` runs both commands of the README. A test that is left out of the first is in the second, and in the lints.
+#[test]
+fn each_test_is_run_by_one_of_the_two_commands_of_the_readme() {
+    let (quick, slow) = (command_behind("test command"), command_behind("slow proofs"));
+    assert!(!quick.contains("--test "), "the quick command selects nothing: {quick}");
+    let named =
+        slow.strip_prefix(&quick).expect("the slow proofs are built as the others are, and not again");
+    let manifest = read(&root().join("Cargo.toml"));
+    let tests = manifest.split("[[test]]\n").skip(1).map(|rest| rest.split("\n[").next().unwrap_or_default());
+    let left_out = tests.filter(|test| test.lines().any(|line| line == "test = false"));
+    let left_out: Vec<&str> = left_out.filter_map(|test| test.split('"').nth(1)).collect();
+    assert_eq!(after("--test", named).collect::<Vec<_>>().len(), left_out.len(), "{named}");
+    let lints = read(&root().join(".ci/run"));
+    let lints = lints.lines().find(|line| line.starts_with("cargo clippy") && line.contains("--test "));
+    for line in [named, lints.expect("clippy reads them too")] {
+        assert!(
+            left_out.iter().all(|name| after("--test", line).any(|test| test == *name)),
+            "{left_out:?}: {line}"
+        );
+    }
+}
+
 /// What a reader types: packages, targets and features that there are.
 #[test]
 fn each_cargo_command_of_a_page_names_what_there_is() {
@@ -168,6 +190,14 @@ fn after<'a>(option: &str, command: &'a str) -> impl Iterator<Item = &'a str> {
     let words: Vec<&str> = command.split_whitespace().take_while(|word| *word != "--").collect();
     let named = words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1]);
     named.collect::<Vec<_>>().into_iter()
+}
+
+/// The block of `sh` behind a marker, as `.ci/run` reads it, in one line.
+fn command_behind(marker: &str) -> String {
+    let readme = read(&root().join("README.md"));
+    let (_, rest) = readme.split_once(&format!("<!-- {marker} -->\n```sh\n")).expect(marker);
+    let (command, _) = rest.split_once("\n```").expect("its end");
+    command.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
