@@ -274,9 +274,11 @@ fn the_questions_of_a_page_lead_to_each_of_its_sections() {
 
 /// A stranger reads it to the end.
 #[test]
-fn the_readme_is_short() {
-    let words = read(&root().join("README.md")).split_whitespace().count();
-    assert!(words <= 1500, "{words} words");
+fn the_readme_and_the_changelog_are_short() {
+    let count = |page: &str| read(&root().join(page)).split_whitespace().count();
+    assert!(count("README.md") <= 1500, "{} words", count("README.md"));
+    let lines = read(&root().join("CHANGELOG.md")).lines().count();
+    assert!(lines <= 45, "{lines} lines: one screen until 0.1 is out");
 }
 
 /// rustdoc's sidebar cuts a longer one off.
