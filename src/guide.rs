@@ -216,7 +216,7 @@ pub mod examples {}
 /// [namespace]: crate::guide::operations#two-services-one-account
 /// [Ways out]: crate::guide::recipes#guard-later-writes
 /// [The proofs]: crate::guide::proofs
-/// [is shared by the processes of a store]: crate::guide::operations#a-process-that-delivers
+/// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [two minutes]: crate::guide::operations#the-vendor-is-down
 /// [directory of an SQLite file]: crate::guide::operations#a-store-that-was-copied-or-moved
 ///

@@ -15,9 +15,10 @@
 //! # std::env::set_current_dir(&directory)?;
 //! # let secret_key = "sk_test_123";
 //! use std::sync::Arc;
+//! use steadfast::Client;
+//! use steadfast::dispatcher::Dispatcher;
 //! use steadfast::store::Sqlite;
 //! use steadfast::vendor::Stripe;
-//! use steadfast::{Client, dispatcher};
 //!
 //! // Once, when the service starts. All clients share the file. A client is cheap to clone.
 //! let store = Arc::new(Sqlite::open("vendor-calls.db")?);
@@ -26,7 +27,7 @@
 //!     .store(store)
 //!     .build()?;
 //! // Carries on with what a crash cut short, until it is dropped.
-//! let recovery = stripe.keep_recovering(dispatcher::PERIOD);
+//! let dispatcher = Dispatcher::over([&stripe]).start();
 //!
 //! // For each order. The key names the effect: the same key again is the same charge.
 //! let reply = stripe

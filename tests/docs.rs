@@ -136,7 +136,7 @@ fn each_test_is_run_by_one_of_the_two_commands_of_the_readme() {
     let tests = manifest.split("[[test]]\n").skip(1).map(|rest| rest.split("\n[").next().unwrap_or_default());
     let left_out = tests.filter(|test| test.lines().any(|line| line == "test = false"));
     let left_out: Vec<&str> = left_out.filter_map(|test| test.split('"').nth(1)).collect();
-    assert_eq!(after("--test", named).collect::<Vec<_>>().len(), left_out.len(), "{named}");
+    assert_eq!(after("--test", named).count(), left_out.len(), "{named}");
     let lints = read(&root().join(".ci/run"));
     let lints = lints.lines().find(|line| line.starts_with("cargo clippy") && line.contains("--test "));
     for line in [named, lints.expect("clippy reads them too")] {
