@@ -39,12 +39,12 @@ pub mod anti_patterns {}
 /// [`call.rs`]: ../../../src/steadfast/call.rs.html
 /// [`engine.rs`]: ../../../src/steadfast/engine.rs.html
 /// [`keyed.rs`]: ../../../src/steadfast/engine/keyed.rs.html
-/// [`gates.rs`]: ../../../src/steadfast/policy/gates.rs.html
+/// [`gates.rs`]: ../../../src/steadfast_core/policy/gates.rs.html
 /// [`claim.rs`]: ../../../src/steadfast/engine/claim.rs.html
 /// [`store.rs`]: ../../../src/steadfast/store.rs.html
-/// [`record.rs`]: ../../../src/steadfast/operation/record.rs.html
+/// [`record.rs`]: ../../../src/steadfast_core/operation/record.rs.html
 /// [`run.rs`]: ../../../src/steadfast/engine/run.rs.html
-/// [`resend.rs`]: ../../../src/steadfast/operation/record/resend.rs.html
+/// [`resend.rs`]: ../../../src/steadfast_core/operation/record/resend.rs.html
 /// [`attempt.rs`]: ../../../src/steadfast/engine/attempt.rs.html
 /// [`exchange.rs`]: ../../../src/steadfast/engine/exchange.rs.html
 /// [`transport.rs`]: ../../../src/steadfast/transport.rs.html

@@ -4,6 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[allow(dead_code, reason = "`tests/tidy` and the public API use the rest of it")]
+#[path = "hosts/members.rs"]
+mod members;
+
+use members::{Member, products};
+
 /// Beside what is re-exported at the root: what service code, an operator's tool or a test of either has in its
 /// hands. Not in the list: what only appears in the example of another type (a field's type, a kind of error), and
 /// what is for whoever implements a store, a vendor or a transport.
@@ -64,13 +70,14 @@ const HELD: &[&str] = &[
 /// Re-exported at the root, and not held either: what a question to an `Error` is answered with, whose example shows the
 /// question, and a trait.
 const NOT_HELD: &[&str] = &[
-    "error::Gate",
-    "error::Input",
-    "error::Mistake",
-    "error::Obstacle",
-    "error::Reason",
-    "error::Refusal",
-    "random::Random",
+    "steadfast_core::Gate",
+    "steadfast_core::Input",
+    "steadfast_core::Mistake",
+    "steadfast_core::Obstacle",
+    "steadfast_core::Reason",
+    "steadfast_core::Refusal",
+    "steadfast_core::Random",
+    "steadfast_core::BoxFuture",
 ];
 
 /// The page of limits, "What it cannot do": how each line begins, and the test that shows it.
@@ -294,10 +301,11 @@ fn the_titles_of_the_recipes_fit_into_the_sidebar() {
 /// Whoever alerts on an event reads the page, not the source: each event is on it with its level, and no other is.
 #[test]
 fn the_page_on_observability_has_every_event_with_its_level_and_no_other() {
-    let mut files = Vec::new();
-    collect(&root().join("src"), "rs", &mut files);
-    files.retain(|file| !file.components().any(|part| part.as_os_str() == "bin"));
-    let mut in_source: Vec<_> = files.iter().flat_map(|file| events(&read(file))).collect();
+    // The command line's own log is its own.
+    let mut libraries = products();
+    libraries.retain(|member| member.name != "steadfast-cli" && member.name != "steadfast-fakes");
+    let sources = libraries.iter().flat_map(Member::sources);
+    let mut in_source: Vec<_> = sources.flat_map(|(_, text)| events(&text)).collect();
     let mut on_page = events_on(&read(&root().join("src/docs/observability.md")));
     in_source.sort_unstable();
     // The same event of two stores is one.
@@ -374,24 +382,27 @@ fn events_on(page: &str) -> Vec<(String, String)> {
 /// `client::Client` and so on, of the lines `pub use client::{Client, ClientBuilder};`. A whole crate has no path.
 fn root_types() -> Vec<String> {
     let text = read(&root().join("src/lib.rs"));
-    let exports = text.lines().filter_map(|line| line.strip_prefix("pub use ")?.strip_suffix(';'));
+    let exports = text.split("\npub use ").skip(1).filter_map(|rest| Some(rest.split_once(';')?.0));
     let mut found = Vec::new();
     for (module, names) in exports.filter_map(|export| export.rsplit_once("::")) {
         let room = module.split("::").next().unwrap_or_default();
-        let names = names.trim_matches(['{', '}']).split(", ");
+        let names =
+            names.split([',', '{', '}']).map(str::trim).filter(|name| name.starts_with(char::is_uppercase));
         found.extend(names.map(|name| format!("{room}::{name}")));
     }
     found.retain(|path| !NOT_HELD.contains(&path.as_str()));
     found
 }
 
-/// The lines above the declaration of a type, wherever in its room it is.
+/// The lines above the declaration of a type, wherever in its room it is, or else in whichever package.
 fn docs_of(path: &str) -> Option<String> {
     let (room, _) = path.split_once("::")?;
     let (_, name) = path.rsplit_once("::")?;
-    let mut files = vec![root().join(format!("src/{room}.rs"))];
-    collect(&root().join("src").join(room), "rs", &mut files);
-    files.iter().find_map(|file| declared(&read(file), name))
+    let sources: Vec<_> = products().iter().flat_map(Member::sources).collect();
+    let is_in_room =
+        |path: &Path| path.iter().any(|part| part.to_string_lossy().trim_end_matches(".rs") == room);
+    let (own, others): (Vec<_>, Vec<_>) = sources.iter().partition(|(path, _)| is_in_room(path));
+    own.into_iter().chain(others).find_map(|(_, text)| declared(text, name))
 }
 
 fn declared(text: &str, name: &str) -> Option<String> {

@@ -16,6 +16,8 @@ use super::{Call, check, generated_key, in_context};
 use crate::client::Client;
 use crate::engine::{NotAdmitted, Put};
 use crate::outbox::Uncommitted;
+#[cfg(feature = "sqlite")]
+use crate::outbox::rusqlite;
 use crate::telemetry;
 
 impl Call {
@@ -78,10 +80,7 @@ impl Call {
     ///
     /// As there.
     #[cfg(feature = "sqlite")]
-    pub fn blocking_enqueue_in(
-        self,
-        connection: &steadfast_core::outbox::rusqlite::Connection,
-    ) -> Result<Uncommitted, Error> {
+    pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
         let (client, put) = self.put(Database::Sqlite)?;
         for Statement { sql, values, .. } in &put.statements {
             if let Err(source) = steadfast_core::internal::outbox::execute(connection, sql, values) {

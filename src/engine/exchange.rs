@@ -64,7 +64,7 @@ impl Engine {
             }
         };
         let mut limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
-        limits.is_probe = bounds.is_probe;
+        limits.probing(bounds.is_probe);
         limits.new_connection = Guard::NewConnection.keeps(bounds.new_connection || bounds.is_probe);
         let under_way = progress.until_over();
         let outgoing = self.outgoing(request, bounds, until.since(begun));

@@ -21,7 +21,7 @@ use reqwest::redirect;
 use url::Url;
 
 use steadfast_core::internal::error::Chain;
-use steadfast_core::internal::ext::{ErrorExt, InputErrorExt, StreamedAnswerExt};
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt, LimitsExt, StreamedAnswerExt};
 use steadfast_core::internal::transport::{Progress, QUEUE_MAX, is_loopback};
 use steadfast_core::transport::{
     Answer, Limits, Request, SendError, SendErrorKind, StreamedAnswer, Transport,
@@ -203,7 +203,7 @@ impl Http {
         if is_watched {
             limits.nothing_sent();
         }
-        let progress = &limits.progress;
+        let progress = limits.progress();
         let response = pools.execute(limits, || prepare(request, is_watched, progress)).await?;
         response.map_err(|error| before_the_answer(error, https, progress))
     }

@@ -26,6 +26,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::{OnceCell, oneshot};
 
 use steadfast_core::clock::{Clock as _, Instant, SystemClock};
+use steadfast_core::internal::ext::LimitsExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::transport::{Limits, SendError};
 
@@ -121,7 +122,7 @@ impl Pools {
         limits: &Limits,
         prepare: impl FnOnce() -> reqwest::Request,
     ) -> Result<Result<reqwest::Response, reqwest::Error>, SendError> {
-        if limits.is_probe {
+        if limits.is_probe() {
             self.replace(None);
         }
         if limits.new_connection {

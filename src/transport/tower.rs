@@ -113,7 +113,10 @@ where
         let service = self.service.clone();
         Box::pin(async move {
             let (head, body) = respond(service, request, &limits).await?.into_parts();
-            StreamedAnswer::new(head.status, head.headers, body).whole(limits.reply_bytes_max).await
+            let streamed = StreamedAnswer::new(head.status, head.headers, body);
+            let (mut answer, body) = streamed.into_parts();
+            (answer.body, answer.cut) = body.whole(limits.reply_bytes_max).await?;
+            Ok(answer)
         })
     }
 

@@ -74,7 +74,10 @@ impl Names {
                 continue;
             }
             impls.extend(items.iter().filter_map(|item| match item {
-                Item::Impl(item) => Some((at.clone(), item.clone())),
+                // An extension trait is in `internal`.
+                Item::Impl(item) if !tree::has_attribute(&item.attrs, "ext") => {
+                    Some((at.clone(), item.clone()))
+                }
                 _ => None,
             }));
         }
@@ -115,7 +118,8 @@ impl Names {
             return Some(Meant::Item(Found { module: at.to_vec(), name: first.clone() }));
         }
         let inner = [at, std::slice::from_ref(first)].concat();
-        if self.modules.contains_key(&inner) {
+        let is_module = self.modules.contains_key(&inner);
+        if is_module && !rest.is_empty() {
             return self.look(&inner, rest, seen);
         }
         let of_crate = std::slice::from_ref(first);
@@ -128,7 +132,7 @@ impl Names {
                 let found = if name == "*" {
                     from.pop();
                     self.look(at, &[from, path.to_vec()].concat(), seen)
-                } else if name == *first && from.first() != Some(first) {
+                } else if name == *first && (from.len() > 1 || from.first() != Some(first)) {
                     self.look(at, &[from, rest.to_vec()].concat(), seen)
                 } else {
                     None
@@ -138,6 +142,6 @@ impl Names {
                 }
             }
         }
-        None
+        if is_module { self.look(&inner, rest, seen) } else { None }
     }
 }

@@ -48,6 +48,10 @@ fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
+pub fn has_attribute(attributes: &[Attribute], name: &str) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident(name))
+}
+
 /// The conditions under which an item is compiled, and whether its documentation is hidden.
 pub fn cfg_of(attributes: &[Attribute]) -> Vec<String> {
     attributes

@@ -230,33 +230,37 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clocks, and not tokio's monotonic one. Tokio's stands still in a runtime whose time a test has
-/// paused. Another machine's clock, which is read from time to time, does not.
-#[derive(Debug)]
-pub struct Monotonic {
-    origin: std::time::Instant,
-}
+pub(crate) mod monotonic {
+    use super::{BoxFuture, Clock, Instant, SystemClock, Timestamp, nanos};
 
-impl Monotonic {
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
-    pub fn new() -> Monotonic {
-        Monotonic { origin: std::time::Instant::now() }
-    }
-}
-
-impl Clock for Monotonic {
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
-    fn now(&self) -> Instant {
-        Instant(nanos(std::time::Instant::now().saturating_duration_since(self.origin)))
+    /// The machine's clocks, and not tokio's monotonic one. Tokio's stands still in a runtime whose time a test has
+    /// paused. Another machine's clock, which is read from time to time, does not.
+    #[derive(Debug)]
+    pub struct Monotonic {
+        origin: std::time::Instant,
     }
 
-    fn wall(&self) -> Timestamp {
-        SystemClock::new().wall()
+    impl Monotonic {
+        #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
+        pub fn new() -> Monotonic {
+            Monotonic { origin: std::time::Instant::now() }
+        }
     }
 
-    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        let clock = SystemClock::new();
-        clock.sleep_until(clock.now().plus(at.since(self.now())))
+    impl Clock for Monotonic {
+        #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
+        fn now(&self) -> Instant {
+            Instant(nanos(std::time::Instant::now().saturating_duration_since(self.origin)))
+        }
+
+        fn wall(&self) -> Timestamp {
+            SystemClock::new().wall()
+        }
+
+        fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+            let clock = SystemClock::new();
+            clock.sleep_until(clock.now().plus(at.since(self.now())))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ pub mod attempt {
 }
 
 pub mod clock {
-    pub use crate::clock::Monotonic;
+    pub use crate::clock::monotonic::Monotonic;
 }
 
 pub mod error {
@@ -124,12 +124,12 @@ pub mod transport {
 pub mod vendor {
     pub use crate::vendor::base::shown;
     pub use crate::vendor::body::RawObject;
+    pub use crate::vendor::body::{is_text, reconciled};
     pub use crate::vendor::date::{days_from_civil, rfc2822, rfc3339};
     pub use crate::vendor::key_place::header_value;
     pub use crate::vendor::pages::{
         NO_LIST, NextPage, number_of, object, parameter, with_parameter, with_query,
     };
-    pub use crate::vendor::rules::{is_text, reconciled};
     pub use crate::vendor::secret::SecretHeaders;
     pub use crate::vendor::shown::{Adapter, ShownOperation, ShownPath};
     pub use crate::vendor::specimen::{Content, stamped};

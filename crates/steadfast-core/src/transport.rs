@@ -57,8 +57,8 @@ pub struct Limits {
     /// Whether to open a connection for this exchange alone: one before it gave no answer, or a 5xx. Default: `false`.
     pub new_connection: bool,
     /// The circuit is open, and this exchange may close it.
-    pub is_probe: bool,
-    pub progress: Progress,
+    pub(crate) is_probe: bool,
+    pub(crate) progress: Progress,
 }
 
 impl Limits {
@@ -99,6 +99,21 @@ impl Limits {
 /// What this workspace alone asks of it.
 #[ext(LimitsExt)]
 impl Limits {
+    /// How far the exchange has got.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether it asks if the vendor is well.
+    pub fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+
+    /// Says that it asks whether the vendor is well.
+    pub fn probing(&mut self, is_probe: bool) {
+        self.is_probe = is_probe;
+    }
+
     pub fn watched_by(mut self, progress: &Progress) -> Limits {
         self.progress = progress.clone();
         self

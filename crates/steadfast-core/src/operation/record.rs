@@ -285,7 +285,7 @@ pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<
 }
 
 /// The same, where the record to write [is in](Claimed::changes) what the caller is told.
-pub fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
+pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
     let lease = claim.lease;
     let mut first = Record::first(claim);
     match existing {
@@ -453,7 +453,6 @@ impl Record {
 #[ext(RecordExt)]
 impl Record {
     /// A life of a key begins with the fence after `fence`.
-    #[must_use]
     pub fn after_fence(mut self, fence: u64) -> Record {
         self.begin_after(fence);
         self

@@ -33,8 +33,6 @@ use crate::random::Random;
 
 pub(crate) mod lent;
 
-pub(crate) use lent::Lent;
-
 /// A gate's no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {

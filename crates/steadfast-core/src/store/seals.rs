@@ -15,7 +15,6 @@
 //! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
 //! at the start.
 
-use crate::store::seal::SealKeysExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +22,8 @@ use crate::answer::Answer;
 use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::request::Request;
+#[cfg(feature = "seal")]
+use crate::store::seal::SealKeysExt;
 #[cfg(feature = "seal")]
 use crate::store::seal::{SealKeyId, SealKeys, Unopened};
 use crate::store::{StoreError, StoreErrorKind, codec};

@@ -77,13 +77,6 @@ impl StreamedAnswer {
         let body = Chunks(Mutex::new(Box::pin(Told { body: Box::pin(body), tell })));
         StreamedAnswer { status, headers, body }
     }
-
-    /// The answer with its body, up to this limit.
-    pub async fn whole(self, limit_bytes: usize) -> Result<Answer, SendError> {
-        let (mut answer, body) = self.into_parts();
-        (answer.body, answer.cut) = body.whole(limit_bytes).await?;
-        Ok(answer)
-    }
 }
 
 /// The answer as it was taken in, as one chunk. One that was cut breaks off where it was.

@@ -8,12 +8,16 @@
 use std::fmt;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::answer::Answer;
 use crate::error::{Error, Input};
+use crate::vendor::rules::is_unread;
 
 /// A JSON object whose members keep their order and their values' exact text. A name that appears twice is
 /// refused: which one counts would be the vendor's guess.
@@ -126,6 +130,18 @@ pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
 fn not_usable(problem: &str, error: &serde_json::Error) -> Error {
     let (line, column) = (error.line(), error.column());
     Error::validation(Input::Body, format!("{problem} (line {line} column {column})"))
+}
+
+/// Whether a success is neither an object nor a list in JSON, at a route that always answers with one.
+pub fn is_text(answer: &Answer) -> bool {
+    !is_unread(answer) && !answer.json().is_some_and(|body| body.is_object() || body.is_array())
+}
+
+/// An answer that a lookup puts together in the shape of the one that was lost.
+pub fn reconciled(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Answer::new(status, headers, body)
 }
 
 #[cfg(test)]

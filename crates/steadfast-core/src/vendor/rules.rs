@@ -21,7 +21,7 @@
 use std::time::Duration;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 use crate::answer::{Answer, AnswerExt};
@@ -186,14 +186,9 @@ fn has_one(body: &Map<String, Value>, members: &[&str]) -> bool {
     members.iter().any(|member| body.get(*member).is_some_and(|value| !value.is_null()))
 }
 
-/// Whether a success is neither an object nor a list in JSON, at a route that always answers with one.
-pub fn is_text(answer: &Answer) -> bool {
-    !is_unread(answer) && !answer.json().is_some_and(|body| body.is_object() || body.is_array())
-}
-
 /// Whether the form of the body is not known: it was cut off, or is in an encoding that was not unpacked. A header alone
 /// does not pack a text.
-fn is_unread(answer: &Answer) -> bool {
+pub(super) fn is_unread(answer: &Answer) -> bool {
     let is_packed =
         answer.headers.contains_key(CONTENT_ENCODING) && std::str::from_utf8(&answer.body).is_err();
     answer.cut || is_packed
@@ -216,16 +211,10 @@ pub fn has_content_type(request: &Request, essence: &str) -> bool {
     value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(essence)
 }
 
-/// An answer that a lookup puts together in the shape of the one that was lost.
-pub fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Answer::new(status, headers, body)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vendor::body::is_text;
 
     #[test]
     fn what_can_be_read_is_judged_whatever_its_headers_say() {

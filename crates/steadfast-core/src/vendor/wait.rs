@@ -22,7 +22,7 @@ pub fn believed(wait: Duration) -> Duration {
 }
 
 /// The longest that a vendor's wait is believed.
-pub const BELIEVED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const BELIEVED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A `Retry-After` value: delta-seconds or an HTTP-date (RFC 9110, section 10.2.3).
 ///

@@ -1,4 +1,3 @@
-use steadfast_core::internal::ext::SealKeysExt;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use tempfile::TempDir;
 
 use steadfast_core::Reason;
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::ext::SealKeysExt;
 use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover,
 };

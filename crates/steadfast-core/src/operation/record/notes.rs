@@ -91,7 +91,6 @@ impl Notes {
 impl Notes {
     /// The same for the claim of a row of the outbox that was written at `written`. A record whose time was not over by
     /// then answers the row, however late a dispatcher comes to it.
-    #[must_use]
     pub fn of_row(self, written: Timestamp) -> Notes {
         let by_then = self.believed.map_or(written, |believed| believed.min(written));
         Notes { believed: Guard::RowComparedAsWritten.or(Some(by_then), self.believed), ..self }

@@ -62,7 +62,7 @@ pub struct BreakerConfig {
     pub failure_rate: Option<f64>,
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
     #[serde(with = "switch")]
-    pub slow_call: Option<SlowCall>,
+    pub(crate) slow_call: Option<SlowCall>,
     /// How many calls the window must hold before a rate is looked at. Default 20: at half that, one unlucky
     /// handful of failures is a rate of 0.5.
     pub minimum_calls: u32,
