@@ -221,6 +221,7 @@ mod enqueued;
 pub mod guide;
 mod holder;
 mod inbound;
+mod mismatch;
 pub mod outbox;
 mod reply;
 pub mod store;

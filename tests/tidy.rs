@@ -31,7 +31,6 @@ const CORE: &[(&str, u32)] = &[
     ("clock", 1),
     ("error", 1),
     ("guard", 1),
-    ("mismatch", 1),
     ("random", 1),
     ("request", 1),
     ("suggest", 1),
@@ -47,6 +46,7 @@ const CORE: &[(&str, u32)] = &[
 ];
 
 const CLIENT: &[(&str, u32)] = &[
+    ("mismatch", 1),
     ("holder", 1),
     ("reply", 2),
     ("store", 3),

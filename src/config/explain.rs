@@ -1,11 +1,11 @@
 //! From a mismatch to the file's words: which key, in which table, what would have been right.
 
-use steadfast_core::internal::mismatch::{Met, Mismatch};
 use steadfast_core::internal::suggest::shown;
 
 use super::file::SETTINGS;
 use super::path::Path;
 use super::suggest;
+use crate::mismatch::{Met, Mismatch};
 use crate::vendor::STORE_HASH_FOUND;
 
 /// What else is known about the table that a mistake is in.

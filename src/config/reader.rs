@@ -7,12 +7,11 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use steadfast_core::internal::mismatch::{Document, Mismatch};
-
 use super::document::path_at;
 use super::explain::{Hints, as_told, explain};
 use super::mistakes::Mistake;
 use super::path::Path;
+use crate::mismatch::{Document, Mismatch};
 
 /// The value at `path` as a table.
 pub(super) fn table<'t, 'i>(

@@ -13,8 +13,9 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
-use steadfast_core::internal::mismatch::{Document, Met, Mismatch};
 use steadfast_core::internal::operation::REDACTED;
+
+use crate::mismatch::{Document, Met, Mismatch};
 
 /// The body as a `T`.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {

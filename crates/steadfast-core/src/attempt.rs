@@ -71,10 +71,12 @@ pub mod millis {
 
     use crate::clock::Timestamp;
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(time.as_millis())
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         u64::deserialize(deserializer).map(Timestamp::from_millis)
     }

@@ -240,7 +240,14 @@ pub(crate) mod monotonic {
         origin: std::time::Instant,
     }
 
+    impl Default for Monotonic {
+        fn default() -> Monotonic {
+            Monotonic::new()
+        }
+    }
+
     impl Monotonic {
+        /// A clock whose origin is now.
         #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
         pub fn new() -> Monotonic {
             Monotonic { origin: std::time::Instant::now() }

@@ -17,7 +17,7 @@ pub(crate) mod mistake;
 pub(crate) mod obstacle;
 pub(crate) mod words;
 
-pub(crate) use context::{Context, Origin};
+pub(crate) use context::Context;
 pub use invalid::Input;
 pub(crate) use invalid::{Field, Invalid, field};
 pub use mistake::Mistake;
@@ -239,6 +239,7 @@ struct Inner {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub enum Kind {
     /// Input that is refused before anything is sent.
     Invalid(Box<Invalid>),
@@ -289,6 +290,7 @@ pub enum Broken {
 
 /// What a call would do next, if it had the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub enum Step {
     Attempt,
     LookUp,
@@ -536,7 +538,9 @@ impl Error {
 
 /// What this workspace alone asks of it.
 #[ext(ErrorExt)]
+#[allow(clippy::new_ret_no_self, reason = "an extension of one type")]
 impl Error {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn after_waiting(mut self, waited: Duration) -> Error {
         self.0.waited = waited;
         self
@@ -576,6 +580,7 @@ impl Error {
         matches!(self.0.kind, Kind::Fenced)
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn kind(&self) -> &Kind {
         &self.0.kind
     }
@@ -585,6 +590,7 @@ impl Error {
         Error::new(Kind::Config { mistakes, more }, Effect::None)
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn new(kind: Kind, effect: Effect) -> Error {
         Error(Box::new(Inner {
             kind,
@@ -611,6 +617,7 @@ impl Error {
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
         Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
     }
@@ -623,26 +630,31 @@ impl Error {
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn with_answer(mut self, answer: Option<Answer>) -> Error {
         self.0.answer = answer;
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
         self.0.attempts = attempts;
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn with_context(mut self, context: Context) -> Error {
         self.0.context = context;
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn with_source(mut self, source: impl Into<BoxError>) -> Error {
         self.0.source = Some(source.into());
         self

@@ -19,10 +19,6 @@ pub mod guard {
     pub use crate::guard::{Guard, inherited};
 }
 
-pub mod mismatch {
-    pub use crate::mismatch::{Document, Met, Mismatch};
-}
-
 pub mod operation {
     pub use crate::operation::fingerprint::Unstamped;
     pub use crate::operation::record::form::{name, resolution, summary};

@@ -12,7 +12,7 @@
 //! What is in the module `internal` is for the crates of this workspace alone, and has no stable form.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)]
+#![deny(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
@@ -26,7 +26,6 @@ pub mod guard;
 mod guard;
 #[doc(hidden)]
 pub mod internal;
-mod mismatch;
 pub mod operation;
 pub mod outbox;
 pub mod policy;

@@ -114,6 +114,7 @@ impl Limits {
         self.is_probe = is_probe;
     }
 
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn watched_by(mut self, progress: &Progress) -> Limits {
         self.progress = progress.clone();
         self

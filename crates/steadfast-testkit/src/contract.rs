@@ -21,19 +21,17 @@
 //! Every function here panics with the case and the difference when the store breaks the contract, or fails.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use url::Url;
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::testkit::{ATTEMPT, KEEP, LEASE, claim_at, let_pass, look, transition_at};
 use steadfast_core::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
-use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, record};
+use steadfast_core::operation::{Key, OperationId, Scope, record};
 use steadfast_core::store::Store;
-use steadfast_core::transport::{Answer, Request};
-use steadfast_core::{Effect, OnUnknown, Reason, Refusal};
+use steadfast_core::transport::Answer;
+use steadfast_core::{Reason, Refusal};
 
 mod copying;
 mod displaced;

@@ -2,7 +2,6 @@
 
 use steadfast_core::AttemptReport;
 use steadfast_core::internal::store::{Beat, Heartbeat};
-use steadfast_core::operation::record::Summary;
 use steadfast_core::transport::Request;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! Whose call an error belongs to.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::fmt;
 
 use http::Method;

@@ -3,6 +3,8 @@
 //! Each is a type of its own and not a word of the text: the [code](Error::code) follows from the [`Input`], and the
 //! vendors file finds line and column by the [`Field`].
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::borrow::Cow;
 use std::fmt;
 

@@ -40,7 +40,9 @@ impl Mistake {
 
 /// What this workspace alone asks of it.
 #[ext(MistakeExt)]
+#[allow(clippy::new_ret_no_self, reason = "an extension of one type")]
 impl Mistake {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn new(
         file: impl Into<String>,
         place: Option<(usize, usize)>,

@@ -33,6 +33,7 @@ impl super::Transaction for Savepoint<'_> {
     }
 }
 
+#[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<(), BoxError> {
     let mut prepared = connection.prepare_cached(sql)?;
     prepared.execute(params_from_iter(values))?;

@@ -134,6 +134,7 @@ impl Backoff {
 /// What this workspace alone asks of it.
 #[ext(BackoffExt)]
 impl Backoff {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn validate(&self) -> Result<(), Error> {
         if self.steps.len() > STEPS_MAX {
             let reason = format!("{} steps; at most {STEPS_MAX} are allowed", self.steps.len());

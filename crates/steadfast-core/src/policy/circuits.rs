@@ -100,7 +100,9 @@ pub struct RoutePermit {
 /// A route whose circuit is not closed.
 #[derive(Clone, Debug)]
 pub struct OpenRoute {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub name: RouteName,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub since: Instant,
     /// How many probes may go now.
     pub places: u32,

@@ -60,7 +60,9 @@ struct Held {
 /// An account that is held.
 #[derive(Clone, Debug)]
 pub struct HeldAccount {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub path: String,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub since: Instant,
     /// When the next probe may go.
     pub probe_at: Instant,

@@ -39,5 +39,6 @@ pub(super) fn validate_record(policy: &Policy) -> Result<(), Error> {
 
 pub(super) const REQUEST_BYTES: usize = 1024 * 1024;
 pub(super) const REPLY_BYTES: usize = 8 * 1024 * 1024;
+#[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(super) const LEASE_MARGIN: Duration = Duration::from_secs(30);

@@ -78,6 +78,7 @@ impl Timeouts {
 /// What this workspace alone asks of it.
 #[ext(TimeoutsExt)]
 impl Timeouts {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn validate(&self) -> Result<(), Error> {
         let named = [
             (field!(timeout.connect), self.connect),

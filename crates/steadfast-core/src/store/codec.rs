@@ -18,6 +18,8 @@
 //! sealed  = 2u8, key id (8), nonce (24), ciphertext, tag (16)
 //! ```
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;

@@ -1,5 +1,7 @@
 //! A record in columns, as every database has it: which number or text stands for what.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use http::StatusCode;
 
 use super::numbers::{

@@ -1,5 +1,7 @@
 //! A [`Filter`] as SQL, for any database with the columns of [`columns`](super::columns).
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use super::numbers::{effect_number, phase_number, reason_number, to_ms};
 use crate::operation::record::{Filter, Phase};
 

@@ -1,5 +1,7 @@
 //! What is a number in a column: times, fences, states, and places in lists. The same numbers in every database.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::time::Duration;
 
 use crate::clock::Timestamp;

@@ -1,6 +1,8 @@
 //! The log of an operation's attempts as text: JSON, each report with a line feed behind it, so that one more is written
 //! by appending.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use crate::attempt::AttemptReport;
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -1,5 +1,7 @@
 //! A [`Restore`] as it goes into columns, in whichever database.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::collections::BTreeMap;
 
 use crate::operation::OperationId;

@@ -1,5 +1,7 @@
 //! What a test claims and writes, where it does not matter what.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -61,7 +61,9 @@ pub struct SealKeyId([u8; SealKeyId::BYTES]);
 /// Which of an operation's two blobs.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     Request,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     Answer,
 }
 

@@ -15,6 +15,8 @@
 //! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
 //! at the start.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -4,6 +4,8 @@
 //! it. So a row is read *without bodies*: with an empty request, and an answer of the right status. The decision is
 //! made on that. Then the caller's task fills it from its blobs: the writing thread does not parse bodies.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;

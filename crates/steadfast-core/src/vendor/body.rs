@@ -5,6 +5,8 @@
 //! member's value stays the text it was; only what is added is ours. This happens once, when the operation is
 //! stamped: what is stored afterwards is resent byte for byte.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -37,6 +39,7 @@ impl RawObject {
         serde_json::from_str(value.get()).map_err(|error| not_usable(&problem, &error))
     }
 
+    #[allow(clippy::len_without_is_empty, reason = "no caller asks")]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -3,6 +3,8 @@
 //! A rule here says *last* only where the answer says so. An answer that is no list, or broke off, is an error: a list
 //! that ends early looks like one that is complete.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::error::Error as StdError;
 
 use http::header::LINK;

@@ -8,6 +8,8 @@
 //! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. Little is lost by that:
 //! the operation's key says whose call it was, and the record has the path.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 

@@ -1,6 +1,8 @@
 //! A made-up call, stamped. It tells what an adapter does before there is a real one: for how long the vendor replays,
 //! where its key goes, what is recorded with each call.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::in_memory;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::{Clock, Instant, SystemClock};

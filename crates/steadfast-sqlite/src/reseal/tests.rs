@@ -11,7 +11,6 @@ use steadfast_core::operation::record::{Claim, Claimed, Record, State};
 use steadfast_core::store;
 use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
 use steadfast_core::transport::Answer;
-use steadfast_testkit::contract;
 
 use super::*;
 use crate::Sqlite;

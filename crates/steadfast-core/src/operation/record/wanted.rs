@@ -35,9 +35,13 @@ pub enum Part {
 
 /// What decides whether an operation that is scheduled is wanted.
 pub struct Waits<'a> {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub scope: &'a Scope,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub tried: bool,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub claimed_at: Timestamp,
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub due: Timestamp,
 }
 
@@ -51,6 +55,7 @@ impl Wanted {
 /// What this workspace alone asks of it.
 #[ext(WantedExt)]
 impl Wanted {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn has(&self, waits: &Waits<'_>) -> bool {
         let since = |since: Timestamp| waits.claimed_at <= since && (waits.tried || waits.due <= since);
         self.tried.is_none_or(|tried| tried == waits.tried)

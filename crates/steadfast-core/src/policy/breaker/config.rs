@@ -201,6 +201,7 @@ impl BreakerConfig {
 /// What this workspace alone asks of it.
 #[ext(BreakerConfigExt)]
 impl BreakerConfig {
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn validate(&self, attempt: Duration) -> Result<(), Error> {
         if self.consecutive_failures == Some(0) {
             return Err(invalid(

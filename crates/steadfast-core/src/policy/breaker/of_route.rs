@@ -66,6 +66,7 @@ impl Breaker {
     }
 
     #[inline]
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & STATE == CLOSED
     }

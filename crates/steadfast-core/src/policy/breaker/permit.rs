@@ -105,6 +105,7 @@ impl<'a> Permit<'a> {
     }
 
     #[inline]
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub fn settle_for(mut self, call: Option<u64>, outcome: Outcome, latency: Duration, now: Instant) {
         match mem::replace(&mut self.kind, Kind::Uncounted) {
             Kind::Counted => self.breaker.record(self.word, call, outcome, latency, now),

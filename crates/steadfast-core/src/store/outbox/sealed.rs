@@ -1,5 +1,7 @@
 //! Rows that are sealed with another than the current key, and are to be sealed anew.
 
+#![allow(missing_docs, reason = "for the crates of this workspace alone")]
+
 use super::Account;
 use super::form::sealed_for;
 use crate::store::ResealedBatch;

@@ -15,7 +15,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 
 /// What is wrong at the place where a type stopped to read.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Mismatch {
+pub(crate) enum Mismatch {
     UnknownField {
         name: String,
         known: &'static [&'static str],
@@ -46,7 +46,7 @@ pub enum Mismatch {
 
 /// A value that did not fit.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Met {
+pub(crate) enum Met {
     Text(String),
     /// As it would be written.
     Number(String),
@@ -60,12 +60,12 @@ pub enum Met {
 
 impl Mismatch {
     /// Why `document` is not a `T`; `None` if it is one.
-    pub fn of<T: DeserializeOwned>(document: Document) -> Option<Mismatch> {
+    pub(crate) fn of<T: DeserializeOwned>(document: Document) -> Option<Mismatch> {
         T::deserialize(document).err()
     }
 
     /// Whether the type has names of its own, and not the one that is written.
-    pub fn is_over_a_name(&self) -> bool {
+    pub(crate) fn is_over_a_name(&self) -> bool {
         matches!(self, Mismatch::UnknownField { .. } | Mismatch::UnknownVariant { .. })
     }
 }
@@ -126,7 +126,7 @@ impl Error for Mismatch {
 
 /// A document of any format, with its fields in their order and as often as they are written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Document {
+pub(crate) enum Document {
     Null,
     Boolean(bool),
     Unsigned(u64),
@@ -139,7 +139,7 @@ pub enum Document {
 
 /// A field's name. A map whose keys are numbers has them as text in most formats.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Name(String);
+pub(crate) struct Name(String);
 
 impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Document, D::Error> {
