@@ -373,7 +373,7 @@ impl ClientBuilder {
     /// Both must reach the same vendor account. Repeats and lookups go to the present base URL, so it must know the keys
     /// and the effects of the former one.
     ///
-    /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere):
+    /// Default: none. What was recorded for another host becomes a [dead letter](crate::Reason::Elsewhere):
     /// its host may be a mistake, and must not get this client's secret.
     ///
     /// If the path of the base URL changed too, a key has another name below the former one. A keyed call then asks

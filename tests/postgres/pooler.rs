@@ -61,7 +61,7 @@ impl Pooler {
     }
 
     /// The directory and the port of its socket.
-    #[cfg(feature = "sqlx-postgres")]
+    #[allow(dead_code, reason = "the tests of sqlx ask")]
     pub fn socket(&self) -> (&Path, u16) {
         (&self.directory, self.port)
     }

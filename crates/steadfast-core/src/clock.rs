@@ -18,7 +18,7 @@ use crate::BoxFuture;
 
 /// Where time comes from.
 ///
-/// [`SystemClock`] is the default; [`TestClock`] is the one under a test's control.
+/// [`SystemClock`] is the default; `TestClock` is the one under a test's control.
 ///
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Monotonic time since an origin of the clock's own.

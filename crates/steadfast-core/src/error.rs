@@ -89,13 +89,13 @@ pub enum Disposition {
     /// Nothing goes on by itself: the operation has come to its end, or was never recorded.
     Ended,
     /// It is on record and goes on without its caller: another call holds it, or a client of its account that
-    /// [recovers](crate::Client::keep_recovering) carries on with it. Also said where the store could not tell: then it
+    /// recovers carries on with it. Also said where the store could not tell: then it
     /// may be on record or not.
     Continues {
         /// Not before this time; `None` if that is not known.
         at: Option<Timestamp>,
     },
-    /// It is a dead letter: a person has to [redrive or resolve](crate::dead_letter) it.
+    /// It is a dead letter: a person has to redrive or resolve it.
     AwaitsOperator,
 }
 
@@ -420,7 +420,7 @@ impl Error {
         matches!(self.0.kind, Kind::InProgress)
     }
 
-    /// Whether the operation that this one was to [start over](crate::Call::supersedes) stands in the way: it is still
+    /// Whether the operation that this one was to start over stands in the way: it is still
     /// open, took effect, or may have. Nothing was sent. [`effect`](Error::effect) and
     /// [`disposition`](Error::disposition) are those of that operation.
     pub fn is_predecessor_in_the_way(&self) -> bool {
@@ -493,7 +493,7 @@ impl Error {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
 
-    /// Whether the body of a [streamed reply](crate::StreamedReply) ended before it was whole: the connection broke, the
+    /// Whether the body of a streamed reply ended before it was whole: the connection broke, the
     /// vendor fell silent, or the call's time was over. What came of it is no whole reply.
     pub fn is_broken_reply(&self) -> bool {
         matches!(self.0.kind, Kind::ReplyBroken { .. })

@@ -2,7 +2,7 @@
 //!
 //! Each policy is one file: its configuration, its run-time state, the reasons for both, and its tests. [`Policy`]
 //! puts the configurations together and validates across them. The run-time state of one client is read and switched
-//! through [`Client`](crate::Client), from [`Client::engage_kill_switch`](crate::Client::engage_kill_switch) on.
+//! through `Client`, from `Client::engage_kill_switch` on.
 //!
 //! The defaults come from one simulation: 1,000 client processes of 5 calls/s each against a vendor sized for
 //! 1.5 times that load, down for 60 s, medians of 5 seeds.

@@ -6,7 +6,7 @@ use rand::Rng;
 
 /// The source of jitter and generated keys.
 ///
-/// The operating system is the default; [`testkit`] has a seeded and a fixed one.
+/// The operating system is the default; `testkit` has a seeded and a fixed one.
 ///
 pub trait Random: fmt::Debug + Send + Sync + 'static {
     /// Uniform over all `u64`.

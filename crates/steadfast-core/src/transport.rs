@@ -139,7 +139,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>>;
 
     /// Sends the request once, as [`send`](Transport::send) does, and gives the answer as soon as its head has come:
-    /// for [`Call::stream`](crate::Call::stream). The limit of a reply does not count for its body.
+    /// for `Call::stream`. The limit of a reply does not count for its body.
     ///
     /// Default: [`send`](Transport::send), with the body as one chunk. An answer over the limit then breaks off at it.
     ///

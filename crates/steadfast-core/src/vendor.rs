@@ -4,7 +4,7 @@
 //! and authorised, for how long the vendor replays a key, what an attempt's outcome means, and how an effect can be
 //! looked up. The engine does the rest.
 //!
-//! The adapters are [`Stripe`], [`Postmark`], [`BigCommerce`] and [`Adyen`]. [`Keyed`] is for every vendor whose idempotency is
+//! The adapters are `Stripe`, `Postmark`, `BigCommerce` and `Adyen`. `Keyed` is for every vendor whose idempotency is
 //! a key in a header or a body field: it is configuration and no code.
 //!
 //! # An adapter of one's own
@@ -180,7 +180,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The fields whose values are never shown of this vendor's operations, such as a card's number. They come beside
-    /// those that the client and a call name ([`Call::redact`](crate::Call::redact)). Asked once, when a client is built.
+    /// those that the client and a call name (`Call::redact`). Asked once, when a client is built.
     /// Default: none.
     fn redacted(&self) -> RedactedFields {
         RedactedFields::NONE
@@ -206,7 +206,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
 
     /// A path below the base URL to which a POST takes the key, such as `/payments`, where the vendor takes it on some routes
     /// alone. Services that share a store compare their adapters' windows there
-    /// ([`Client::register`](crate::Client::register)). Asked when a client is built or registers. Default: `/`, which is right
+    /// (`Client::register`). Asked when a client is built or registers. Default: `/`, which is right
     /// where every POST takes the key, or none does.
     fn keyed_path(&self) -> Cow<'_, str> {
         Cow::Borrowed("/")
@@ -262,7 +262,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         Finding::CannotTell
     }
 
-    /// The page after the one that `answer` shows, for [`Call::pages`](crate::Call::pages); `None` if that is the last.
+    /// The page after the one that `answer` shows, for `Call::pages`; `None` if that is the last.
     /// `asked` is the request that it answers, after the redirects that were followed. Default: the `Link` header with
     /// `rel="next"` (RFC 8288); without one it is the last page.
     ///

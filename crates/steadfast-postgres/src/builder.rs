@@ -102,7 +102,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
+    /// Seals requests and answers from now on, as [`Sqlite`](steadfast_core::store) does.
     ///
     /// Default: not sealed.
     #[cfg(feature = "seal")]
@@ -141,7 +141,7 @@ impl PostgresBuilder {
 
     /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles
     /// that a service and its tools connect as, with their rights; see
-    /// [the page on Postgres](crate::guide::postgres).
+    /// the page on Postgres.
     ///
     /// Blocks while it does so.
     ///

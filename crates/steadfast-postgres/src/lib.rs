@@ -2,7 +2,7 @@
 //!
 //! The database arbitrates, and the state machine decides. A claim of a new key is one `INSERT`, and a holder's
 //! transition one `UPDATE` of a row that is still as it was; such statements of many callers go in batches
-//! ([`batch`]). Everything else locks its row, reads it, has [`operation::record`](crate::operation::record) decide,
+//! ([`batch`]). Everything else locks its row, reads it, has [`operation::record`](steadfast_core::operation::record) decide,
 //! and writes, in one short transaction ([`transaction`]).
 //!
 //! The time is the server's ([`time`]): every command is carried out at its now.
@@ -109,7 +109,7 @@ use turns::Rivals;
 /// - Times are the server's, to the millisecond. No host's clock is compared with what is on record. A time that is far
 ///   ahead of the last one frees no key and purges nothing for an hour.
 /// - A claim that is dropped before it was sent leaves nothing. A settlement is written all the same.
-/// - An answer that never came says nothing: the error's kind is then [`Lost`](crate::store::StoreErrorKind::Lost), and
+/// - An answer that never came says nothing: the error's kind is then [`Lost`](steadfast_core::store::StoreErrorKind::Lost), and
 ///   what was asked may be on record.
 ///
 /// # Bound

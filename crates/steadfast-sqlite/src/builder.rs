@@ -44,7 +44,7 @@ impl SqliteBuilder {
     /// wants that: a power cut in its first moment leaves just such a file. An operator's tool does not: a typing
     /// mistake would become an empty store.
     ///
-    /// Without it, [`open`](SqliteBuilder::open) refuses with [`StoreErrorKind::Absent`](crate::store::StoreErrorKind)
+    /// Without it, [`open`](SqliteBuilder::open) refuses with [`StoreErrorKind::Absent`](steadfast_core::store::StoreErrorKind)
     /// and leaves what is there as it is. An older schema is brought up to date all the same.
     ///
     /// Default: true.

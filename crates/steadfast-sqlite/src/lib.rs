@@ -4,8 +4,8 @@
 //! never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for
 //! SQLite's one write lock and syncs once for every row.
 //!
-//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only
-//! decides by columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
+//! Bodies become bytes and bytes become bodies on the caller's task (`codec`); the thread only
+//! decides by columns ([`row`]), with the functions of [`operation::record`](steadfast_core::operation::record).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ use write::{First, Met, Step, Written};
 /// - Times are kept to the millisecond, and up to 2^63 of them.
 /// - The next [`take`](Store::take), [`look`](Store::look) or [`purge`](Store::purge) notices a file that was deleted
 ///   or replaced while it is open. So does each round of recovery. From then on every write fails with
-///   [`Replaced`](crate::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
+///   [`Replaced`](steadfast_core::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
 ///   with `cp`, as long as it is open.
 ///

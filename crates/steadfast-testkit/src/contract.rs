@@ -2,7 +2,7 @@
 //!
 //! For the author of a store: run [`check_all`] on it in a test. Each `check_*` is also there by itself, to run the
 //! one that failed. Expected results are written out as data in these files and not computed with
-//! [`operation::record`](crate::operation::record): a suite that asks the code under test what is right cannot find
+//! [`operation::record`](steadfast_core::operation::record): a suite that asks the code under test what is right cannot find
 //! it wrong.
 //!
 //! ```no_run

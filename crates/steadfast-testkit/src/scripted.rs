@@ -155,7 +155,7 @@ impl ScriptedTransport {
     }
 
     /// Lets the connection break after the body of the last step's answer. A call fails with
-    /// [`SendErrorKind::Truncated`]; one that [streams](crate::Call::stream) its reply is given the body, and then an
+    /// [`SendErrorKind::Truncated`]; one that streams its reply is given the body, and then an
     /// error.
     #[must_use]
     pub fn breaks_off(self) -> ScriptedTransport {

@@ -8,7 +8,7 @@ use easy_ext::ext;
 use super::key::check_name;
 use crate::error::{Error, Input};
 
-/// A sequence of [enqueued](crate::Call::enqueue) calls: one at a time, in the order in which they were accepted,
+/// A sequence of enqueued calls: one at a time, in the order in which they were accepted,
 /// also over retries, processes and restarts. A call in no sequence, or in another one, does not wait for them.
 ///
 /// ```
@@ -39,7 +39,7 @@ use crate::error::{Error, Input};
 ///
 /// # Default
 ///
-/// A dead letter holds its sequence: nothing behind it is sent until a person has [resolved](crate::dead_letter),
+/// A dead letter holds its sequence: nothing behind it is sent until a person has resolved,
 /// cancelled or redriven it. [`skip_dead_letters`](Sequence::skip_dead_letters) lets the next one go instead.
 ///
 /// A call that the vendor **refused** has ended, and lets the next one go in both cases. It cannot be redriven, so a
@@ -54,7 +54,7 @@ impl Sequence {
     /// The longest name: that of a key.
     pub const NAME_LEN_MAX: usize = super::Key::LEN_MAX;
 
-    /// The sequence of this name, which a dead letter holds. [`enqueue`](crate::Call::enqueue) reports a name that is
+    /// The sequence of this name, which a dead letter holds. `enqueue` reports a name that is
     /// none.
     pub fn new(name: impl Into<String>) -> Sequence {
         Sequence { name: name.into().into(), skips_dead_letters: false }

@@ -30,7 +30,7 @@ pub enum InFlight {
     /// Waits for the outcome, until the call's deadline at most, and gives the recorded reply, refusal or dead
     /// letter.
     ///
-    /// A holder that shares this call's [`Client`](crate::Client), or a clone of it, wakes the call at once. Of any
+    /// A holder that shares this call's `Client`, or a clone of it, wakes the call at once. Of any
     /// other holder it reads the record: first after 25 to 50 ms, then at intervals that double up to 0.5 to 1 s.
     ///
     /// If the holder postpones the operation to a time before the deadline, or its lease runs out, the call carries

@@ -39,7 +39,7 @@ pub struct Timeouts {
     #[serde(with = "humantime_serde")]
     pub connect: Duration,
     /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
-    /// total, whichever is less. Of a [streamed](crate::Call::stream) reply it is to its head, and then for each chunk.
+    /// total, whichever is less. Of a streamed reply it is to its head, and then for each chunk.
     ///
     /// An attempt that its caller's shorter deadline ends says nothing of the vendor, and does not count for the
     /// breaker. Keep this below the deadlines that callers usually have, or a vendor that hangs goes unnoticed.
@@ -50,7 +50,7 @@ pub struct Timeouts {
     /// The call does not wait for a lookup that counts only after it, because the vendor's [settle
     /// time](crate::vendor::Vendor::settle_time) is longer. It ends at once with
     /// [`is_deadline`](crate::Error::is_deadline), and its [`retry_at`](crate::Error::retry_at) is when the lookup
-    /// counts. [Recovery](crate::Client::keep_recovering) makes it then, or a caller that sends the key again. So it
+    /// counts. Recovery makes it then, or a caller that sends the key again. So it
     /// is with [`interactive`](Timeouts::interactive) at each vendor whose settle time is shipped: 10 s at Postmark,
     /// 30 s at BigCommerce, 80 s at Stripe beyond its window.
     #[serde(with = "humantime_serde")]

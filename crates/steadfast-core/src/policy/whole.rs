@@ -231,8 +231,8 @@ impl Policy {
     /// A job that is run again or a queue that is replayed can repeat a payment by mistake, usually within the week. By
     /// then Stripe has forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the
     /// vendor's own replay window and the longest that a call takes together: `build()` refuses less, and raises the
-    /// default. A client can set another for [routes](crate::ClientBuilder::retention), and a
-    /// [call](crate::Call::retention) for itself. Dead letters are kept until they are resolved.
+    /// default. A client can set another for routes, and a
+    /// call for itself. Dead letters are kept until they are resolved.
     ///
     /// ```
     /// use std::time::Duration;

@@ -42,7 +42,7 @@ pub struct Copying {
 
 impl Copying {
     /// `from` and `to` say where the two stores are, to people: a process that still uses the source is told `to`. No
-    /// secrets belong there; a [`StoreUrl`](super::StoreUrl) shows none.
+    /// secrets belong there; a `StoreUrl` shows none.
     pub fn new(from: impl Into<String>, to: impl Into<String>) -> Copying {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         Copying { from: from.into(), to: to.into(), wait: false, clock, random }

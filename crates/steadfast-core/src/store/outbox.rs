@@ -181,7 +181,7 @@ pub trait Outbox: Send + Sync {
 /// as they are written there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Account {
-    /// The client's [namespace](crate::ClientBuilder::namespace).
+    /// The client's namespace.
     pub namespace: String,
     /// The adapter's name.
     pub vendor: String,

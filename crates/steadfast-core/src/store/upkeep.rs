@@ -82,7 +82,7 @@ pub trait Upkeep: Send + Sync {
         Err(cannot_be_copied())
     }
 
-    /// Notes the [terms](crate::Client::register) of an account if there are none, or removes them if `terms` is `None`.
+    /// Notes the terms of an account if there are none, or removes them if `terms` is `None`.
     /// Gives what was there before.
     ///
     /// Default: none is ever there, and every client agrees with every other.

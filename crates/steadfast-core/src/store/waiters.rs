@@ -52,7 +52,7 @@ struct Round {
     at: Instant,
 }
 
-/// How an operation ended: what [`Client::ends`](crate::Client::ends) gives.
+/// How an operation ended: what `Client::ends` gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The operation.

@@ -100,7 +100,7 @@ pub enum Resolution {
         key: Key,
     },
     /// The service started over under another key, in the same scope: see
-    /// [`Call::supersedes`](crate::Call::supersedes).
+    /// `Call::supersedes`.
     Superseded {
         /// That key.
         key: Key,

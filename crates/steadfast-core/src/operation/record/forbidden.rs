@@ -3,7 +3,7 @@
 /// Why an operator's action changed nothing, and left nothing on the audit record.
 ///
 /// The state machine gives those up to [`TooLong`](Forbidden::TooLong), and so do stores. The others are
-/// [`DeadLetters`](crate::dead_letter::DeadLetters)' own: they need the vendor's rules.
+/// `DeadLetters`' own: they need the vendor's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Forbidden {

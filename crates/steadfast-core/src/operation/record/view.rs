@@ -101,7 +101,7 @@ pub struct Summary {
     /// Why it is a dead letter, if it is one.
     pub reason: Option<Reason>,
     /// The [`code`](crate::Error::code) of the error that its caller was given, if it is a dead letter that
-    /// [`DeadLetters`](crate::dead_letter::DeadLetters) listed or showed. A store gives `None`: the code depends on the
+    /// `DeadLetters` listed or showed. A store gives `None`: the code depends on the
     /// log of attempts, which no list of a store reads.
     pub code: Option<&'static str>,
     /// Its resolution, if it is resolved.
@@ -128,7 +128,7 @@ pub struct Summary {
 
 /// The filter of a list: operations that match every part that is given.
 ///
-/// [`DeadLetters`](crate::dead_letter::DeadLetters) take it too. It then selects dead letters, and without phases those
+/// `DeadLetters` take it too. It then selects dead letters, and without phases those
 /// that are not resolved.
 ///
 /// ```
@@ -217,7 +217,7 @@ pub struct Tally {
 
 impl Summary {
     /// Whether it was tried and is due later than any wait that is believed, a day: an operator should look at it. What its
-    /// caller wanted late ([`Call::after`](crate::Call::after)) has not been tried, and is not late.
+    /// caller wanted late (`Call::after`) has not been tried, and is not late.
     pub fn is_late(&self, now: Timestamp) -> bool {
         self.phase == Phase::Scheduled
             && self.attempts > 0
@@ -288,7 +288,7 @@ impl Summary {
 
 impl Filter {
     /// Only those that last moved at least `age` ago. `now` is the time in the store:
-    /// [`DeadLetters::now`](crate::dead_letter::DeadLetters::now). It sets
+    /// `DeadLetters::now`. It sets
     /// [`updated_before`](Filter::updated_before), unless that is earlier already.
     #[must_use]
     pub fn older_than(mut self, age: Duration, now: Timestamp) -> Filter {
