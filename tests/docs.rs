@@ -279,6 +279,21 @@ fn the_questions_of_a_page_lead_to_each_of_its_sections() {
     }
 }
 
+/// The picture of the packages is that of their manifests.
+#[test]
+fn contributing_shows_each_package_and_what_it_uses() {
+    let page = read(&root().join("CONTRIBUTING.md"));
+    for member in products() {
+        let start = format!("| `{}` | ", member.name);
+        let row = page.lines().find_map(|line| line.strip_prefix(&start));
+        let (_, uses) =
+            row.and_then(|row| row.rsplit_once(" | ")).unwrap_or_else(|| panic!("no row {start}"));
+        let expected: Vec<_> = member.uses.iter().map(|name| format!("`{name}`")).collect();
+        let expected = if expected.is_empty() { "–".to_owned() } else { expected.join(", ") };
+        assert_eq!(uses.trim_end_matches(" |"), expected, "{}", member.name);
+    }
+}
+
 /// A stranger reads it to the end.
 #[test]
 fn the_readme_and_the_changelog_are_short() {

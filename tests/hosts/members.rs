@@ -14,6 +14,8 @@ pub struct Member {
     pub folder: PathBuf,
     /// The file that its library begins with, from the root of the workspace.
     pub library: Option<PathBuf>,
+    /// The packages of the workspace that its library or program is made of, sorted.
+    pub uses: Vec<String>,
 }
 
 impl Member {
@@ -63,12 +65,18 @@ fn member(package: &Value) -> Member {
         let path = Path::new(path.as_str().expect("a path"));
         path.strip_prefix(fs::canonicalize(root()).expect("the root")).expect("below the root").to_owned()
     };
+    let is_used = |dependency: &&Value| dependency["kind"].is_null() && dependency["path"].is_string();
+    let dependencies = package["dependencies"].as_array().expect("dependencies").iter().filter(is_used);
+    let mut uses: Vec<_> =
+        dependencies.map(|dependency| dependency["name"].as_str().expect("a name").to_owned()).collect();
+    uses.sort();
     let targets = package["targets"].as_array().expect("targets");
     let library = targets.iter().find(|target| target["kind"][0] == "lib");
     Member {
         name: package["name"].as_str().expect("a name").to_owned(),
         folder: of_root(&package["manifest_path"]).parent().expect("a folder").to_owned(),
         library: library.map(|target| of_root(&target["src_path"])),
+        uses,
     }
 }
 
