@@ -136,6 +136,8 @@ fn names(text: &str) -> Vec<&str> {
     let mut found: Vec<_> = text
         .split(|letter| !is_part(letter))
         .map(|word| word.trim_matches('.'))
+        // A crate of ours is no name of a metric.
+        .filter(|word| *word != "steadfast_core")
         .filter(|word| {
             ["steadfast_", "steadfast.", "http.", "server.", "url.path", "otel.", "error.type"]
                 .iter()

@@ -80,7 +80,7 @@ pub use answers::AdyenAnswer;
 /// - Each write that is answered with 200 or 201 is one [`Effect`](super::Effect), but not the list of payment methods.
 ///   That is also a payment that the issuer refused, and a capture of which the webhook tells that it failed.
 /// - A request has the members of Adyen's specification, down to the innermost, and their kinds and bounds:
-///   `src/testkit/fixtures/adyen_contract.json`. What the fake does not know is refused as Adyen refuses it.
+///   `fixtures/adyen_contract.json`. What the fake does not know is refused as Adyen refuses it.
 /// - A payment method is a card (`scheme`) or `ideal`, which redirects. A card's encrypted data is what `test_` stands
 ///   before. No card is stored: a payment that asks for that, or that names a stored one, is refused.
 /// - `paymentMethod.holderName` or `additionalData.RequestedTestAcquirerResponseCode` ask for a result, by Adyen's own

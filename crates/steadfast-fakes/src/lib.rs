@@ -37,7 +37,7 @@
 //!
 //! # Where the answers come from
 //!
-//! Statuses, headers and bodies are read from the fixture files under `src/testkit/fixtures/`, each with the
+//! Statuses, headers and bodies are read from the fixture files under `fixtures/`, each with the
 //! source it was taken from (documentation, a published real answer, or a composition of both). The rules at
 //! the head of those files are what the fakes keep.
 //!

@@ -71,7 +71,7 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// # }
 /// ```
 ///
-/// - The resources, their parameters and their fields are in `src/testkit/fixtures/stripe_contract.json`. An unknown
+/// - The resources, their parameters and their fields are in `fixtures/stripe_contract.json`. An unknown
 ///   resource, parameter, filter, currency, id, version or expansion is refused as Stripe refuses it. So is a parameter
 ///   of Stripe's that the fake does not act on: discounts, taxes, fees of applications, test clocks.
 /// - What is refused leaves nothing. A payment that is declined is the exception, as at Stripe: its failed charge is

@@ -195,7 +195,7 @@ impl Table<Payment> {
     }
 }
 
-/// Reasons of real notifications of captures and refunds (the rules in `src/testkit/fixtures/adyen.json`). For other
+/// Reasons of real notifications of captures and refunds (the rules in `fixtures/adyen.json`). For other
 /// changes the first one is composed.
 const NO_BALANCE: &str = "Insufficient balance on payment";
 const NOT_CAPTURED: &str = "Transaction hasn't been captured, refund not possible";
