@@ -144,7 +144,7 @@ async fn take_orders(shop: &Arc<Shop>, takes: Takes) {
             let shop = Arc::clone(shop);
             sends.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
-                deliver(&shop, step, order, enqueues && order % 3 == 1).await;
+                Box::pin(deliver(&shop, step, order, enqueues && order % 3 == 1)).await;
                 drop(permit);
             });
         }

@@ -107,7 +107,6 @@ fn step(to: &State) -> &'static str {
         State::Succeeded { .. } => "settles",
         State::Refused { .. } => "refuses",
         State::Dead { .. } => "buries",
-        _ => "?",
     }
 }
 

@@ -27,7 +27,6 @@ pub fn digest_of(record: &Record) -> u64 {
         OnRecord::Succeeded { reconciled, .. } => (None, 0, *reconciled),
         OnRecord::Refused { refusal, .. } => (None, 1 + *refusal as u8, false),
         OnRecord::Dead { reason, .. } => (None, 1 + *reason as u8, false),
-        _ => (None, 0, false),
     };
     digest(&(
         (discriminant(&record.state), at, word, reconciled),
