@@ -294,6 +294,16 @@ fn contributing_shows_each_package_and_what_it_uses() {
     }
 }
 
+/// Examples of core are set up as the client's are.
+#[test]
+fn the_setups_of_the_examples_are_the_same_in_core() {
+    for name in ["stripe.md", "end.md", "dead_letters.md"] {
+        let [own, core] =
+            ["", "crates/steadfast-core/"].map(|at| root().join(at).join("src/docs/setup").join(name));
+        assert_eq!(read(&own), read(&core), "{name}");
+    }
+}
+
 /// A stranger reads it to the end.
 #[test]
 fn the_readme_and_the_changelog_are_short() {

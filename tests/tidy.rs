@@ -168,7 +168,6 @@ const SQLITE: &[(&str, u32)] = &[
 
 /// Parts that a test takes one by one.
 const TESTKIT: &[(&str, u32)] = &[
-    ("clock", 1),
     ("conformance", 1),
     ("contract", 1),
     ("fault", 1),
@@ -226,6 +225,12 @@ fn each_package_that_users_build_has_floors() {
     let houses: BTreeSet<_> = HOUSES.iter().map(|(name, _)| (*name).to_owned()).collect();
     let products: BTreeSet<_> = products().into_iter().map(|member| member.name).collect();
     assert_eq!(houses, products);
+    for member in members::products() {
+        let (_, floors) = HOUSES.iter().find(|(name, _)| *name == member.name).expect("a row of HOUSES");
+        let rooms: BTreeSet<_> = member.sources().iter().map(|(path, _)| room_of(&member, path)).collect();
+        let stale: Vec<_> = floors.iter().filter(|(room, _)| !rooms.contains(*room)).collect();
+        assert!(stale.is_empty(), "{}: {stale:?}", member.name);
+    }
 }
 
 #[test]

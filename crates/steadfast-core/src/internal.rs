@@ -113,11 +113,12 @@ pub mod suggest {
 
 pub mod transport {
     pub use crate::transport::progress::Progress;
+    pub use crate::transport::reach::{QUEUE_MAX, is_loopback};
     pub use crate::transport::streamed::{Chunks, told};
-    pub use crate::transport::{QUEUE_MAX, is_loopback};
 }
 
 pub mod vendor {
+    pub use crate::vendor::account::check_account;
     pub use crate::vendor::base::shown;
     pub use crate::vendor::body::RawObject;
     pub use crate::vendor::body::{is_text, reconciled};
@@ -129,8 +130,8 @@ pub mod vendor {
     pub use crate::vendor::secret::SecretHeaders;
     pub use crate::vendor::shown::{Adapter, ShownOperation, ShownPath};
     pub use crate::vendor::specimen::{Content, stamped};
+    pub use crate::vendor::times::CLOCK_SKEW;
     pub use crate::vendor::times::{check_settle_time, check_window};
-    pub use crate::vendor::{CLOCK_SKEW, check_account};
     pub mod account {
         pub use crate::vendor::account::*;
     }

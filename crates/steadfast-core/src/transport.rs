@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use easy_ext::ext;
-use url::{Host, Url};
+use url::Url;
 
 use crate::BoxFuture;
 pub use crate::answer::Answer;
@@ -17,9 +17,11 @@ use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
 
 pub(crate) mod progress;
+pub(crate) mod reach;
 pub(crate) mod streamed;
 
 pub(crate) use progress::Progress;
+use reach::QUEUE_MAX;
 pub use streamed::StreamedAnswer;
 
 /// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
@@ -163,20 +165,6 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     fn queue_max(&self, url: &Url) -> Duration {
         let _ = url;
         QUEUE_MAX
-    }
-}
-
-/// What is reckoned with where nothing says how long a request may be queued. Kernels give up a closed socket that is not
-/// acknowledged after about that: Linux after 8 tries without `TCP_USER_TIMEOUT` (tcp(7), `tcp_orphan_retries`).
-pub const QUEUE_MAX: Duration = Duration::from_secs(120);
-
-/// Whether the URL's host is this host itself, so that what is sent to it crosses no network.
-pub fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
     }
 }
 

@@ -77,12 +77,12 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::invalid::InputErrorExt;
-use crate::error::{Effect, Error, Input, Refusal};
+use crate::error::{Effect, Error, Refusal};
 use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;
 use crate::transport::SendError;
+use crate::vendor::times::CLOCK_SKEW;
 
 pub(crate) mod account;
 pub(crate) mod base;
@@ -480,22 +480,8 @@ pub enum Finding {
     Next(Request),
 }
 
-/// The largest difference of a vendor's clock and a host's that may go unnoticed. Five minutes is what signed
-/// requests commonly allow (Stripe's own webhooks do).
-pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
-
-/// Whether an adapter may name its account so. What follows a `>` names an account that is reached through the one before it
-/// ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one would carry on this one's calls.
-pub fn check_account(name: &str) -> Result<(), Error> {
-    if Guard::OneAccount.keeps(name.contains('>')) {
-        let problem = "`>` in the name of an account stands before another one that is reached through it; leave it out";
-        return Err(Error::invalid(Input::Other("account"), problem).set_by("account"));
-    }
-    Ok(())
-}
-
 /// A vendor's dates are cut to the second, and so is what is known of its clock.
-pub const DATED_WITHIN: Duration = Duration::from_secs(2);
+const DATED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {

@@ -41,7 +41,6 @@ pub struct Effect {
 /// from zero. The fake itself keeps what it has: its objects, and the keys that it has seen. So does a `ledger_file`.
 ///
 /// ```
-/// # #[cfg(feature = "testkit")]
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let clock = steadfast::testkit::TestClock::auto();
@@ -62,8 +61,6 @@ pub struct Effect {
 /// assert_eq!(ledger.effects()[0].path, "/v1/charges");
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "testkit"))]
-/// # fn main() {}
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {

@@ -84,9 +84,7 @@ impl ControlPage {
             .into_iter()
             .map(|(fault, count)| json!({ "fault": fault, "count": count }))
             .collect();
-        let lasting: Vec<Value> = self
-            .plan
-            .lasting()
+        let lasting: Vec<Value> = steadfast_testkit::internal::lasting(&self.plan)
             .into_iter()
             .map(|(fault, method, path)| {
                 json!({ "fault": fault, "method": method.map(|method| method.to_string()), "path": path })

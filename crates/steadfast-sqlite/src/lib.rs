@@ -66,7 +66,6 @@ use write::{First, Met, Step, Written};
 /// A store in an SQLite file: the embedded default.
 ///
 /// ```
-/// # #[cfg(feature = "testkit")]
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let clock = steadfast::testkit::TestClock::auto();
@@ -96,8 +95,6 @@ use write::{First, Met, Step, Written};
 /// # assert_eq!(fake.plan().requests(), 1, "the second reply is from the file");
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "testkit"))]
-/// # fn main() {}
 /// ```
 ///
 /// What a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and, as

@@ -6,7 +6,6 @@
 //! it wrong.
 //!
 //! ```no_run
-//! # #[cfg(feature = "testkit")]
 //! # async fn example() {
 //! use std::sync::Arc;
 //! use steadfast::store::{Memory, Store};

@@ -173,17 +173,16 @@ impl Fault {
             _ => None,
         }
     }
+}
 
-    /// What can be asked for by name, with a parameter where one is needed.
-    #[doc(hidden)]
-    pub fn names() -> Vec<String> {
-        let with_parameter = [
-            Fault::SlowBody(Duration::from_millis(250)),
-            Fault::TooManyRequests(WaitForm::None),
-            Fault::TooManyRequests(WaitForm::Seconds(3)),
-        ];
-        PLAIN.into_iter().chain(with_parameter).map(Fault::to_header).collect()
-    }
+/// What can be asked for by name, with a parameter where one is needed.
+pub fn names() -> Vec<String> {
+    let with_parameter = [
+        Fault::SlowBody(Duration::from_millis(250)),
+        Fault::TooManyRequests(WaitForm::None),
+        Fault::TooManyRequests(WaitForm::Seconds(3)),
+    ];
+    PLAIN.into_iter().chain(with_parameter).map(Fault::to_header).collect()
 }
 
 fn wait_form(text: &str) -> Option<WaitForm> {

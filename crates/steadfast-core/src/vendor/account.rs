@@ -10,6 +10,20 @@ use http::header::HeaderName;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::error::invalid::InputErrorExt;
+use crate::error::{Error, Input};
+use crate::guard::Guard;
+
+/// Whether an adapter may name its account so. What follows a `>` names an account that is reached through the one before it
+/// ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one would carry on this one's calls.
+pub fn check_account(name: &str) -> Result<(), Error> {
+    if Guard::OneAccount.keeps(name.contains('>')) {
+        let problem = "`>` in the name of an account stands before another one that is reached through it; leave it out";
+        return Err(Error::invalid(Input::Other("account"), problem).set_by("account"));
+    }
+    Ok(())
+}
+
 /// The account that a header chooses, as a name has it; `None` without the header.
 ///
 /// A short text stands for itself. Anything else is a digest, because a name is shown and has a limit. Of a JSON Web

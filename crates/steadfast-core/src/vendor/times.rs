@@ -5,6 +5,10 @@ use std::time::Duration;
 use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 
+/// The largest difference of a vendor's clock and a host's that may go unnoticed. Five minutes is what signed
+/// requests commonly allow (Stripe's own webhooks do).
+pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+
 /// Checks a settle time.
 ///
 /// # Errors

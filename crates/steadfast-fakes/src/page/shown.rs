@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use steadfast_testkit::FaultPlan;
 use steadfast_testkit::internal::FaultRule;
-use steadfast_testkit::{Fault, FaultPlan};
 
 use super::super::ledger::Ledger;
 
@@ -29,7 +29,10 @@ pub(super) fn page(vendor: &str, ledger: &Ledger, plan: &FaultPlan) -> String {
     for (fault, count) in plan.counts() {
         let _ = writeln!(counts, "<li>{}: {count}</li>", escaped(&fault.to_header()));
     }
-    let names: String = Fault::names().iter().map(|name| format!("<option value=\"{name}\">")).collect();
+    let names: String = steadfast_testkit::internal::names()
+        .iter()
+        .map(|name| format!("<option value=\"{name}\">"))
+        .collect();
     let twice = duplicates.iter().map(|key| escaped(key)).collect::<Vec<_>>().join(", ");
     let twice = if twice.is_empty() { "none".to_owned() } else { twice };
     format!(

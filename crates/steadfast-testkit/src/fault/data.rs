@@ -29,7 +29,7 @@ impl Visitor<'_> for FaultName {
     type Value = Fault;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a fault, one of {}", Fault::names().join(", "))
+        write!(f, "a fault, one of {}", super::names().join(", "))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Fault, E> {
@@ -161,13 +161,11 @@ impl TryFrom<WrittenRule> for FaultRule {
     }
 }
 
-impl FaultPlan {
-    /// The faults that last until they are cleared: which, on which method and below which path.
-    pub fn lasting(&self) -> Vec<(Fault, Option<Method>, String)> {
-        let plan = self.0.lock();
-        let lasting = plan.rules.iter().filter(|rule| !rule.once);
-        lasting.map(|rule| (rule.fault, rule.method.clone(), rule.path_prefix.clone())).collect()
-    }
+/// The faults that last until they are cleared: which, on which method and below which path.
+pub fn lasting(plan: &FaultPlan) -> Vec<(Fault, Option<Method>, String)> {
+    let plan = plan.0.lock();
+    let lasting = plan.rules.iter().filter(|rule| !rule.once);
+    lasting.map(|rule| (rule.fault, rule.method.clone(), rule.path_prefix.clone())).collect()
 }
 
 impl FaultRule {
@@ -214,7 +212,7 @@ mod tests {
         }
         let plan = read("[[fault]]\nfault = 'slow-body=250'\nmethod = 'post'\nalways = true").unwrap();
         assert_eq!(
-            plan.lasting(),
+            lasting(&plan),
             [(Fault::SlowBody(Duration::from_millis(250)), Some(Method::POST), String::new())]
         );
         for _ in 0..3 {
@@ -245,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_named_and_read_again() {
-        for name in Fault::names() {
+        for name in super::super::names() {
             let written = name.replace("=250", "=1").replace("=none", "=vendor:1500");
             let fault = Fault::from_header(&written).unwrap();
             assert_eq!(serde_json::to_value(fault).unwrap(), written.as_str());
