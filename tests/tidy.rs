@@ -223,10 +223,10 @@ const CODE_LINES_MAX: usize = 400;
 #[test]
 fn each_package_that_users_build_has_floors() {
     let houses: BTreeSet<_> = HOUSES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let products: BTreeSet<_> = products().into_iter().map(|member| member.name).collect();
-    assert_eq!(houses, products);
-    for member in members::products() {
-        let (_, floors) = HOUSES.iter().find(|(name, _)| *name == member.name).expect("a row of HOUSES");
+    let built: BTreeSet<_> = products().into_iter().map(|member| member.name).collect();
+    assert_eq!(houses, built);
+    for member in products() {
+        let floors = floors_of(&member);
         let rooms: BTreeSet<_> = member.sources().iter().map(|(path, _)| room_of(&member, path)).collect();
         let stale: Vec<_> = floors.iter().filter(|(room, _)| !rooms.contains(*room)).collect();
         assert!(stale.is_empty(), "{}: {stale:?}", member.name);
@@ -237,13 +237,16 @@ fn each_package_that_users_build_has_floors() {
 fn a_file_imports_only_from_its_own_floor_or_below() {
     let mut wrong = Vec::new();
     for member in products() {
-        let (_, floors) = HOUSES.iter().find(|(name, _)| *name == member.name).expect("a row of HOUSES");
-        let floors: BTreeMap<&str, u32> = floors.iter().copied().collect();
+        let floors: BTreeMap<&str, u32> = floors_of(&member).iter().copied().collect();
         for (path, text) in member.sources() {
             wrong.extend(imported_from_above(&member, &floors, &path, &text));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn floors_of(member: &Member) -> &'static [(&'static str, u32)] {
+    HOUSES.iter().find(|(name, _)| *name == member.name).expect("a row of HOUSES").1
 }
 
 fn imported_from_above(

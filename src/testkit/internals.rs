@@ -5,56 +5,22 @@
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::NotesExt;
-use steadfast_core::operation::record;
-use steadfast_core::operation::record::{Claim, Claimed, Notes, Record};
+use steadfast_core::operation::record::{self, Claim, Claimed, Notes, Record};
 
 use crate::client::Client;
 
-pub use steadfast_core::internal::operation::Facts;
-pub use steadfast_core::internal::operation::LookUp;
-pub use steadfast_core::internal::operation::Repeat;
-pub use steadfast_core::internal::operation::Ruling;
-pub use steadfast_core::internal::operation::Sent;
-pub use steadfast_core::internal::operation::Why;
-pub use steadfast_core::internal::operation::Window;
-pub use steadfast_core::internal::operation::may_send;
-pub use steadfast_core::internal::operation::slack;
-pub use steadfast_core::internal::operation::window;
-pub use steadfast_core::internal::policy::Admission;
-pub use steadfast_core::internal::policy::Breaker;
-pub use steadfast_core::internal::policy::Budget;
-pub use steadfast_core::internal::policy::Gates;
-pub use steadfast_core::internal::policy::Outcome;
-pub use steadfast_core::internal::policy::Pause;
-pub use steadfast_core::internal::policy::Permit;
-pub use steadfast_core::internal::policy::Rate;
-pub use steadfast_core::internal::policy::Recovery;
-pub use steadfast_core::internal::policy::Refusal;
+pub use steadfast_core::internal::operation::{
+    Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
+};
+pub use steadfast_core::internal::policy::{
+    Admission, Breaker, Budget, Gates, Outcome, Pause, Permit, Rate, Recovery, Refusal,
+};
 pub use steadfast_core::internal::random::SystemRandom;
-pub use steadfast_core::internal::store::Account;
-pub use steadfast_core::internal::store::Backlog;
-pub use steadfast_core::internal::store::Beat;
-pub use steadfast_core::internal::store::Facts as PlaceFacts;
-pub use steadfast_core::internal::store::Head;
-pub use steadfast_core::internal::store::Heartbeat;
-pub use steadfast_core::internal::store::Look;
-pub use steadfast_core::internal::store::Noted;
-pub use steadfast_core::internal::store::Outbox;
-pub use steadfast_core::internal::store::OutboxRow;
-pub use steadfast_core::internal::store::Peer;
-pub use steadfast_core::internal::store::Place;
-pub use steadfast_core::internal::store::Queue;
-pub use steadfast_core::internal::store::Reseal;
-pub use steadfast_core::internal::store::ResealedBatch;
-pub use steadfast_core::internal::store::Restore;
-pub use steadfast_core::internal::store::Row;
-pub use steadfast_core::internal::store::Sight;
-pub use steadfast_core::internal::store::Stage;
-pub use steadfast_core::internal::store::Standing;
-pub use steadfast_core::internal::store::Statement;
-pub use steadfast_core::internal::store::Upkeep;
-pub use steadfast_core::internal::store::Waiting;
-pub use steadfast_core::internal::store::Wakes;
+pub use steadfast_core::internal::store::{
+    Account, Backlog, Beat, Facts as PlaceFacts, Head, Heartbeat, Look, Noted, Outbox, OutboxRow, Peer,
+    Place, Queue, Reseal, ResealedBatch, Restore, Row, Sight, Stage, Standing, Statement, Upkeep, Waiting,
+    Wakes,
+};
 pub use steadfast_core::internal::testkit::spare;
 
 /// The gates of a client. Their times are those of its clock.

@@ -198,7 +198,6 @@ pub mod ext {
     pub use crate::operation::route::RouteNameExt;
     pub use crate::operation::sequence::SequenceExt;
     pub use crate::policy::backoff::BackoffExt;
-    pub use crate::policy::breaker::config::BreakerConfigExt;
     pub use crate::policy::timeout::TimeoutsExt;
     pub use crate::request::RequestExt;
     pub use crate::store::error::StoreErrorExt;

@@ -9,7 +9,6 @@ use super::{
 use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 use crate::policy::backoff::BackoffExt;
-use crate::policy::breaker::config::BreakerConfigExt;
 use crate::policy::timeout::TimeoutsExt;
 
 /// Everything that decides how one vendor is called.

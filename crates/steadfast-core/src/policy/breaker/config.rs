@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use easy_ext::ext;
 use serde::{Deserialize, Serialize};
 
 use crate::error::invalid::InputErrorExt;
@@ -198,11 +197,8 @@ impl BreakerConfig {
     }
 }
 
-/// What this workspace alone asks of it.
-#[ext(BreakerConfigExt)]
 impl BreakerConfig {
-    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
-    pub fn validate(&self, attempt: Duration) -> Result<(), Error> {
+    pub(crate) fn validate(&self, attempt: Duration) -> Result<(), Error> {
         if self.consecutive_failures == Some(0) {
             return Err(invalid(
                 field!(breaker.consecutive_failures),
