@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -24,11 +24,9 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::signals::Signals;
 
-mod board;
 mod gauges;
 mod page;
 
-use board::Board;
 use gauges::Gauges;
 use page::Page;
 
@@ -69,22 +67,21 @@ pub(crate) async fn dispatch(
 ) -> Result<u8, Failure> {
     log_to_stderr(arguments.log, arguments.log_level);
     // Before the clients are built: they count from their first call on.
-    let board = Arc::new(Board::default());
-    let _ = metrics::set_global_recorder(Arc::clone(&board));
+    let counted = arguments.listen.map(|_| count());
     let (clients, store) = place.open_clients(arguments.file.as_ref())?;
     let gauges = Gauges::new(DeadLetters::new(store), &clients);
-    let listener = match arguments.listen {
-        Some(address) => Some(listen(address).await?),
+    let listener = match arguments.listen.zip(counted) {
+        Some((address, counted)) => Some((listen(address).await?, counted)),
         None => None,
     };
     let mut signals = Signals::new()?;
     let dispatcher = Dispatcher::over(&clients).period(arguments.look_every).start();
     let vendors: Vec<&str> = clients.iter().map(Client::vendor).collect();
     info!(vendors = vendors.join(", "), "dispatching");
-    let page = listener.map(|listener| {
+    let page = listener.map(|(listener, counted)| {
         let at = listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
         info!(address = at, "listening");
-        tokio::spawn(page::serve(listener, Page { health: dispatcher.health(), board, gauges }))
+        tokio::spawn(page::serve(listener, Page { health: dispatcher.health(), counted, gauges }))
     });
 
     let signal = signals.next().await;
@@ -105,6 +102,19 @@ pub(crate) async fn dispatch(
         None => writeln!(out, "stopped; what was under way is cut off, until the leases are over"),
     })
 }
+
+/// Counts what every client of the process counts, for the page.
+fn count() -> PrometheusHandle {
+    let builder = PrometheusBuilder::new().set_buckets(&BOUNDS).expect("there are bounds");
+    let recorder = builder.build_recorder();
+    let counted = recorder.handle();
+    // Refused where there is one already: a program has one.
+    let _ = metrics::set_global_recorder(recorder);
+    counted
+}
+
+/// Upper bounds of a histogram's buckets, in seconds: from a call on the same host to the longest that a call may take.
+const BOUNDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| Failure::Listen(address, error))

@@ -1,16 +1,14 @@
 //! Gauges: what waits in the store, and what keeps this process from delivering it. They are asked for at each scrape, so
 //! that none is older than it says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use steadfast::Client;
 use steadfast::clock::{Clock as _, SystemClock};
-use steadfast::dead_letter::{AccountStatus, DeadLetters, Status};
+use steadfast::dead_letter::{AccountStatus, DeadLetters, Status, visible};
 use steadfast::policy::{BreakerState, Mode};
-
-use super::board::escaped;
 
 /// Where the gauges are read.
 #[derive(Clone)]
@@ -45,7 +43,7 @@ impl Gauges {
     /// Each gate of each client is there at all times: an alert on a gauge that is missing says nothing.
     fn of_gates(&self, status: Option<&Status>, text: &mut String) {
         // Two accounts of one vendor have the same labels: one that is closed counts.
-        let (mut gates, mut pauses, mut held) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (mut gates, mut pauses) = (BTreeMap::new(), BTreeMap::new());
         for client in &self.clients {
             let is_open = match (client.breaker_mode(), client.breaker_state()) {
                 (Some(Mode::ForcedOpen), _) => true,
@@ -62,7 +60,6 @@ impl Gauges {
             }
             let longest: &mut f64 = pauses.entry(client.vendor()).or_default();
             *longest = longest.max(pause.unwrap_or_default().as_secs_f64());
-            held.extend(client.held_accounts().into_iter().map(|(account, _)| (account, client.vendor())));
         }
         header(text, "steadfast_gate_closed", "1 if this gate keeps this process from delivering, else 0");
         for ((vendor, gate), is_closed) in gates {
@@ -72,11 +69,6 @@ impl Gauges {
         header(text, "steadfast_pause_seconds", "for how much longer the vendor asked to be left alone");
         for (vendor, left) in pauses {
             let _ = writeln!(text, "steadfast_pause_seconds{{vendor=\"{}\"}} {left}", escaped(vendor));
-        }
-        header(text, "steadfast_account_held", "1 while the vendor refuses the account's credentials");
-        for (account, vendor) in held {
-            let (account, vendor) = (escaped(&account), escaped(vendor));
-            let _ = writeln!(text, "steadfast_account_held{{account=\"{account}\",vendor=\"{vendor}\"}} 1");
         }
         let Some(status) = status else { return };
         header(
@@ -132,4 +124,9 @@ fn labels(account: &AccountStatus, more: &str) -> String {
 
 fn header(text: &mut String, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+}
+
+/// A vendor's name may be any text.
+fn escaped(value: &str) -> String {
+    visible(&value.replace('\\', "\\\\").replace('"', "\\\"")).into_owned()
 }

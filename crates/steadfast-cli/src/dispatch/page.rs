@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
@@ -20,19 +21,31 @@ use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::visible;
 use steadfast::dispatcher::Health;
 
-use super::board::Board;
 use super::gauges::Gauges;
 
 /// What the page tells.
 #[derive(Clone)]
 pub(super) struct Page {
     pub health: Health,
-    pub board: Arc<Board>,
+    pub counted: PrometheusHandle,
     pub gauges: Gauges,
 }
 
 /// Answers for ever.
 pub(super) async fn serve(listener: TcpListener, page: Page) {
+    tokio::join!(accept(listener, &page), summarize(&page.counted));
+}
+
+/// Adds up what histograms were told, which otherwise grows until a scrape asks.
+async fn summarize(counted: &PrometheusHandle) {
+    let clock = SystemClock::new();
+    loop {
+        clock.sleep_until(clock.now().plus(SUMMARIZE_EVERY)).await;
+        counted.run_upkeep();
+    }
+}
+
+async fn accept(listener: TcpListener, page: &Page) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -87,7 +100,7 @@ async fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes
         },
         "/metrics" => {
             let gauges = page.gauges.text(STORE_TIMEOUT).await;
-            text(StatusCode::OK, PROMETHEUS, page.board.text() + &gauges)
+            text(StatusCode::OK, PROMETHEUS, page.counted.render() + &gauges)
         }
         _ => text(StatusCode::NOT_FOUND, PLAIN, "there are /health and /metrics\n".to_owned()),
     }
@@ -110,6 +123,9 @@ const CONNECTIONS_MAX: usize = 32;
 
 /// Before the next try where a connection could not be accepted.
 const NOT_ACCEPTED_WAIT: Duration = Duration::from_millis(200);
+
+/// The exporter's own default.
+const SUMMARIZE_EVERY: Duration = Duration::from_secs(5);
 
 /// Also how long a connection may be idle.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

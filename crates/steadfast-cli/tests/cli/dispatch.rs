@@ -157,7 +157,7 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         let attempts = "steadfast_attempts_total{vendor=\"acme\",verdict=\"done\"} 3";
         assert!(text.lines().any(|line| line == attempts), "{text}");
         // There before the first one, or no alert would see that one.
-        let letters = "steadfast_dead_letters_total{reason=\"unknown\",vendor=\"acme\"} 0";
+        let letters = "steadfast_dead_letters_total{vendor=\"acme\",reason=\"unknown\"} 0";
         assert!(text.lines().any(|line| line == letters), "{text}");
         for line in [
             "# TYPE steadfast_waiting gauge",
@@ -219,7 +219,7 @@ async fn each_gauge_says_what_waits_and_what_keeps_it() {
         "steadfast_in_outbox{account=\"prod/acme/shop\",vendor=\"acme\"} 1".to_owned(),
         format!("steadfast_dispatchers{{{account},vendor=\"acme\"}} 1"),
         format!("steadfast_dispatchers_stopped{{{account},vendor=\"acme\",gate=\"held\",route=\"\"}} 1"),
-        format!("steadfast_account_held{{{account},vendor=\"acme\"}} 1"),
+        format!("steadfast_account_held{{vendor=\"acme\",{account}}} 1"),
         "steadfast_outbox_rejected_rows 1".to_owned(),
     ];
     let began = std::time::Instant::now();
