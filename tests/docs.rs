@@ -183,11 +183,16 @@ fn names_what_there_is(command: &str, manifest: &str) -> bool {
     let (features, _) =
         manifest.split_once("[features]\n").and_then(|(_, rest)| rest.split_once("\n[")).expect("features");
     let has_feature = |name: &str| features.lines().any(|line| line.starts_with(&format!("{name} = ")));
+    let of_package = |folder: &str| match after("-p", command).next() {
+        Some(package) => format!("crates/{package}/{folder}"),
+        None => folder.to_owned(),
+    };
+    let (benches, tests) = (of_package("benches"), of_package("tests"));
     let mut named = Vec::new();
     named.extend(after("-p", command).map(|name| has_file(&["examples", "crates"], name)));
     named.extend(after("--example", command).map(|name| has_file(&["examples"], name)));
-    named.extend(after("--bench", command).map(|name| has_file(&["benches"], name)));
-    named.extend(after("--test", command).map(|name| has_file(&["tests"], name)));
+    named.extend(after("--bench", command).map(|name| has_file(&[&benches], name)));
+    named.extend(after("--test", command).map(|name| has_file(&[&tests], name)));
     named.extend(after("--features", command).flat_map(|list| list.split(',')).map(has_feature));
     named.into_iter().all(|is_there| is_there)
 }

@@ -259,3 +259,19 @@ async fn a_search_that_is_cut_at_the_reply_limit_tells_nothing() {
     assert!(rig.gets() > 3, "a cut answer is none, and the search is made again: {}", rig.gets());
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "cut"), 1);
 }
+
+#[tokio::test]
+async fn the_adapter_for_the_account_makes_a_server_and_knows_a_refusal() {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+    let vendor = Postmark::account_api("account").base_url(fake.url());
+    let client = Client::builder(vendor).transport(fake.transport()).clock(clock).build().unwrap();
+    let make = |key: &str| client.post("/servers").key(key).json(&json!({ "Name": "Shop" }));
+    let made: Value = make("shop").send().await.unwrap().json().unwrap();
+    assert_eq!((&made["Name"], fake.ledger().count()), (&json!("Shop"), 1));
+    // The record answers, and nobody is asked.
+    make("shop").send().await.unwrap();
+    assert_eq!(fake.ledger().count(), 1);
+    let refused = make("shop-again").send().await.unwrap_err();
+    assert_eq!((refused.effect(), fake.ledger().count()), (Effect::None, 1), "{refused}");
+}

@@ -1,6 +1,6 @@
 //! Adyen's Checkout API: a payment is one answer away from its money, and the money is told by webhook.
 //!
-//! Each of these has its test in `tests/fakes_adyen.rs` or beside it. Keys belong to the company account, which is the
+//! Each of these has its test in `tests/adyen/rules.rs` or beside it. Keys belong to the company account, which is the
 //! whole fake, and are forgotten after 7 days, the least that Adyen promises
 //! (<https://docs.adyen.com/development-resources/api-idempotency>). A second payment with the same `reference` is a
 //! second payment. A failure with `transient-error: true` leaves the key free, any other one is stored under it.

@@ -1,11 +1,11 @@
 //! Stripe: a vendor that deduplicates, and what that really promises.
 //!
-//! Each of these has its test in `tests/fakes_stripe.rs`. The record of a key belongs to the account and mode, not to
+//! Each of these has its test in `tests/stripe/rules.rs`. The record of a key belongs to the account and mode, not to
 //! the endpoint. It is written only once execution starts, so a validation error, a 401, a 429 and a conflict leave
 //! the key free. Everything else, a 402 and a 500 included, is replayed byte for byte for 24 hours and then executes
 //! again (<https://docs.stripe.com/api/idempotent_requests>, <https://docs.stripe.com/error-low-level>).
 //!
-//! That is v1. Paths below `/v2` go by v2's own rules: the module `v2`, and `tests/fakes_stripe_v2.rs`.
+//! That is v1. Paths below `/v2` go by v2's own rules: the module `v2`, and `tests/stripe/v2.rs`.
 
 use std::io;
 use std::sync::{Arc, LazyLock};

@@ -1,10 +1,4 @@
 //! Each rule at the head of `crates/steadfast-fakes/fixtures/stripe.json`, proven over a real socket.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +6,18 @@ use std::time::Duration;
 use http::Method;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
-use steadfast::clock::{Clock, Instant};
-use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast_core::clock::{Clock, Instant};
+use steadfast_fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
+use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{header, json_of};
+use support::answers::{self, header, json_of};
 
 const CHARGE: &str = "amount=1000&currency=usd";
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What is sure of Stripe.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/stripe.json"), name)
+    answers::fixture(include_str!("../../fixtures/stripe.json"), name)
 }
 
 fn call(fake: &StripeFake, method: Method, path: &str) -> RequestBuilder {

@@ -1,26 +1,15 @@
 //! What Drop-in and Pay by Link begin with at the fake of Adyen: payment methods, sessions, payment links, and the
 //! shopper who pays them.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/adyen_fake.rs"]
-mod adyen_fake;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/receiver.rs"]
-mod receiver;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
-use steadfast::testkit::{Fault, TestClock};
+use steadfast_fakes::{AdyenAnswer, AdyenFake};
+use steadfast_testkit::{Fault, TestClock};
 
-use crate::adyen_fake::{ask, ok};
-use crate::answers::{order_webhooks, with};
-use crate::receiver::Receiver;
+use crate::asks::{ask, ok};
+use support::answers::{self, order_webhooks, with};
+use support::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

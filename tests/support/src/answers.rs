@@ -1,14 +1,16 @@
 //! What a fake answered over a socket, as a test looks at it.
 
+use std::sync::LazyLock;
+
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// A client of a fake. The fakes speak plain HTTP, and reading the machine's root certificates takes longer than a test does.
+/// A client of fakes. Reading the machine's root certificates takes longer than a test does: all tests share one.
+/// It keeps no connection, which would end with the runtime of the test that opened it.
 pub fn client() -> reqwest::Client {
-    let builder = reqwest::Client::builder();
-    #[cfg(any(feature = "rustls", feature = "native-tls"))]
-    let builder = builder.tls_certs_only([]);
-    builder.build().expect("a client")
+    static CLIENT: LazyLock<reqwest::Client> =
+        LazyLock::new(|| reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client"));
+    CLIENT.clone()
 }
 
 /// The status and the body; null if there is none.

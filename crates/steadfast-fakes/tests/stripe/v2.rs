@@ -1,10 +1,4 @@
 //! What Stripe documents of its API v2, proven at the fake over a real socket.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +6,10 @@ use std::time::Duration;
 use http::Method;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{StripeAnswer, StripeFake};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast_fakes::{StripeAnswer, StripeFake};
+use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{json_of, told};
+use support::answers::{self, json_of, told};
 
 const PATH: &str = "/v2/core/event_destinations";
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -3,9 +3,9 @@
 use http::Method;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::BigCommerceFake;
+use steadfast_fakes::BigCommerceFake;
 
-use crate::answers::{client, told};
+use support::answers::{client, told};
 
 pub fn call(fake: &BigCommerceFake, method: Method, path: &str) -> RequestBuilder {
     client()

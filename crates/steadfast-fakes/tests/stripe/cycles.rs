@@ -1,21 +1,16 @@
 //! Subscriptions of the Stripe fake by its clock: trials end, periods are renewed, invoices are paid, sent, overdue or voided.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/stripe_account.rs"]
-mod stripe_account;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::clock::Clock as _;
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::{InProcess, StripeFake};
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast_core::clock::Clock as _;
+use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_fakes::{InProcess, StripeFake};
+use steadfast_testkit::TestClock;
 
-use crate::stripe_account::Asks;
+use crate::account::Asks;
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;

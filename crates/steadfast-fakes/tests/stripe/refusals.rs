@@ -1,18 +1,12 @@
 //! What the Stripe fake refuses, route by route, and that nothing is left of it.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
 
 use std::collections::BTreeMap;
 
 use http::Method;
 use serde_json::{Map, Value, json};
-use steadfast::testkit::fakes::StripeFake;
+use steadfast_fakes::StripeFake;
 
-use crate::answers::told;
+use support::answers::{self, told};
 
 /// A fake with one of everything, each under a name that paths and forms below use in braces.
 struct Shop {
@@ -50,8 +44,7 @@ impl Shop {
     /// Everything that anybody can see of what took effect.
     async fn seen(&self) -> BTreeMap<String, Value> {
         let contract: Map<String, Value> =
-            serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json"))
-                .unwrap();
+            serde_json::from_str(include_str!("../../fixtures/stripe_contract.json")).unwrap();
         let mut seen = BTreeMap::new();
         for name in contract.keys().filter(|name| *name != "_about") {
             let (status, page) = self.ask(Method::GET, &format!("/v1/{name}?limit=100"), "").await;
@@ -789,8 +782,7 @@ fn the_contract_takes_no_parameter_that_is_neither_shown_nor_acted_on() {
     ]
     .into();
     let contract: Map<String, Value> =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/stripe_contract.json"))
-            .unwrap();
+        serde_json::from_str(include_str!("../../fixtures/stripe_contract.json")).unwrap();
     for (name, resource) in contract.iter().filter(|(name, _)| *name != "_about") {
         let names = |part: &str| resource[part].as_object().into_iter().flat_map(Map::keys).cloned();
         let lists = ["nulls", "echo"].map(|part| resource[part].as_array().cloned().unwrap_or_default());

@@ -1,15 +1,10 @@
 //! Stock and ids at the BigCommerce fake: what an order takes and gives back, what it must name, and who is told.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/bigcommerce_store.rs"]
-mod bigcommerce_store;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
+use steadfast_fakes::{BigCommerceFake, FakeBuilder};
 
-use bigcommerce_store::{Store, paid};
+use crate::store::{Store, paid};
 
 /// A store that holds the product 1, the customer 7 and a cart of one of that product.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
@@ -23,10 +18,6 @@ impl Store {
 
     async fn level(&self, path: &str) -> Value {
         self.ask(Method::GET, path, Value::Null).await.1["data"]["inventory_level"].clone()
-    }
-
-    async fn stock(&self) -> Value {
-        self.level("/v3/catalog/products/1").await
     }
 }
 
@@ -46,19 +37,19 @@ const SHORT: &str =
 async fn an_order_takes_its_stock_and_is_refused_where_there_is_too_little() {
     let store = open(|builder| builder);
     store.made("/v2/orders", order(400, &json!({}))).await;
-    assert_eq!(store.stock().await, 600);
+    assert_eq!(store.stock(1).await, 600);
     let refused = store.ask(Method::POST, "/v2/orders", order(601, &json!({}))).await;
     assert_eq!(refused, (400, json!([{ "status": 400, "message": SHORT }])));
     // Two lines of one product count together.
     let two = json!([{ "product_id": 1, "quantity": 300 }, { "product_id": 1, "quantity": 301 }]);
     assert_eq!(store.ask(Method::POST, "/v2/orders", order(0, &json!({ "products": two }))).await.0, 400);
-    assert_eq!((store.stock().await, store.fake.ledger().count()), (json!(600), 1));
+    assert_eq!((store.stock(1).await, store.fake.ledger().count()), (json!(600), 1));
     store.made("/v2/orders", order(600, &json!({}))).await;
-    assert_eq!(store.stock().await, 0);
+    assert_eq!(store.stock(1).await, 0);
     // What is not tracked has no stock to be taken.
     assert_eq!(store.put("/v3/catalog/products/1", json!({ "inventory_tracking": "none" })).await, 200);
     store.made("/v2/orders", order(5, &json!({}))).await;
-    assert_eq!(store.stock().await, 0);
+    assert_eq!(store.stock(1).await, 0);
 }
 
 #[tokio::test]
@@ -97,7 +88,7 @@ async fn an_order_of_a_variant_takes_the_stock_of_that_variant() {
     let levels = [
         store.level(&format!("{variants}/{red}")).await,
         store.level(&format!("{variants}/{blue}")).await,
-        store.stock().await,
+        store.stock(1).await,
     ];
     assert_eq!(levels, [json!(4), json!(10), json!(1000)]);
     for (names, said) in [
@@ -114,7 +105,7 @@ async fn an_order_of_a_variant_takes_the_stock_of_that_variant() {
 async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
     let store = open(|builder| builder);
     let id = store.made("/v3/checkouts/cart-1/orders", json!({})).await["id"].clone();
-    assert_eq!(store.stock().await, 1000);
+    assert_eq!(store.stock(1).await, 1000);
     let token =
         store.made("/v3/payments/access_tokens", json!({ "order": { "id": id } })).await["id"].clone();
     let token = format!("PAT {}", token.as_str().unwrap());
@@ -136,14 +127,14 @@ async fn an_order_that_is_not_paid_takes_its_stock_with_its_payment() {
     let more = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 5 }] });
     assert_eq!(store.put("/v3/inventory/adjustments/absolute", more).await, 200);
     let paid = pay().await;
-    assert_eq!((paid.0, store.stock().await), (201, json!(4)), "{}", paid.1);
+    assert_eq!((paid.0, store.stock(1).await), (201, json!(4)), "{}", paid.1);
     // By its status, too.
     let made = store.made("/v2/orders", order(3, &json!({ "status_id": 0 }))).await;
-    assert_eq!(store.stock().await, 4);
+    assert_eq!(store.stock(1).await, 4);
     let path = format!("/v2/orders/{}", made["id"]);
     for _ in 0..2 {
         assert_eq!(store.put(&path, json!({ "status_id": 11 })).await, 200);
-        assert_eq!(store.stock().await, 1, "once");
+        assert_eq!(store.stock(1).await, 1, "once");
     }
 }
 
@@ -155,10 +146,10 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
         let made = store.made("/v2/orders", order(3, &json!({}))).await;
         let path = format!("/v2/orders/{}", made["id"]);
         assert_eq!(store.put(&path, json!({ "status_id": 5 })).await, 200);
-        assert_eq!(store.stock().await, after(3), "cancelled");
+        assert_eq!(store.stock(1).await, after(3), "cancelled");
         // It takes it again, and no more than once.
         assert_eq!(store.put(&path, json!({ "status_id": 1 })).await, 200);
-        assert_eq!(store.stock().await, 997);
+        assert_eq!(store.stock(1).await, 997);
         let product =
             store.ask(Method::GET, &format!("{path}/products"), Value::Null).await.1[0]["id"].clone();
         let refunds = format!("/v3/orders/{}/payment_actions/refunds", made["id"]);
@@ -166,7 +157,7 @@ async fn an_order_gives_its_stock_back_where_the_store_is_set_to_that() {
             let item = json!({ "item_type": "PRODUCT", "item_id": product, "quantity": quantity });
             let payments = paid(10.0 * f64::from(quantity));
             store.made(&refunds, json!({ "items": [item], "payments": payments })).await;
-            assert_eq!(store.stock().await, level, "{quantity} refunded");
+            assert_eq!(store.stock(1).await, level, "{quantity} refunded");
         }
     }
 }
@@ -194,7 +185,7 @@ async fn an_order_takes_its_stock_when_it_is_shipped_where_the_store_is_set_to_t
         json!({ "order_address_id": product["order_address_id"], "items": [item] })
     };
     store.made(&format!("{path}/shipments"), ship(1)).await;
-    assert_eq!(store.stock().await, 1000, "shipped in part");
+    assert_eq!(store.stock(1).await, 1000, "shipped in part");
     let none = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 0 }] });
     assert_eq!(store.put("/v3/inventory/adjustments/absolute", none).await, 200);
     let refused = store.ask(Method::POST, &format!("{path}/shipments"), ship(2)).await;
@@ -202,7 +193,7 @@ async fn an_order_takes_its_stock_when_it_is_shipped_where_the_store_is_set_to_t
     let some = json!({ "items": [{ "location_id": 1, "product_id": 1, "quantity": 4 }] });
     assert_eq!(store.put("/v3/inventory/adjustments/absolute", some).await, 200);
     store.made(&format!("{path}/shipments"), ship(2)).await;
-    assert_eq!(store.stock().await, 1);
+    assert_eq!(store.stock(1).await, 1);
 }
 
 #[tokio::test]
@@ -245,7 +236,7 @@ async fn products_and_carts_are_held_to_the_stores_ids_where_that_is_asked_for()
             let answered = store.ask(Method::POST, path, body.clone()).await;
             assert_eq!(answered.0, status, "{path} {body}: {}", answered.1);
         }
-        assert_eq!(store.stock().await, 999, "carts take nothing");
+        assert_eq!(store.stock(1).await, 999, "carts take nothing");
     }
 }
 
@@ -319,7 +310,7 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
         let adjusted = store.ask(Method::POST, "/v3/inventory/adjustments/relative", adjust.clone()).await;
         assert_eq!(adjusted.0, 200, "{tracking}: {}", adjusted.1);
         assert_eq!(
-            (store.stock().await, &read(variants).await[0]["inventory_level"]),
+            (store.stock(1).await, &read(variants).await[0]["inventory_level"]),
             (json!(level), &json!(level))
         );
     }
@@ -332,7 +323,7 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
     assert_eq!(store.put(&format!("{variants}/{base}"), json!({ "inventory_level": 7 })).await, 200);
     let variant = read(variants).await[0].clone();
     assert_eq!((&variant["sku"], &variant["calculated_price"]), (&json!("NEW"), &json!(12)));
-    assert_eq!((store.stock().await, &variant["inventory_level"]), (json!(7), &json!(7)));
+    assert_eq!((store.stock(1).await, &variant["inventory_level"]), (json!(7), &json!(7)));
     assert_eq!(store.ask(Method::DELETE, &format!("{variants}/{base}"), Value::Null).await.0, 422);
 
     // A variant with options takes its place, until it is gone.

@@ -1,15 +1,10 @@
 //! What an order comes to at the BigCommerce fake, what a change makes of it, and what a refund gives back of it.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/bigcommerce_store.rs"]
-mod bigcommerce_store;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
+use steadfast_fakes::{BigCommerceFake, FakeBuilder};
 
-use bigcommerce_store::{Store, paid};
+use crate::store::{Store, paid};
 
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
     Store::of(settings(BigCommerceFake::builder()))

@@ -1,23 +1,15 @@
 //! What the Stripe fake makes of its objects: what billing adds up to, what time brings, and what is expanded.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[path = "hosts/stripe_account.rs"]
-mod stripe_account;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::StripeFake;
+use steadfast_fakes::StripeFake;
+use steadfast_testkit::TestClock;
 
-use crate::answers::told;
-use crate::stripe_account::Asks;
+use crate::account::Asks;
+use support::answers::{self, told};
 
 const DAY: u64 = 24 * 3600;
 

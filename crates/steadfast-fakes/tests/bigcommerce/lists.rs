@@ -1,23 +1,14 @@
 //! Which parameters the lists of the BigCommerce fake take, and what is said to those that they do not.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/bigcommerce.rs"]
-mod bigcommerce;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::BigCommerceFake;
+use steadfast_fakes::BigCommerceFake;
+use steadfast_testkit::TestClock;
 
-use crate::bigcommerce::{ask, get, made};
+use crate::asks::{ask, get, made};
 
 /// The names, or the e-mail addresses, or the codes of what a list shows.
 async fn names(fake: &BigCommerceFake, path: &str) -> String {

@@ -1,16 +1,11 @@
 //! Payments at the Stripe fake: what a confirmation must say, what may be used again, and what becomes of a hold.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/stripe_account.rs"]
-mod stripe_account;
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{InProcess, StripeFake};
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_fakes::{InProcess, StripeFake};
 
-use crate::stripe_account::Asks;
+use crate::account::Asks;
 
 const CARDS: &str = "payment_method_types[]=card";
 

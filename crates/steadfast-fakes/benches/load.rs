@@ -1,8 +1,7 @@
 //! How fast the fakes are, and what they keep. Speed is measured on request, since a machine that does something else at
 //! the time would fail it:
 //!
-//! `cargo test --release --features testkit --test fakes_load -- --ignored --nocapture --test-threads 1`
-#![cfg(feature = "testkit")]
+//! `cargo test --release -p steadfast-fakes --bench load -- --ignored --nocapture --test-threads 1`
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{AdyenFake, BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
-use steadfast::transport::{Answer, Limits, Request, Transport as _};
+use steadfast_core::transport::{Answer, Limits, Request, Transport as _};
+use steadfast_fakes::{AdyenFake, BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 
 const OBJECTS: usize = 100_000;
 const LOOKUP_MAX: Duration = Duration::from_millis(5);

@@ -1,18 +1,13 @@
 //! What a change makes of an order and of its stock at the BigCommerce fake, and which variant orders and carts are of.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/bigcommerce_store.rs"]
-mod bigcommerce_store;
 
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder};
+use steadfast_fakes::{BigCommerceFake, FakeBuilder};
+use steadfast_testkit::TestClock;
 
-use bigcommerce_store::{Store, paid};
+use crate::store::{Store, paid};
 
 /// A store that holds the products 1 and 2.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
@@ -26,10 +21,6 @@ impl Store {
         let path = format!("/v2/orders/{}", made["id"]);
         let lines = self.read(&format!("{path}/products")).await;
         (path, lines.as_array().unwrap().iter().map(|line| line["id"].clone()).collect())
-    }
-
-    async fn stock(&self, product: u32) -> Value {
-        self.read(&format!("/v3/catalog/products/{product}")).await["inventory_level"].clone()
     }
 
     /// A variant of the product 1 with options.

@@ -1,10 +1,9 @@
 //! A store of the BigCommerce fake that is reached without a socket.
-#![allow(dead_code, reason = "every test takes what it needs")]
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceFake, FakeBuilder, InProcess};
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_fakes::{BigCommerceFake, FakeBuilder, InProcess};
 
 pub struct Store {
     pub fake: BigCommerceFake,
@@ -68,5 +67,10 @@ impl Store {
         assert!((400..500).contains(&status), "{path} {body}: {refused}");
         let said = [&refused[0]["message"], &refused["data"][0]["title"], &refused["title"]];
         said.iter().find_map(|said| said.as_str()).unwrap().to_owned()
+    }
+
+    /// How many of this product are left.
+    pub async fn stock(&self, product: u32) -> Value {
+        self.read(&format!("/v3/catalog/products/{product}")).await["inventory_level"].clone()
     }
 }

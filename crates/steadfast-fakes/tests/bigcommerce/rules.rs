@@ -1,13 +1,4 @@
 //! Each rule at the head of `crates/steadfast-fakes/fixtures/bigcommerce.json`, proven over a real socket.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/bigcommerce.rs"]
-mod bigcommerce;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +6,15 @@ use std::time::Duration;
 use http::Method;
 use reqwest::Response;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast_fakes::{BigCommerceAnswer, BigCommerceFake};
+use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{header, json_of};
-use crate::bigcommerce::{call, paid};
+use crate::asks::{call, paid};
+use support::answers::{self, header, json_of};
 
 /// What is sure of BigCommerce.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce.json"), name)
+    answers::fixture(include_str!("../../fixtures/bigcommerce.json"), name)
 }
 
 const KEY: &str = "0190a5b2-7c3e-8def-8123-456789abcdef";

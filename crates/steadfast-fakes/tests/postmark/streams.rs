@@ -1,14 +1,12 @@
 //! The message streams of the Postmark fake: an address that one of them does not send to takes mail of another.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::PostmarkFake;
-use steadfast::transport::{Limits, Request, Transport as _};
+use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_fakes::PostmarkFake;
+use steadfast_testkit::TestClock;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

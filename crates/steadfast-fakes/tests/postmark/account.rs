@@ -1,14 +1,9 @@
 //! The account API of the Postmark fake: servers, domains and sender signatures, by the account's own token.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::Client;
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::{FakeBuilder, PostmarkFake};
-use steadfast::transport::{Limits, Request, Transport as _};
-use steadfast::vendor::Postmark;
+use steadfast_core::transport::{Limits, Request, Transport as _};
+use steadfast_fakes::{FakeBuilder, PostmarkFake};
 
 struct Account(PostmarkFake);
 
@@ -242,20 +237,4 @@ async fn an_account_and_a_server_each_have_their_token() {
     }
     let server = account.ask_as(Some(("x-postmark-account-token", "only")), "GET", "/server", &NONE).await;
     assert_eq!(server.0, 401);
-}
-
-#[tokio::test]
-async fn the_adapter_for_the_account_makes_a_server_and_knows_a_refusal() {
-    let clock = TestClock::auto();
-    let fake = PostmarkFake::builder().test_clock(&clock).in_process();
-    let vendor = Postmark::account_api("account").base_url(fake.url());
-    let client = Client::builder(vendor).transport(fake.transport()).clock(clock).build().unwrap();
-    let make = |key: &str| client.post("/servers").key(key).json(&json!({ "Name": "Shop" }));
-    let made: Value = make("shop").send().await.unwrap().json().unwrap();
-    assert_eq!((&made["Name"], fake.ledger().count()), (&json!("Shop"), 1));
-    // The record answers, and nobody is asked.
-    make("shop").send().await.unwrap();
-    assert_eq!(fake.ledger().count(), 1);
-    let refused = make("shop-again").send().await.unwrap_err();
-    assert_eq!((refused.effect(), fake.ledger().count()), (steadfast::Effect::None, 1), "{refused}");
 }

@@ -1,10 +1,4 @@
 //! Each rule at the head of `crates/steadfast-fakes/fixtures/postmark.json`, proven over a real socket.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +6,14 @@ use std::time::Duration;
 
 use reqwest::Response;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{PostmarkAnswer, PostmarkFake, SecondFilter};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast_fakes::{PostmarkAnswer, PostmarkFake, SecondFilter};
+use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{header, json_of};
+use support::answers::{self, header, json_of};
 
 /// What is sure of Postmark.
 fn fixture(name: &str) -> Value {
-    answers::fixture(include_str!("../crates/steadfast-fakes/fixtures/postmark.json"), name)
+    answers::fixture(include_str!("../../fixtures/postmark.json"), name)
 }
 
 fn message(key: &str) -> Value {

@@ -1,23 +1,12 @@
 //! What the fake of Adyen refuses, its lists, and what Adyen's test names ask for.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[path = "hosts/adyen_fake.rs"]
-mod adyen_fake;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/receiver.rs"]
-mod receiver;
 
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::AdyenFake;
+use steadfast_fakes::AdyenFake;
+use steadfast_testkit::TestClock;
 
-use crate::adyen_fake::{ask, ok};
-use crate::answers::with;
-use crate::receiver::Receiver;
+use crate::asks::{ask, ok};
+use support::answers::{self, with};
+use support::receiver::Receiver;
 
 fn payment() -> Value {
     json!({

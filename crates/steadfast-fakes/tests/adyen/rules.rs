@@ -1,23 +1,14 @@
 //! Each rule at the head of `crates/steadfast-fakes/fixtures/adyen.json`, proven over a real socket.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/receiver.rs"]
-mod receiver;
 
 use std::time::Duration;
 
 use reqwest::Response;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
-use steadfast::testkit::{Fault, TestClock, WaitForm};
+use steadfast_fakes::{AdyenAnswer, AdyenFake};
+use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use crate::answers::{json_of, order_webhooks, with};
-use crate::receiver::Receiver;
+use support::answers::{self, json_of, order_webhooks, with};
+use support::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

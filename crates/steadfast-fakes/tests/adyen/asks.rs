@@ -2,9 +2,9 @@
 
 use reqwest::Method;
 use serde_json::Value;
-use steadfast::testkit::fakes::AdyenFake;
+use steadfast_fakes::AdyenFake;
 
-use crate::answers;
+use support::answers;
 
 /// Status and body; null if there is none.
 pub async fn ask(

@@ -1,23 +1,14 @@
 //! What the fake of Postmark refuses, what its filters leave out, and its webhooks.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/receiver.rs"]
-mod receiver;
 
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::PostmarkFake;
+use steadfast_fakes::PostmarkFake;
+use steadfast_testkit::TestClock;
 
-use crate::answers::order_webhooks;
-use crate::receiver::Receiver;
+use support::answers::{self, order_webhooks};
+use support::receiver::Receiver;
 
 /// Status and body.
 async fn ask(fake: &PostmarkFake, method: &str, path: &str, body: &Value) -> (u16, Value) {

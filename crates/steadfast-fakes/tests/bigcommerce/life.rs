@@ -1,28 +1,16 @@
 //! What becomes of orders, carts and stock at the BigCommerce fake: money, quantities and statuses add up, and webhooks tell
 //! of it at once, late, twice and out of order.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/bigcommerce.rs"]
-mod bigcommerce;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/receiver.rs"]
-mod receiver;
 
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::TestClock;
-use steadfast::testkit::fakes::BigCommerceFake;
+use steadfast_fakes::BigCommerceFake;
+use steadfast_testkit::TestClock;
 
-use crate::answers::order_webhooks;
-use crate::bigcommerce::{ask, body_of, made, paid};
-use crate::receiver::{Receiver, Webhook};
+use crate::asks::{ask, body_of, made, paid};
+use support::answers::{self, order_webhooks};
+use support::receiver::{Receiver, Webhook};
 
 /// An order of three mugs at 10, and one cup at 5.
 fn order() -> Value {

@@ -1,22 +1,14 @@
 //! What the BigCommerce fake refuses, and which members its answers have: those of
 //! `crates/steadfast-fakes/fixtures/bigcommerce_contract.json`, no fewer and no more.
-#![cfg(feature = "testkit")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
-
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/answers.rs"]
-mod answers;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "hosts/bigcommerce.rs"]
-mod bigcommerce;
 
 use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::BigCommerceFake;
+use steadfast_fakes::BigCommerceFake;
 
-use crate::bigcommerce::{ask, body_of, paid};
+use crate::asks::{ask, body_of, paid};
+use support::answers;
 
 async fn fake() -> BigCommerceFake {
     BigCommerceFake::builder().order(700).product(9).cart("c").start().await
@@ -307,9 +299,7 @@ fn members(object: &Value) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn every_answer_has_the_members_of_the_contract_and_no_others() {
-    let file: Value =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json"))
-            .unwrap();
+    let file: Value = serde_json::from_str(include_str!("../../fixtures/bigcommerce_contract.json")).unwrap();
     let expected = |name: &str| members(&file[name]["answer"]);
     let fake = fake().await;
     let mut seen: BTreeSet<String> = ["v2/time", "v2/store"].map(str::to_owned).into();
@@ -375,9 +365,7 @@ async fn pay(fake: &BigCommerceFake) {
 
 #[tokio::test]
 async fn a_line_of_a_cart_has_the_members_of_its_kind() {
-    let file: Value =
-        serde_json::from_str(include_str!("../crates/steadfast-fakes/fixtures/bigcommerce_contract.json"))
-            .unwrap();
+    let file: Value = serde_json::from_str(include_str!("../../fixtures/bigcommerce_contract.json")).unwrap();
     let fake = fake().await;
     let digital = json!({ "name": "Song", "type": "digital", "weight": 0, "price": 2 });
     let digital = ask(&fake, Method::POST, "/v3/catalog/products", &digital).await.1["data"]["id"].clone();
