@@ -21,7 +21,7 @@
 
 // Each page is a file that can also be read in the repository, so that its links lead to files: they are link
 // definitions at the file's end. Here they must lead to pages of this documentation. Markdown takes the first
-// definition of a label, so each page's labels are defined anew before its text. `tests/docs.rs` holds both lists
+// definition of a label, so each page's labels are defined anew before its text. `tests/house/docs.rs` holds both lists
 // to each other. Not only in builds of the documentation (`cfg(doc)`): a link to a page from another crate's
 // documentation is resolved against a usual build.
 

@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 
 use crate::load::{self, Ledger, RATE};
-use crate::server::Server;
 use crate::{horizon, open};
+use support::server::Server;
 
 /// Each on a schema of its own. The server is this part's own: it is stopped and started.
 pub fn events(runtime: &Runtime) {

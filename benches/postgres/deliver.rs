@@ -14,9 +14,9 @@ use steadfast::store::{Postgres, Store};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use tokio::runtime::Runtime;
 
-use crate::server::Server;
-use crate::support::{self, Nowhere, PATH};
+use crate::bench::{self, Nowhere, PATH};
 use crate::{BODY, load, open};
+use support::server::Server;
 
 /// How many in a round.
 const JOBS: usize = 4_000;
@@ -26,7 +26,7 @@ const BATCH: usize = 250;
 const RATIO_MIN: f64 = 1.0;
 
 pub fn enqueue_and_deliver(server: &Server, runtime: &Runtime, rounds: usize) {
-    let jobs = if support::is_quick() { 1_000 } else { JOBS };
+    let jobs = if bench::is_quick() { 1_000 } else { JOBS };
     println!("enqueue, deliver, settle: medians of {rounds} interleaved rounds of {jobs} calls of 1 KiB");
     let awa = awa();
     if awa.is_none() {
@@ -37,21 +37,21 @@ pub fn enqueue_and_deliver(server: &Server, runtime: &Runtime, rounds: usize) {
     for at_once in [64, 256] {
         let beside =
             |batch| awa.as_ref().map_or(f64::NAN, |awa| run_awa(awa, server, (at_once, jobs, batch)));
-        let samples = support::interleave::<3>(rounds, |variant| match variant {
+        let samples = bench::interleave::<3>(rounds, |variant| match variant {
             0 => runtime.block_on(delivered_a_second(&store, at_once, jobs)),
             1 => beside(1),
             _ => beside(BATCH),
         });
         let [ours, singly, batched] = &samples;
-        println!("{at_once:>3} at once  steadfast {:>6.0}/s", support::median(ours));
+        println!("{at_once:>3} at once  steadfast {:>6.0}/s", bench::median(ours));
         if awa.is_none() {
             continue;
         }
         for (how, awa) in [("a job a statement", singly), ("250 jobs a statement", batched)] {
             println!(
                 "{at_once:>3} at once  awa, {how:<20} {:>6.0}/s  steadfast ÷ awa {:.2}  target {RATIO_MIN}",
-                support::median(awa),
-                support::median_ratio(ours, awa),
+                bench::median(awa),
+                bench::median_ratio(ours, awa),
             );
         }
     }

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::load::{self, Ledger, RATE};
 use crate::open;
-use crate::server::Server;
+use support::server::Server;
 
 /// Delivery before, and in the last stretch of a `REPEATABLE READ` transaction that is held for `HORIZON_S` seconds.
 pub fn held(server: &Server, runtime: &Runtime) {

@@ -10,8 +10,8 @@ use steadfast::store::Postgres;
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::{Client, Policy};
 
-use crate::support::{BASE, Nowhere, PATH, Plain};
-use crate::{BODY, support};
+use crate::bench::{BASE, Nowhere, PATH, Plain};
+use crate::{BODY, bench};
 
 /// When each call was accepted and first sent, by its number, in microseconds since the ledger began.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ pub async fn until_all_are_sent(ledger: &Ledger) {
 /// Seconds for a part, shorter where the run only has to show that it works.
 pub fn seconds(name: &str, usual: u64) -> u64 {
     let said = std::env::var(name).ok().and_then(|text| text.parse().ok());
-    said.unwrap_or(if support::is_quick() { usual.div_ceil(10) } else { usual })
+    said.unwrap_or(if bench::is_quick() { usual.div_ceil(10) } else { usual })
 }
 
 #[derive(Debug)]

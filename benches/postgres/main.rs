@@ -23,24 +23,15 @@
     reason = "a benchmark reads the clock and prints"
 )]
 
-#[path = "../../tests/postgres/calls.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod calls;
+#[path = "../support/mod.rs"]
+mod bench;
 mod chaos;
-#[path = "../../tests/hosts/commands.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod commands;
 mod deliver;
 mod horizon;
 mod load;
 mod many;
 mod million;
-#[path = "../../tests/postgres/server.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod server;
 mod start;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -53,7 +44,7 @@ use steadfast::store::{Postgres, Store};
 use steadfast::transport::Answer;
 use tokio::runtime::Runtime;
 
-use server::Server;
+use support::server::Server;
 
 const CALLERS: usize = 64;
 const ROUNDS: usize = 11;
@@ -70,7 +61,7 @@ fn main() {
     let Some(server) = Server::start(SETTINGS) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let rounds = if support::is_quick() { 1 } else { ROUNDS };
+    let rounds = if bench::is_quick() { 1 } else { ROUNDS };
     if cfg!(debug_assertions) {
         println!("built without optimisation");
     }
@@ -92,11 +83,11 @@ fn main() {
 }
 
 fn claim_and_settle(server: &Server, runtime: &Runtime, rounds: usize) {
-    let time = Duration::from_secs(if support::is_quick() { 1 } else { 3 });
+    let time = Duration::from_secs(if bench::is_quick() { 1 } else { 3 });
     let store = open(server, "bench");
     std::fs::write(server.directory().join("script"), SCRIPT.replace("{body}", BODY)).expect("written");
     println!("claim + settle: medians of {rounds} interleaved rounds of {time:?}, {CALLERS} callers");
-    let samples = support::interleave::<3>(rounds, |variant| match variant {
+    let samples = bench::interleave::<3>(rounds, |variant| match variant {
         0 => pgbench(server, time),
         1 => runtime.block_on(calls_a_second(&store, CALLERS, time)),
         _ => runtime.block_on(calls_a_second(&store, 1, time)),
@@ -104,11 +95,11 @@ fn claim_and_settle(server: &Server, runtime: &Runtime, rounds: usize) {
     let [pgbench, ours, alone] = &samples;
     println!(
         "pgbench {:>6.0}/s  steadfast {:>6.0}/s  ratio {:.2}  target {RATIO_MIN}",
-        support::median(pgbench),
-        support::median(ours),
-        support::median_ratio(ours, pgbench),
+        bench::median(pgbench),
+        bench::median(ours),
+        bench::median_ratio(ours, pgbench),
     );
-    println!("one caller: {:.0} µs a call", 1e6 / support::median(alone));
+    println!("one caller: {:.0} µs a call", 1e6 / bench::median(alone));
 }
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
@@ -138,10 +129,10 @@ async fn calls_a_second(store: &Arc<Postgres>, callers: usize, time: Duration) -
 
 async fn call(store: &Postgres) {
     let key = format!("order-{:x}", rand::random::<u64>());
-    let id = calls::named("prod/stripe/acct_1/POST /v1/charges", &key);
-    let held = calls::held(store, calls::claim_of(store, &id)).await;
+    let id = support::calls::named("prod/stripe/acct_1/POST /v1/charges", &key);
+    let held = support::calls::held(store, support::calls::claim_of(store, &id)).await;
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY.as_bytes()));
-    let done = calls::step(store, &held, State::Succeeded { answer, reconciled: false });
+    let done = support::calls::step(store, &held, State::Succeeded { answer, reconciled: false });
     store.transition(&held, done).await.expect("the store works").expect("it is held");
 }
 

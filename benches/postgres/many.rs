@@ -8,14 +8,14 @@ use steadfast::dispatcher::Dispatcher;
 use tokio::runtime::Runtime;
 
 use crate::load::{self, Ledger};
-use crate::server::Server;
-use crate::{open, support};
+use crate::{bench, open};
+use support::server::Server;
 
 /// Each with connections of its own, as ten processes have.
 const DISPATCHERS: usize = 10;
 
 pub fn ten_dispatchers(server: &Server, runtime: &Runtime) {
-    let jobs = if support::is_quick() { 5_000 } else { 100_000 };
+    let jobs = if bench::is_quick() { 5_000 } else { 100_000 };
     println!("{DISPATCHERS} dispatchers on {jobs} due operations");
     let ledgers: Vec<Arc<Ledger>> = (0..DISPATCHERS).map(|_| Ledger::new(jobs)).collect();
     let clients: Vec<_> =

@@ -9,26 +9,26 @@ use steadfast::store::Postgres;
 use tokio::runtime::Runtime;
 
 use crate::load::{self, Ledger};
-use crate::server::Server;
-use crate::{CALLERS, call, calls_a_second, open, support};
+use crate::{CALLERS, bench, call, calls_a_second, open};
+use support::server::Server;
 
 pub fn settled_rows(server: &Server, runtime: &Runtime, rounds: usize) {
-    let rows = if support::is_quick() { 20_000 } else { 1_000_000 };
-    let time = Duration::from_secs(if support::is_quick() { 1 } else { 2 });
+    let rows = if bench::is_quick() { 20_000 } else { 1_000_000 };
+    let time = Duration::from_secs(if bench::is_quick() { 1 } else { 2 });
     println!("{rows} settled rows: medians of {rounds} interleaved rounds of {time:?}, {CALLERS} callers");
     let (empty, full) = (open(server, "empty"), open(server, "million"));
     let later = "8640000000";
     fill(server, (0, rows), later);
-    let samples = support::interleave::<2>(rounds, |variant| {
+    let samples = bench::interleave::<2>(rounds, |variant| {
         let store = if variant == 0 { &empty } else { &full };
         runtime.block_on(calls_a_second(store, CALLERS, time))
     });
     let [beside_none, beside_all] = &samples;
     println!(
         "claim + settle: empty {:>6.0}/s  full {:>6.0}/s  time × {:.2}  target 1.3",
-        support::median(beside_none),
-        support::median(beside_all),
-        support::median_ratio(beside_none, beside_all)
+        bench::median(beside_none),
+        bench::median(beside_all),
+        bench::median_ratio(beside_none, beside_all)
     );
     purged(server, runtime, &full, rows / 10);
 }

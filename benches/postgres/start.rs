@@ -10,12 +10,12 @@ use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use crate::server::Server;
-use crate::support::{self, Nowhere};
+use crate::bench::{self, Nowhere};
 use crate::{deliver, load, open};
+use support::server::Server;
 
 pub fn accepted_to_started(server: &Server, runtime: &Runtime) {
-    let (own, theirs) = if support::is_quick() { (20, 20) } else { (1_000, 200) };
+    let (own, theirs) = if bench::is_quick() { (20, 20) } else { (1_000, 200) };
     let (told, starts) = mpsc::unbounded_channel();
     let client = load::client_by(&open(server, "start"), 64, Noted(told));
     // Idle again, and not in step with whatever the dispatcher does at its times.

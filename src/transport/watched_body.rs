@@ -13,7 +13,7 @@
 //!   that it has a byte. The poll then comes, and its error closes the connection before anything is flushed.
 //!
 //! Before there is a connection, hyper asks `size_hint` alone. Reqwest's `connector_layer` sees connections being made,
-//! but not which request takes one. The tests in `tests/findings/transport.rs` hold all of this: they notice an update
+//! but not which request takes one. The tests in `tests/calls/sockets.rs` hold all of this: they notice an update
 //! of hyper that changes it. Should HTTP/1 ask in another order, then an empty body that it drops unread counts as sent.
 
 use std::fmt;

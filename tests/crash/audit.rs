@@ -10,9 +10,9 @@ use steadfast::testkit::fakes;
 
 use crate::file;
 use crate::plan::VENDORS;
-use crate::promise::{self, Untrue};
 use crate::truth;
 use crate::words::AllHeard;
+use support::promise::{self, Untrue};
 
 const PAGE: usize = 200;
 

@@ -30,9 +30,6 @@
 #![allow(clippy::disallowed_methods, reason = "real processes run in real time, see above")]
 #![allow(clippy::print_stderr, reason = "the figures are for whoever runs it")]
 
-#[allow(dead_code, reason = "the world uses the rest of it")]
-#[path = "../hosts/adyen.rs"]
-mod adyen;
 mod audit;
 mod cells;
 mod clock;
@@ -43,21 +40,12 @@ mod on_postgres;
 mod orders;
 mod plan;
 mod point;
+mod power_cut;
 mod process;
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-#[path = "../hosts/promise.rs"]
-mod promise;
 mod random_run;
 mod seams;
-#[cfg(feature = "postgres")]
-#[path = "../postgres/server.rs"]
-#[allow(dead_code, reason = "the tests of the store use more of it")]
-mod server;
 mod shop;
 mod stops;
-#[allow(dead_code, reason = "the world uses the rest of it")]
-#[path = "../hosts/stripe_routes.rs"]
-mod stripe_routes;
 mod table;
 #[cfg(feature = "_guards")]
 mod teeth;

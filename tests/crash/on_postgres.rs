@@ -17,8 +17,8 @@ use crate::clock::MovedClock;
 use crate::file;
 use crate::plan::{self, Plan};
 use crate::random_run::Run;
-use crate::server::Server;
 use crate::vendors::{FAULTS, Vendors};
+use support::server::Server;
 
 /// Five minutes apart.
 const WALLS_OFF_MS: [i64; 2] = [-150_000, 150_000];

@@ -12,14 +12,14 @@ use steadfast::transport::Http;
 use steadfast::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
-use crate::adyen;
 use crate::clock::{MovedClock, Time};
 use crate::file;
 use crate::orders::{Ask, Orders, Site};
 use crate::plan::{ADYEN, DECLINED_EVERY, INCREASE, STEPS, VENDORS, address, key, vendor_of};
 use crate::seams::{Passage, SeamStore, SeamTransport};
-use crate::stripe_routes;
 use crate::words::{OPERATION, Words};
+use support::adyen;
+use support::stripe_routes;
 
 /// What all of a process's shops share.
 pub struct Trade {

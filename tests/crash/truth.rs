@@ -4,8 +4,8 @@ use steadfast::Effect;
 use steadfast::operation::record::{Record, State};
 use steadfast::testkit::fakes;
 
-use crate::promise::{self, Untrue};
 use crate::words::{Heard, How, Next, Said, Told};
+use support::promise::{self, Untrue};
 
 /// What is wrong with the words about one operation: one line for each that is untrue.
 pub fn untrue(heard: &Heard, record: &Record, effects: &[fakes::Effect]) -> Vec<String> {

@@ -7,10 +7,10 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Notes};
 use steadfast::store::{Postgres, Store};
 
-use super::calls::{claim_of, held, id, settle};
 use super::driven::fresh_schema;
 use super::opened;
-use super::server::{self, Server};
+use support::calls::{claim_of, held, id, settle};
+use support::server::{self, Server};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);

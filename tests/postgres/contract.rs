@@ -10,9 +10,9 @@ use steadfast::testkit::contract;
 
 use super::driven::{Driven, fresh_schema};
 use super::is_long;
-use super::pooler::Pooler;
 use super::roles;
-use super::server::{self, Server};
+use support::pooler::Pooler;
+use support::server::{self, Server};
 
 /// Holds a store on `server`, asked at `url`, to the contract.
 async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealKeys>) {

@@ -12,11 +12,11 @@ use steadfast::testkit::contract;
 use steadfast::testkit::internals::{Stage, Standing};
 use tokio::task::JoinSet;
 
-use super::calls::{self, LEASE, claim_of, held, id, settle, step};
 use super::driven::{Driven, fresh_schema};
 use super::outbox::connection;
-use super::server::{self, ASLEEP, Server, soon};
+use support::calls::{self, LEASE, claim_of, held, id, settle, step};
 use support::in_memory;
+use support::server::{self, ASLEEP, Server, soon};
 
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = fresh_schema("copied");

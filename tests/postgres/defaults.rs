@@ -5,11 +5,11 @@ use std::sync::Arc;
 use steadfast::operation::record::Claimed;
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 
-use super::calls::{claim_of, id};
 use super::driven::fresh_schema;
-use super::pooler::Pooler;
-use super::server::{self, ASLEEP, Server};
 use super::{opened, refused, told};
+use support::calls::{claim_of, id};
+use support::pooler::Pooler;
+use support::server::{self, ASLEEP, Server};
 
 /// A superuser with such a default of its own.
 fn role(server: &Server, name: &str, default: &str) {

@@ -8,10 +8,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::calls::{claim_of, held, id, settle};
 use super::driven::fresh_schema;
 use super::opened;
-use super::server::{self, Server, soon};
+use support::calls::{claim_of, held, id, settle};
+use support::server::{self, Server, soon};
 
 /// What the server has acknowledged is there after it has crashed, also where its settings were changed under way.
 #[test]

@@ -11,10 +11,10 @@ use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{Client, Effect};
 
-use super::calls::{KEEP, claim_of, due, held, id, settle, step};
 use super::driven::fresh_schema;
 use super::opened;
-use super::server::{self, Server};
+use support::calls::{KEEP, claim_of, due, held, id, settle, step};
+use support::server::{self, Server};
 
 /// A store on a server whose clock is behind the machine's by what [`set_back`] says.
 fn behind(server: &Server) -> (Arc<Postgres>, String) {

@@ -11,12 +11,12 @@ use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::{Look, Sight, Waiting};
 
-use super::calls::{claim_of, held, id, named, settle, step};
 use super::driven::fresh_schema;
 use super::outbox::connection;
-use super::pooler::Pooler;
-use super::server::{self, Server, soon};
 use super::stripe;
+use support::calls::{claim_of, held, id, named, settle, step};
+use support::pooler::Pooler;
+use support::server::{self, Server, soon};
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
     let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
@@ -86,7 +86,7 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     let renew = step(&*store, &record, State::InProgress { lease_until: record.updated_at });
     store.transition(&record, renew).await.expect("the store works").expect("it is held");
     assert!(look(&store, &["test/races/a"]).await.waiting[0].lapsed, "the index does not know yet");
-    let take = super::calls::due(&*store, 10);
+    let take = support::calls::due(&*store, 10);
     let take = steadfast::operation::record::Takeover {
         phase: steadfast::operation::record::Phase::InProgress,
         ..take

@@ -9,11 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "other processes run in real time, see above")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-mod calls;
 mod clocks;
-#[path = "../hosts/commands.rs"]
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-mod commands;
 mod contract;
 mod copying;
 mod defaults;
@@ -26,11 +22,9 @@ mod opening;
 mod outbox;
 mod passwords;
 mod place;
-mod pooler;
 mod races;
 mod roles;
 mod sequences;
-mod server;
 mod standby;
 mod tls;
 mod troubles;

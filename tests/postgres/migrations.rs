@@ -5,9 +5,9 @@ use std::time::Duration;
 use steadfast::operation::record::Claim;
 use steadfast::store::{Postgres, StoreErrorKind};
 
-use super::calls::{claim_of, held, id};
-use super::server::{self, Server};
 use super::{opened, refused, told};
+use support::calls::{claim_of, held, id};
+use support::server::{self, Server};
 
 fn versions(server: &Server, schema: &str) -> String {
     server.sql(&format!("SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM \"{schema}\".steadfast_migration"))

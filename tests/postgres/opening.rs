@@ -7,8 +7,8 @@ use steadfast::store::{Postgres, Store as _, StoreErrorKind};
 use steadfast::testkit::TestClock;
 
 use super::driven::fresh_schema;
-use super::server::{self, Server, free_port};
 use super::{opened, refused, told};
+use support::server::{self, Server, free_port};
 
 #[test]
 fn a_store_opens_and_opens_again() {

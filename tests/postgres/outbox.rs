@@ -20,8 +20,8 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect, Enqueued};
 
 use super::driven::fresh_schema;
-use super::server::{self, ASLEEP, Server};
 use super::told;
+use support::server::{self, ASLEEP, Server};
 
 /// A shop whose orders are in the store's own database.
 struct Shop {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use steadfast::clock::Timestamp;
 use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
 
-use super::calls::{claim_of, id};
-use super::server::{Server, soon};
+use support::calls::{claim_of, id};
+use support::server::{Server, soon};
 
 /// A server that asks for the password of `shop`.
 fn locked() -> Option<Server> {

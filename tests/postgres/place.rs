@@ -10,8 +10,8 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
 use steadfast::{Client, Effect};
 
-use super::server::{self, Server};
 use super::{opened, stripe};
+use support::server::{self, Server};
 
 /// A database of the test's own.
 fn database() -> String {
@@ -268,8 +268,9 @@ async fn each_connection_compares_the_place() {
     server.sql(&format!("ALTER DATABASE {copy} RENAME TO {original}"));
     server::soon(|| {
         let told = tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current()
-                .block_on(shop.store.claim(super::calls::claim_of(&*shop.store, &super::calls::id("new"))))
+            tokio::runtime::Handle::current().block_on(
+                shop.store.claim(support::calls::claim_of(&*shop.store, &support::calls::id("new"))),
+            )
         });
         match told {
             Err(error) if error.kind() == StoreErrorKind::Displaced => Ok(()),

@@ -8,9 +8,9 @@ use steadfast::operation::record::{Claim, Claimed, State};
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use tokio::task::JoinHandle;
 
-use super::calls::{KEEP, claim_of, due, held, id, named, settle, step, succeed};
 use super::driven::fresh_schema;
-use super::server::{self, ASLEEP, Server, soon};
+use support::calls::{KEEP, claim_of, due, held, id, named, settle, step, succeed};
+use support::server::{self, ASLEEP, Server, soon};
 
 /// Two stores on one schema, as two processes have them.
 fn two(server: &Server, schema: &str) -> [Arc<Postgres>; 2] {
@@ -166,7 +166,7 @@ async fn a_row_that_the_server_refuses_fails_alone() {
     let calls = (0..100).map(|nth| {
         let store = Arc::clone(&store);
         let id = bad.get(nth / 7 % 9).filter(|_| nth % 7 == 0).cloned();
-        let (is_bad, id) = (id.is_some(), id.unwrap_or_else(|| super::calls::id(&format!("order-{nth}"))));
+        let (is_bad, id) = (id.is_some(), id.unwrap_or_else(|| support::calls::id(&format!("order-{nth}"))));
         tokio::spawn(async move {
             let told = store.claim(claim_of(&*store, &id)).await;
             match told {

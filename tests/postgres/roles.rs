@@ -11,8 +11,8 @@ use steadfast::testkit::{ScriptedTransport, contract};
 use steadfast::{Client, Effect};
 
 use super::driven::{Driven, fresh_schema};
-use super::server::{self, Server};
 use super::{is_long, opened, pay, stripe, told};
+use support::server::{self, Server};
 
 /// A schema with its roles, and a login for each of them: `SCHEMA_as_app` and so on.
 pub fn with_roles(server: &Server, word: &str) -> String {

@@ -8,10 +8,10 @@ use steadfast::operation::record::{Act, Action, Claim, Claimed, Phase, Record, R
 use steadfast::store::{Postgres, Store};
 use steadfast::{Reason, Sequence};
 
-use super::calls::{claim_of, due, held, id, settle, step};
 use super::driven::fresh_schema;
 use super::roles::{url, with_roles};
-use super::server::{self, ASLEEP, Server};
+use support::calls::{claim_of, due, held, id, settle, step};
+use support::server::{self, ASLEEP, Server};
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
     let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
@@ -132,7 +132,7 @@ async fn a_sequence_leaves_nothing_behind_and_who_waits_is_not_looked_at() {
     for left in ["3", "2", "1", "0", "0"] {
         let taken = take(&*store).await;
         assert_eq!(taken.len(), 1);
-        let done = step(&*store, &taken[0], super::calls::succeed());
+        let done = step(&*store, &taken[0], support::calls::succeed());
         store.transition(&taken[0], done).await.expect("works").expect("held");
         assert_eq!(server.sql(&waiting), left);
     }
@@ -156,7 +156,7 @@ async fn an_app_enqueues_into_a_sequence_and_removes_nothing() {
         assert_eq!(record.sequence.as_ref().map(|place| place.sequence.clone()), sequence);
         assert_eq!(store.get(&record.id).await.expect("it may"), Some(record));
         let taken = take(&store).await;
-        let done = step(&store, &taken[0], super::calls::succeed());
+        let done = step(&store, &taken[0], support::calls::succeed());
         store.transition(&taken[0], done).await.expect("works").expect("held");
         // It has expired once the clock has moved on.
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -9,9 +9,9 @@ use steadfast::operation::record::{Claim, Filter, State};
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 
-use super::calls::{claim_of, held, id, settle};
-use super::server::{REPLICATES, Server, soon};
 use super::{opened, pay, stripe, told};
+use support::calls::{claim_of, held, id, settle};
+use support::server::{REPLICATES, Server, soon};
 
 /// A primary, and a standby that has what was committed before and nothing after that.
 fn pair() -> Option<(Server, Server)> {

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use steadfast::store::StoreErrorKind;
 
-use super::server::{Server, private_directory, run, skipped, soon};
 use super::{opened, refused};
+use support::server::{Server, private_directory, run, skipped, soon};
 
 /// Certificates, as files of PEM.
 struct Certificates(PathBuf);

@@ -10,8 +10,8 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
 use steadfast::{Effect, Error};
 
-use super::server::{Server, soon};
 use super::{pay, stripe};
+use support::server::{Server, soon};
 
 fn store(url: &str) -> Arc<dyn Store> {
     let builder = Postgres::builder(url).expect("a URL").wait(Duration::from_secs(10));

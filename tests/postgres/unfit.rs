@@ -8,8 +8,8 @@ use steadfast::testkit::internals::Outbox as _;
 use steadfast::{Client, Effect};
 
 use super::driven::fresh_schema;
-use super::server::{self};
 use super::{opened, refused, stripe};
+use support::server::{self};
 
 /// A scope of 4 KiB: an entry of an index has a third of a page.
 fn long_path() -> String {

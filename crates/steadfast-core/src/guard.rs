@@ -1,7 +1,7 @@
 //! The rules that keep the promise, each with a switch that only a build for tests has.
 //!
 //! A proof that has never failed proves little: it may be blind to the very fault that it is there for. So each rule
-//! here can be taken out, one at a time, and `tests/guards` must then notice. What stands at the rule itself is one
+//! here can be taken out, one at a time, and `tests/proofs/guards.rs` must then notice. What stands at the rule itself is one
 //! word at its condition.
 //!
 //! The switch needs the feature `_guards`, which is no part of the interface. Without it every guard is the constant

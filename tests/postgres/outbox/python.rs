@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use steadfast::testkit::internals::Outbox as _;
 
-use super::super::server::{self, skipped};
 use super::{Shop, account};
+use support::server::{self, skipped};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/outbox/shop.py");
 /// What a reader copies is what runs here.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::super::pooler::Pooler;
-use super::super::server::{self, Server};
 use super::Shop;
+use support::pooler::Pooler;
+use support::server::{self, Server};
 
 fn options(directory: &Path, port: u16) -> PgConnectOptions {
     PgConnectOptions::new_without_pgpass()

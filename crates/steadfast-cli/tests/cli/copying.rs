@@ -14,8 +14,9 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 
-use super::rig::{Rig, plain};
-use super::{LONG_AGO, NOW, Place, on_disk, pay};
+use super::{LONG_AGO, NOW, Place, pay};
+use support::on_disk;
+use support::rig::{Rig, plain};
 
 const COPY: [&str; 5] = ["copy", "--from", "sqlite:calls.db", "--to", "sqlite:new.db"];
 
@@ -269,7 +270,7 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
     let url = "https://api.stripe.com/v1/quotes".parse().expect("a URL");
     let request = steadfast::transport::Request::new(http::Method::POST, url);
     let keep = Duration::from_secs(7 * 24 * 3600);
-    Claim { lease, keep, attempt_max: lease, ..super::commands::claim(&id, request, now) }
+    Claim { lease, keep, attempt_max: lease, ..support::commands::claim(&id, request, now) }
 }
 
 #[tokio::test]

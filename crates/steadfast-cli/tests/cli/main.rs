@@ -1,9 +1,6 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
-#[path = "../../../../tests/hosts/commands.rs"]
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-mod commands;
 mod copying;
 mod disk;
 mod dispatch;
@@ -13,12 +10,7 @@ mod here;
 mod letters;
 mod manual;
 mod names;
-#[path = "../../../../tests/hosts/on_disk.rs"]
-mod on_disk;
 mod readme;
-#[path = "../../../../tests/hosts/rig.rs"]
-#[allow(dead_code, reason = "shared with tests that use the rest of it")]
-mod rig;
 mod schema;
 mod sealed;
 mod secrets;
@@ -44,7 +36,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{Client, Error};
 use tempfile::TempDir;
 
-use rig::{Rig, plain};
+use support::rig::{Rig, plain};
 
 /// A directory with a store and a vendors file.
 pub struct Place {
@@ -88,7 +80,7 @@ impl Place {
         use steadfast::store::Store as _;
 
         let store = Sqlite::open(self.path("calls.db")).expect("opens");
-        let take = commands::takeover(Phase::Scheduled, SystemClock::new().wall().minus(ago));
+        let take = support::commands::takeover(Phase::Scheduled, SystemClock::new().wall().minus(ago));
         let take = Takeover { lease: ago, attempt_max: ago, limit: 0, ..take };
         assert_eq!(store.take(take).await.expect("works"), []);
         store.close().await;

@@ -10,8 +10,9 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 
-use super::rig::{Rig, plain};
-use super::{Place, on_disk};
+use super::Place;
+use support::on_disk;
+use support::rig::{Rig, plain};
 
 /// A place with one dead letter, `order-1`, sealed with the key of this byte.
 async fn sealed(byte: u8) -> Place {

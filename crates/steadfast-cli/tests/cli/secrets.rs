@@ -13,7 +13,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Client, ClientBuilder, Policy};
 
-use super::on_disk::{has, read};
+use support::on_disk::{has, read};
 
 /// The adapters' own, in the variables that the vendors file names.
 const OWN: [(&str, &str); 4] = [

@@ -11,7 +11,8 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::{Beat, Heartbeat};
 use steadfast::transport::Answer;
 
-use super::{NOW, Place, commands, pay};
+use super::{NOW, Place, pay};
+use support::commands;
 
 /// Calls that are due since so long ago.
 async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = String>) {

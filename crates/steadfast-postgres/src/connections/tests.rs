@@ -12,15 +12,8 @@ use steadfast_core::clock::{Clock, Instant, SystemClock};
 
 use super::*;
 
-#[path = "../../../../tests/postgres/pooler.rs"]
-#[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
-mod pooler;
-#[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
-#[path = "../../../../tests/postgres/server.rs"]
-mod server;
-
-use pooler::Pooler;
-use server::{Server, soon};
+use support::pooler::Pooler;
+use support::server::{Server, soon};
 
 const SHORT: Limits = Limits {
     lines: 1,

@@ -1,0 +1,5 @@
+//! What the sources, the documentation and the public API are held to.
+
+mod docs;
+mod public_api;
+mod tidy;

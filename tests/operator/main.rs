@@ -1,0 +1,8 @@
+//! What operators see and do: logs, metrics, dead letters, places and seals of stores.
+
+mod letters;
+mod place;
+#[cfg(feature = "seal")]
+mod sealed;
+#[cfg(feature = "metrics")]
+mod telemetry;

@@ -1,0 +1,11 @@
+//! Vendors: their adapters against the fakes, the vendors file, and what holds for every adapter.
+
+mod adyen;
+mod conformance;
+mod fuzz;
+mod keyed_routes;
+mod keyed_vendors;
+mod records;
+mod sdk;
+mod traps;
+mod vendors_file;

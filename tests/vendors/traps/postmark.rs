@@ -1,0 +1,277 @@
+//! Postmark's documented behaviour, fact by fact, kept by engine and adapter together.
+
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{PostmarkAnswer, PostmarkFake};
+use steadfast::testkit::{Fault, TestClock};
+use steadfast::vendor::Postmark;
+use steadfast::{Call, Client, Effect, Obtained, OnUnknown};
+
+use super::vendors::{
+    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, Tap, ending, message, ms, plain, postmark, postmark_at,
+    postmark_lagging, promise_holds, receipt, secs,
+};
+
+fn template(to: &str) -> Value {
+    json!({"From": "shop@example.com", "To": to, "TemplateId": 1, "TemplateModel": {}})
+}
+
+fn batch(client: &Client, key: &str, recipients: &[&str]) -> Call {
+    let messages: Vec<Value> = recipients.iter().map(|to| message(to)).collect();
+    client.post("/email/batch").key(key).json(&messages)
+}
+
+/// Fact 1: all four ways to send are stamped, found again after a lost answer, and never sent twice.
+#[tokio::test]
+async fn fact_1_every_way_to_send_is_found_again_after_a_lost_answer() {
+    for (path, body, messages) in [
+        ("/email", message("a@example.com"), 1),
+        ("/email/withTemplate", template("a@example.com"), 1),
+        ("/email/batch", json!([message("a@example.com"), message("b@example.com")]), 2),
+        (
+            "/email/batchWithTemplates",
+            json!({"Messages": [template("a@example.com"), template("b@example.com")]}),
+            2,
+        ),
+    ] {
+        let (rig, fake) = postmark().await;
+        fake.plan().next(Fault::DropAfterApply);
+        let reply = rig.client.post(path).key("k").json(&body).send().await.expect(path);
+        assert_eq!((reply.obtained(), rig.posts(), rig.gets()), (Obtained::Reconciled, 1, 1), "{path}");
+        assert_eq!((fake.ledger().count(), fake.ledger().duplicates().len()), (messages, 0), "{path}");
+        let results = match reply.json::<Value>().expect("json") {
+            Value::Array(results) => results,
+            one => vec![one],
+        };
+        let ids: Vec<_> = results.iter().map(|result| result["MessageID"].as_str()).collect();
+        let effects = fake.ledger().effects();
+        let happened: Vec<_> = effects.iter().map(|effect| Some(effect.id.as_str())).collect();
+        assert_eq!(ids, happened, "{path}: in the order in which they were sent");
+    }
+}
+
+/// Fact 1: the test token validates and sends nothing.
+#[tokio::test]
+async fn fact_1_the_test_token_sends_nothing() {
+    let (rig, fake) = postmark().await;
+    let rig = rig.another_process(Postmark::new("POSTMARK_API_TEST").base_url(fake.url()), Tap::new());
+    receipt(&rig.client, "order-42").send().await.expect("validated");
+    assert_eq!(rig.sent(&Method::POST)[0].headers["x-postmark-server-token"], "POSTMARK_API_TEST");
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+/// Fact 2: there is no key at Postmark: none is sent, and after a lost answer nothing is sent again.
+#[tokio::test]
+async fn fact_2_no_key_is_sent_and_a_lost_message_is_not_sent_again() {
+    let (rig, fake) = postmark_lagging(secs(86_400)).await;
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = receipt(&rig.client, "order-42").send().await;
+    assert_eq!(ending(&outcome), NOBODY_KNOWS);
+    assert!(!rig.sent(&Method::POST)[0].headers.contains_key("idempotency-key"));
+    for _ in 0..3 {
+        rig.clock.advance(secs(3600));
+        assert_eq!(ending(&receipt(&rig.client, "order-42").send().await), NOBODY_KNOWS);
+    }
+    assert_eq!((rig.posts(), fake.ledger().count()), (1, 1));
+}
+
+/// Fact 2: only the caller can say that twice is better than never; then a second message may go out.
+#[tokio::test]
+async fn fact_2_a_second_message_goes_out_only_if_the_caller_says_so() {
+    let (rig, fake) = postmark_lagging(secs(86_400)).await;
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = receipt(&rig.client, "order-42").on_unknown(OnUnknown::Resend).send().await;
+    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 2));
+}
+
+/// Fact 3: the key travels as metadata, by which it is found, and as a Message-ID with X-PM-KeepID.
+#[tokio::test]
+async fn fact_3_the_key_travels_as_metadata_and_message_id() {
+    let (rig, _fake) = postmark().await;
+    let reply = receipt(&rig.client, "order-42").send().await.expect("sent");
+    let key = reply.wire_key().expect("a key");
+    let sent: Value = serde_json::from_slice(&rig.sent(&Method::POST)[0].body).expect("json");
+    assert_eq!(sent["Metadata"], json!({"steadfast_key": key}));
+    let id = format!("<{key}@example.com>");
+    assert_eq!(
+        sent["Headers"],
+        json!([{"Name": "Message-ID", "Value": id}, {"Name": "X-PM-KeepID", "Value": "true"}])
+    );
+    // The answer's MessageID is the server's own.
+    assert_ne!(reply.json::<Value>().expect("json")["MessageID"], key);
+}
+
+/// Fact 3: Postmark's limits on metadata (10 fields, names of 20, values of 80) are kept.
+#[tokio::test]
+async fn fact_3_metadata_keeps_to_postmarks_limits() {
+    let (rig, fake) = postmark().await;
+    let with_fields = |own: usize| {
+        let mut body = message("joe@example.com");
+        body["Metadata"] = (0..own).map(|n| (format!("f{n}"), json!("v"))).collect();
+        body
+    };
+    rig.client.post("/email").key("nine").json(&with_fields(9)).send().await.expect("room for ours");
+    let sent: Value = serde_json::from_slice(&rig.sent(&Method::POST)[0].body).expect("json");
+    let metadata = sent["Metadata"].as_object().expect("metadata");
+    assert_eq!(metadata.len(), 10);
+    assert!(
+        metadata
+            .iter()
+            .all(|(name, value)| { name.len() <= 20 && value.as_str().is_some_and(|text| text.len() <= 80) })
+    );
+
+    let error =
+        rig.client.post("/email").key("ten").json(&with_fields(10)).send().await.expect_err("no room");
+    assert_eq!((error.code(), rig.posts(), fake.ledger().count()), ("VALIDATION.body", 1, 1));
+}
+
+/// Fact 4: the search names the message's stream and one metadata field, and stays within its bounds.
+#[tokio::test]
+async fn fact_4_the_search_is_asked_as_it_must_be() {
+    let (rig, fake) = postmark().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let mut body = message("joe@example.com");
+    body["MessageStream"] = json!("broadcast");
+    let outcome = rig.client.post("/email").key("k").json(&body).send().await;
+    assert_eq!(ending(&outcome), RECONCILED, "the stream is not the default one");
+    let asked = &rig.sent(&Method::GET)[0].url;
+    let query: Vec<(String, String)> = asked.query_pairs().into_owned().collect();
+    let of = |name: &str| query.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str());
+    assert_eq!(of("messagestream"), Some("broadcast"));
+    let number = |name: &str| of(name).and_then(|text| text.parse::<u32>().ok()).expect(name);
+    assert!(number("count") <= 500 && number("count") + number("offset") <= 10_000);
+    assert_eq!(query.iter().filter(|(name, _)| name.starts_with("metadata_")).count(), 1);
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "stream"), 1);
+}
+
+/// Fact 4: a miss is not proof, whatever time has passed.
+#[tokio::test]
+async fn fact_4_a_miss_is_never_proof() {
+    let (rig, fake) = postmark().await;
+    let rig = rig.another_process(postmark_at(&fake).settle_time(secs(20)), Tap::new());
+    fake.plan().next(Fault::DropBeforeRead);
+    let outcome = receipt(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 1, 0));
+}
+
+/// Fact 5: a 200 without `ErrorCode` is accepted and delayed; a partial suppression is accepted too.
+#[tokio::test]
+async fn fact_5_a_200_that_accepts_is_done() {
+    let (rig, fake) = postmark().await;
+    fake.answer_next(PostmarkAnswer::AcceptedDelayed);
+    let outcome = receipt(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "delayed")), (FRESH, 1));
+    fake.deactivate("gone@example.com");
+    let body = message("joe@example.com, gone@example.com");
+    let outcome = rig.client.post("/email").key("partial").json(&body).send().await;
+    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "partial")), (FRESH, 1));
+    assert_eq!(rig.posts(), 2);
+}
+
+/// Fact 5: Postmark's refusals are definite, each at its first sending.
+#[tokio::test]
+async fn fact_5_a_refusal_is_definite() {
+    let (rig, fake) = postmark().await;
+    fake.deactivate("gone@example.com");
+    for (key, to) in [("inactive", "gone@example.com"), ("bad", "not-an-address")] {
+        let outcome = rig.client.post("/email").key(key).json(&message(to)).send().await;
+        assert_eq!(ending(&outcome), Ending::Refused, "{to}");
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), to), 0);
+    }
+    fake.answer_next(PostmarkAnswer::NoCredits);
+    assert_eq!(ending(&receipt(&rig.client, "credits").send().await), Ending::Refused);
+    assert_eq!(rig.posts(), 3);
+}
+
+/// Fact 5: the wrong token is a refusal of the credentials, after which the same key may be sent again.
+#[tokio::test]
+async fn fact_5_the_wrong_token_leaves_the_key_usable() {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).token("right").start().await;
+    let wrong = Rig::over_sockets(Postmark::new("wrong").base_url(fake.url()), &clock);
+    let error = receipt(&wrong.client, "order-42").send().await.expect_err("401");
+    assert_eq!((error.code(), error.effect()), ("AUTH.unauthorized", Effect::None));
+    let right = wrong.another_process(Postmark::new("right").base_url(fake.url()), Tap::new());
+    let outcome = receipt(&right.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "mended")), (FRESH, 1));
+}
+
+/// Fact 6: 500 is ambiguous and so is 503, though here neither was accepted: nobody can know, nothing is resent.
+#[tokio::test]
+async fn fact_6_a_500_and_a_503_are_ambiguous() {
+    for answer in [PostmarkAnswer::ServerError, PostmarkAnswer::Maintenance, PostmarkAnswer::GatewayHtml] {
+        let (rig, fake) = postmark().await;
+        fake.answer_next(answer);
+        let outcome = receipt(&rig.client, "order-42").send().await;
+        assert_eq!((ending(&outcome), rig.posts()), (NOBODY_KNOWS, 1), "{answer:?}");
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "ambiguous"), 0);
+    }
+}
+
+/// Fact 6: a 429, with or without a body, was not accepted: it is sent again.
+#[tokio::test]
+async fn fact_6_a_429_was_not_accepted() {
+    for answer in [PostmarkAnswer::RateLimited, PostmarkAnswer::RateLimitedEmpty] {
+        let (rig, fake) = postmark().await;
+        fake.answer_next(answer);
+        let outcome = receipt(&rig.client, "order-42").send().await;
+        assert_eq!((ending(&outcome), rig.posts(), rig.clock.slept()), (FRESH, 2, vec![ms(500)]));
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "429"), 1);
+    }
+}
+
+/// Fact 6: of a mixed batch only what failed may be sent again, under a key of its own.
+#[tokio::test]
+async fn fact_6_of_a_mixed_batch_only_the_failed_are_sent_again() {
+    let (rig, fake) = postmark().await;
+    fake.deactivate("gone@example.com");
+    let recipients = ["a@example.com", "gone@example.com", "c@example.com"];
+    let reply = batch(&rig.client, "batch", &recipients).send().await.expect("done, in part");
+    assert_eq!(Postmark::failed_items(reply.answer()), [1]);
+    assert_eq!(fake.ledger().count(), 2);
+    // The same key again is the same batch: nothing is sent.
+    batch(&rig.client, "batch", &recipients).send().await.expect("from the record");
+    assert_eq!(rig.posts(), 1);
+    batch(&rig.client, "batch/again", &["b@example.com"]).send().await.expect("the one that failed");
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates().len()), (3, 0));
+}
+
+/// Fact 6: a batch whose answer was lost and of which only some messages show is not sent again.
+#[tokio::test]
+async fn fact_6_a_batch_of_which_only_a_part_is_found_is_for_a_person() {
+    let (rig, fake) = postmark().await;
+    fake.deactivate("gone@example.com");
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = batch(&rig.client, "batch", &["a@example.com", "gone@example.com"]).send().await;
+    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 1, 1));
+}
+
+/// A reply limit that cuts a search's answer makes it useless, not a miss.
+#[tokio::test]
+async fn a_search_that_is_cut_at_the_reply_limit_tells_nothing() {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).start().await;
+    let rig = Rig::over_sockets_with(postmark_at(&fake), &clock, plain().reply_bytes_max(300));
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = receipt(&rig.client, "order-42").send().await;
+    let error = outcome.as_ref().expect_err("nobody knows yet");
+    assert_eq!((error.is_dead_letter(), error.effect(), rig.posts()), (false, Effect::Unknown, 1));
+    assert!(rig.gets() > 3, "a cut answer is none, and the search is made again: {}", rig.gets());
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "cut"), 1);
+}
+
+#[tokio::test]
+async fn the_adapter_for_the_account_makes_a_server_and_knows_a_refusal() {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+    let vendor = Postmark::account_api("account").base_url(fake.url());
+    let client = Client::builder(vendor).transport(fake.transport()).clock(clock).build().unwrap();
+    let make = |key: &str| client.post("/servers").key(key).json(&json!({ "Name": "Shop" }));
+    let made: Value = make("shop").send().await.unwrap().json().unwrap();
+    assert_eq!((&made["Name"], fake.ledger().count()), (&json!("Shop"), 1));
+    // The record answers, and nobody is asked.
+    make("shop").send().await.unwrap();
+    assert_eq!(fake.ledger().count(), 1);
+    let refused = make("shop-again").send().await.unwrap_err();
+    assert_eq!((refused.effect(), fake.ledger().count()), (Effect::None, 1), "{refused}");
+}

@@ -1,0 +1,417 @@
+//! Stripe's documented behaviour, fact by fact, kept by engine and adapter together.
+
+use http::Method;
+use serde_json::json;
+use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
+use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
+use steadfast::vendor::Stripe;
+use steadfast::{Call, Client, Effect, Error, Obtained};
+
+use super::vendors::{
+    FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs,
+    stripe, stripe_at, wire_key,
+};
+use support::rig;
+
+/// Fact 1: the first outcome is stored and replayed; a replay names the request it repeats.
+#[tokio::test]
+async fn fact_1_a_replay_carries_the_first_answer_and_names_its_request() {
+    let (rig, fake) = stripe().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let reply = charge(&rig.client, "order-42").send().await.expect("the replay");
+    let headers = reply.headers();
+    assert_eq!(headers["idempotent-replayed"], "true");
+    assert_ne!(headers["original-request"], headers["request-id"]);
+    let id = reply.json::<serde_json::Value>().expect("json")["id"].clone();
+    assert_eq!(id.as_str(), Some(&*fake.ledger().effects()[0].id));
+}
+
+/// Fact 1: a replayed 500 will never change; no new key is made after it, in this call or a later one.
+#[tokio::test]
+async fn fact_1_after_a_replayed_500_no_new_key_is_minted() {
+    let (rig, fake) = stripe().await;
+    fake.answer_next(StripeAnswer::Stored500);
+    fake.plan().next(Fault::Error500After);
+    let outcome = charge(&rig.client, "order-42").send().await;
+    assert_eq!(ending(&outcome), NEVER_HAPPENED);
+    let key = wire_key(&outcome);
+    rig.clock.advance(secs(3600));
+    assert_eq!(ending(&charge(&rig.client, "order-42").send().await), NEVER_HAPPENED);
+    assert_eq!(fake.ledger().requests().into_keys().collect::<Vec<_>>(), [key]);
+    assert_eq!(rig.posts(), 2);
+}
+
+/// Fact 2: a conflict and a 429 store nothing: the same key is sent again and executes once.
+#[tokio::test]
+async fn fact_2_after_a_conflict_or_a_429_the_same_key_executes() {
+    for answer in [StripeAnswer::LockTimeout, StripeAnswer::RateLimited(RateLimitReason::GlobalRate)] {
+        let (rig, fake) = stripe().await;
+        fake.answer_next(answer);
+        let outcome = charge(&rig.client, "order-42").send().await;
+        assert_eq!((ending(&outcome), rig.posts()), (FRESH, 2), "{answer:?}");
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "not stored"), 1);
+    }
+}
+
+/// Fact 2: a 401 stores nothing. Once the secret is mended, the same key charges once.
+#[tokio::test]
+async fn fact_2_after_a_401_the_same_key_charges_once() {
+    let (rig, fake) = stripe().await;
+    let bad = rig.another_process(Stripe::new("pk_test_wrong").base_url(fake.url()), Tap::new());
+    let outcome = charge(&bad.client, "order-42").send().await;
+    assert_eq!(outcome.as_ref().map_err(Error::code).expect_err("refused"), "AUTH.unauthorized");
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "401"), 0);
+    let good = bad.another_process(stripe_at(&fake), Tap::new());
+    let outcome = charge(&good.client, "order-42").send().await;
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "mended"), 1);
+}
+
+/// Fact 2: a validation failure stores nothing at Stripe; here it is the operation's final answer.
+#[tokio::test]
+async fn fact_2_a_validation_failure_is_refused_without_effect() {
+    let (rig, fake) = stripe().await;
+    let call = || rig.client.post("/v1/payment_intents").key("order-42").form(&[("currency", "usd")]);
+    for _ in 0..2 {
+        let outcome = call().send().await;
+        let error = outcome.as_ref().expect_err("no amount");
+        assert_eq!((error.code(), error.effect()), ("VALIDATION.refused", Effect::None));
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "validation"), 0);
+    }
+    assert_eq!(rig.posts(), 1);
+}
+
+/// Fact 3: a key belongs to the account, not to the endpoint, so the wire key differs per endpoint.
+#[tokio::test]
+async fn fact_3_one_callers_key_on_two_endpoints_is_two_wire_keys() {
+    let (rig, fake) = stripe().await;
+    let form = [("amount", "1000"), ("currency", "usd")];
+    let mut keys = Vec::new();
+    for path in ["/v1/payment_intents", "/v1/charges", "/v1/payouts"] {
+        let reply = rig.client.post(path).key("order-42").form(&form).send().await.expect(path);
+        keys.push(reply.wire_key().expect("a key").to_owned());
+    }
+    keys.sort();
+    keys.dedup();
+    assert_eq!((keys.len(), fake.ledger().count()), (3, 3));
+}
+
+/// Fact 4: other parameters under the same key end the operation; seen by a process without the record.
+#[tokio::test]
+async fn fact_4_other_parameters_under_the_same_key_are_terminal() {
+    let (rig, fake) = stripe().await;
+    charge(&rig.client, "order-42").send().await.expect("the charge");
+    let other = |client: &Client| {
+        client.post("/v1/payment_intents").key("order-42").form(&[("amount", "9"), ("currency", "usd")])
+    };
+    let here = other(&rig.client).send().await.expect_err("our own record knows");
+    assert!(here.is_key_reused());
+    assert_eq!(rig.posts(), 1);
+
+    let amnesiac = Rig::over_sockets(stripe_at(&fake), &rig.clock);
+    let there = other(&amnesiac.client).send().await.expect_err("Stripe knows");
+    assert!(there.is_key_reused());
+    assert_eq!(there.code(), "CONFLICT.idempotency.payload_mismatch");
+    assert_eq!((amnesiac.posts(), fake.ledger().count()), (1, 1));
+}
+
+/// Fact 5: a 409 for a key in use is judged by status and code, never by the type on which sources disagree.
+#[tokio::test]
+async fn fact_5_a_key_in_use_is_retried_with_the_same_key_whatever_its_type() {
+    for conflict_type in [ConflictType::InvalidRequest, ConflictType::Idempotency] {
+        let clock = TestClock::auto();
+        let fake =
+            StripeFake::builder().test_clock(&clock).conflict_type(conflict_type).busy_for(secs(2)).start();
+        let fake = fake.await;
+        let rig = Rig::over_sockets(stripe_at(&fake), &clock);
+        // Applied and lost; for two seconds the key is in use, then the answer is replayed.
+        fake.plan().next(Fault::DropAfterApply);
+        let outcome = charge(&rig.client, "order-42").send().await;
+        let statuses = rig.clock.slept();
+        assert_eq!((ending(&outcome), statuses), (REPLAYED, vec![ms(500), secs(2)]), "{conflict_type:?}");
+        assert_eq!(fake.ledger().requests_for(&wire_key(&outcome)), 3);
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "in use"), 1);
+    }
+}
+
+/// Fact 5: a key that never comes free again is looked up in the end, not called refused.
+#[tokio::test]
+async fn fact_5_a_key_in_use_for_ever_is_looked_up() {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).busy_for(secs(7200)).start().await;
+    let rig = Rig::over_sockets(stripe_at(&fake), &clock);
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = rig.at_rest(|| charge(&rig.client, "order-42")).await;
+    assert_eq!(ending(&outcome), RECONCILED);
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "in use for ever"), 1);
+}
+
+/// Fact 6: `Stripe-Should-Retry` outranks the status, both ways.
+#[tokio::test]
+async fn fact_6_should_retry_outranks_the_status() {
+    let (rig, fake) = stripe().await;
+    fake.answer_next(StripeAnswer::ShouldRetryTrueOn400);
+    let outcome = charge(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 1));
+
+    let (rig, fake) = stripe().await;
+    fake.answer_next(StripeAnswer::ShouldRetryFalseOn409);
+    let outcome = charge(&rig.client, "order-42").send().await;
+    assert!(outcome.is_err());
+    assert_eq!((rig.posts(), fake.ledger().count()), (1, 0));
+}
+
+/// Fact 6: on a plain 200 the header means nothing.
+#[tokio::test]
+async fn fact_6_should_retry_on_a_200_means_nothing() {
+    let (rig, _fake) = stripe().await;
+    let reply = charge(&rig.client, "order-42").send().await.expect("a charge");
+    assert_eq!(reply.headers()["stripe-should-retry"], "false");
+    assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
+}
+
+/// Fact 7: every kind of 429 is retried without effect, and none of them counts as a failure of Stripe.
+#[tokio::test]
+async fn fact_7_every_429_is_retried_and_none_opens_the_circuit() {
+    use RateLimitReason::{
+        EndpointConcurrency, EndpointRate, GlobalConcurrency, GlobalRate, ResourceSpecific,
+    };
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).start().await;
+    let breaker = steadfast::policy::BreakerConfig::default().consecutive_failures(1);
+    let rig = Rig::over_sockets_with(stripe_at(&fake), &clock, plain().breaker(breaker));
+    for reason in [GlobalRate, EndpointRate, GlobalConcurrency, EndpointConcurrency, ResourceSpecific] {
+        fake.answer_next(StripeAnswer::RateLimited(reason)).answer_next(StripeAnswer::LockTimeout);
+        let outcome = charge(&rig.client, &format!("{reason:?}")).send().await;
+        assert_eq!(ending(&outcome), FRESH, "{reason:?}");
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "429"), 1);
+    }
+    assert_eq!(rig.posts(), 15);
+}
+
+/// Fact 8: a declined card is stored. The same key repeats it, here and at Stripe; a new key is a new attempt.
+#[tokio::test]
+async fn fact_8_a_declined_card_stays_declined_under_its_key() {
+    let (rig, fake) = stripe().await;
+    let declined = |client: &Client, key: &str| -> Call {
+        client.post("/v1/charges").key(key).form(&[
+            ("amount", "1000"),
+            ("currency", "usd"),
+            ("source", "tok_chargeDeclined"),
+        ])
+    };
+    // The first answer is lost: the replay of the decline speaks for it.
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = declined(&rig.client, "order-42/1").send().await;
+    let error = outcome.as_ref().expect_err("declined");
+    assert_eq!((error.status().map(|status| status.as_u16()), error.is_refused()), (Some(402), true));
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "declined"), 0);
+    assert_eq!(rig.posts(), 2);
+    declined(&rig.client, "order-42/1").send().await.expect_err("from the record");
+    assert_eq!(rig.posts(), 2);
+    let amnesiac = Rig::over_sockets(stripe_at(&fake), &rig.clock);
+    declined(&amnesiac.client, "order-42/1").send().await.expect_err("from Stripe's record");
+    declined(&rig.client, "order-42/2").send().await.expect_err("a new operation");
+    assert_eq!((rig.posts(), amnesiac.posts(), fake.ledger().count()), (3, 1, 0));
+}
+
+/// Fact 9: v1 ignores keys on GET and DELETE, so none is sent; v2 takes them on POST and DELETE for 30 days.
+#[tokio::test]
+async fn fact_9_keys_go_where_each_version_of_the_api_takes_them() {
+    let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(
+        http::StatusCode::OK,
+        http::HeaderMap::new(),
+        "{}",
+    ));
+    let client = rig::Rig::of(Stripe::new("sk_test_1").api_version("2026-07-29.dahlia"))
+        .network(network.clone())
+        .client();
+    for (method, path, keyed) in [
+        (Method::GET, "/v1/charges", false),
+        (Method::DELETE, "/v1/customers/cus_1", false),
+        (Method::POST, "/v1/charges", true),
+        (Method::POST, "/v2/core/events", true),
+        (Method::DELETE, "/v2/core/events/1", true),
+    ] {
+        let call = client.request(method.clone(), path);
+        let call = if method == Method::GET { call } else { call.key(path) };
+        call.send().await.expect(path);
+        let sent = network.requests().pop().expect("a request");
+        assert_eq!(sent.headers.contains_key("idempotency-key"), keyed, "{method} {path}");
+        assert_eq!(sent.headers["stripe-version"], "2026-07-29.dahlia", "{method} {path}");
+    }
+}
+
+/// Fact 9: v2 needs a version; without one nothing is sent.
+#[tokio::test]
+async fn fact_9_v2_without_a_version_is_refused_before_anything_is_sent() {
+    let network = ScriptedTransport::new();
+    let client = rig::Rig::of(Stripe::new("sk_test_1")).network(network.clone()).client();
+    let error =
+        client.post("/v2/core/events").key("k").json(&json!({})).send().await.expect_err("no version");
+    assert_eq!((error.code(), network.requests().len()), ("VALIDATION.header", 0));
+}
+
+fn destination(client: &Client, key: &str, name: &str) -> Call {
+    let body = json!({
+        "name": name, "type": "webhook_endpoint", "event_payload": "thin", "enabled_events": ["v1.charge.succeeded"],
+        "webhook_endpoint": { "url": "https://shop.test/hook" },
+    });
+    client.post("/v2/core/event_destinations").key(key).json(&body)
+}
+
+async fn stripe_v2() -> (Rig, StripeFake) {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).start().await;
+    (Rig::over_sockets(stripe_at(&fake).api_version("2026-07-29.dahlia"), &clock), fake)
+}
+
+/// Fact 9: in v2 a POST and a DELETE whose answers are lost are sent again under their keys, and take effect once.
+#[tokio::test]
+async fn fact_9_a_lost_answer_of_v2_is_one_effect() {
+    for fault in [Fault::DropAfterApply, Fault::Error500After, Fault::TruncatedBody] {
+        let (rig, fake) = stripe_v2().await;
+        fake.plan().next(fault);
+        let made = destination(&rig.client, "shop-1", "a").send().await;
+        assert_eq!((ending(&made), rig.posts()), (FRESH, 2), "{fault:?}");
+        assert_eq!(promise_holds(&made, &fake.ledger(), "a create"), 1, "{fault:?}");
+
+        let id = fake.ledger().effects()[0].id.clone();
+        fake.plan().next(fault);
+        let call = rig.client.delete("/v2/core/event_destinations/{id}").path("id", &id).key("shop-1/gone");
+        let gone = call.send().await;
+        assert_eq!(ending(&gone), FRESH, "{fault:?}");
+        assert_eq!(promise_holds(&gone, &fake.ledger(), "a removal"), 1, "{fault:?}");
+        let gone = gone.expect("gone");
+        assert_eq!(gone.json::<serde_json::Value>().expect("JSON")["id"], *id);
+        assert_eq!(fake.ledger().requests_for(gone.wire_key().expect("a key")), 2, "{fault:?}");
+        assert_eq!(fake.plan().pending(), 0);
+    }
+}
+
+/// Fact 9: a call of v2's that failed is executed again under its key, where v1 repeats the failure.
+#[tokio::test]
+async fn fact_9_a_failed_call_of_v2_is_executed_again() {
+    for answer in [StripeAnswer::Stored500, StripeAnswer::LockTimeout] {
+        let (rig, fake) = stripe_v2().await;
+        fake.answer_next(answer);
+        let made = destination(&rig.client, "shop-1", "a").send().await;
+        assert_eq!((ending(&made), rig.posts()), (FRESH, 2), "{answer:?}");
+        assert_eq!(promise_holds(&made, &fake.ledger(), "executed again"), 1);
+    }
+}
+
+/// Fact 9: v2 answers 409 to other parameters under a key. That is the end, also for a process without the record.
+#[tokio::test]
+async fn fact_9_other_parameters_under_a_key_of_v2_are_terminal() {
+    let (rig, fake) = stripe_v2().await;
+    destination(&rig.client, "shop-1", "a").send().await.expect("made");
+    let other = Rig::over_sockets(stripe_at(&fake).api_version("2026-07-29.dahlia"), &rig.clock);
+    let outcome = destination(&other.client, "shop-1", "b").send().await;
+    let error = outcome.expect_err("the key is another's");
+    assert_eq!(error.code(), "CONFLICT.idempotency.payload_mismatch");
+    assert_eq!((other.posts(), fake.ledger().count()), (1, 1));
+}
+
+/// Fact 10: keys belong to account and mode: the same caller's key in each is an operation of its own.
+#[tokio::test]
+async fn fact_10_account_and_mode_are_part_of_the_operation() {
+    let (rig, fake) = stripe().await;
+    let live = rig.another_process(Stripe::new("sk_live_1").base_url(fake.url()), Tap::new());
+    let named = rig.another_process(stripe_at(&fake).account("acct_9"), Tap::new());
+    for client in [&rig.client, &live.client, &named.client] {
+        let reply = charge(client, "order-42").send().await.expect("a charge");
+        assert_eq!(reply.obtained(), Obtained::Fresh);
+    }
+    let connected = charge(&rig.client, "order-42").header("Stripe-Account", "acct_1");
+    assert_eq!(connected.send().await.expect("a charge").obtained(), Obtained::Fresh);
+    let same = charge(&rig.client, "order-42").header("Stripe-Context", "acct_1");
+    assert_eq!(same.send().await.expect("the same account's").obtained(), Obtained::Replayed);
+    assert_eq!((fake.ledger().count(), fake.ledger().requests().len()), (4, 4));
+}
+
+/// Fact 10: a gateway's HTML and OAuth's string error are understood without JSON or the usual shape.
+#[tokio::test]
+async fn fact_10_html_and_oauths_error_shape_are_no_surprise() {
+    let (rig, fake) = stripe().await;
+    fake.answer_next(StripeAnswer::GatewayHtml);
+    let outcome = charge(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 1));
+
+    fake.answer_next(StripeAnswer::OauthError);
+    let error = charge(&rig.client, "order-43").send().await.expect_err("a 400");
+    assert_eq!(
+        (error.code(), error.effect(), fake.ledger().count()),
+        ("VALIDATION.refused", Effect::None, 1)
+    );
+}
+
+/// Fact 11: a resend has the same bytes, path, version and account, whatever has changed since.
+#[tokio::test]
+async fn fact_11_a_resend_is_byte_identical() {
+    let (rig, fake) = stripe().await;
+    let old = rig.another_process(stripe_at(&fake).api_version("2025-08-27.basil"), Tap::new());
+    fake.plan().next(Fault::DropAfterApply);
+    let call = |client: &Client| charge(client, "order-42").header("Stripe-Account", "acct_1");
+    let error = call(&old.client).deadline(ms(100)).send().await.expect_err("lost");
+    assert!(error.is_deadline());
+    rig.clock.advance(secs(60));
+    // A release later: another version, another secret.
+    let new = Stripe::new("sk_test_rotated").base_url(fake.url()).api_version("2026-07-29.dahlia");
+    let new = old.another_process(new, Tap::new());
+    let outcome = call(&new.client).send().await;
+    assert_eq!(ending(&outcome), REPLAYED);
+    let (first, second) = (&old.sent(&Method::POST)[0], &new.sent(&Method::POST)[0]);
+    for name in ["idempotency-key", "stripe-version", "stripe-account", "content-type"] {
+        assert_eq!(first.headers[name], second.headers[name]);
+    }
+    assert_eq!((&first.body, &first.url), (&second.body, &second.url));
+    assert_ne!(first.headers["authorization"], second.headers["authorization"]);
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "identical"), 1);
+}
+
+/// Fact 12: a body that already has Stripe's fifty metadata keys goes out without ours.
+#[tokio::test]
+async fn fact_12_metadata_keeps_to_stripes_limits() {
+    let (rig, fake) = stripe().await;
+    let form = |own: usize| -> Vec<(String, String)> {
+        let base = [("amount", "100"), ("currency", "usd")].map(|(name, value)| (name.into(), value.into()));
+        base.into_iter().chain((0..own).map(|n| (format!("metadata[k{n}]"), "v".into()))).collect()
+    };
+    for (own, stamped) in [(0, true), (49, true), (50, false)] {
+        let call = rig.client.post("/v1/payment_intents").key(format!("{own}")).form(&form(own));
+        let reply = call.send().await.expect("a charge");
+        let intent: serde_json::Value = reply.json().expect("json");
+        let metadata = intent["metadata"].as_object().expect("metadata");
+        assert!(metadata.len() <= 50);
+        assert_eq!(
+            metadata.get("steadfast_key").and_then(|key| key.as_str()),
+            reply.wire_key().filter(|_| stamped)
+        );
+        assert!(metadata.iter().all(|(name, value)| {
+            name.len() <= 40 && value.as_str().is_some_and(|text| text.len() <= 500)
+        }));
+    }
+    assert_eq!(fake.ledger().count(), 3);
+}
+
+/// What replaces Search, which is not read-after-write: the list endpoint, page by page.
+#[tokio::test]
+async fn a_look_up_reads_the_list_to_its_end() {
+    let (rig, fake) = stripe().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");
+    assert!(error.is_deadline());
+    // A hundred and fifty others since: the one in question is on the second page.
+    for other in 0..150 {
+        charge(&rig.client, &format!("other-{other}")).send().await.expect("another charge");
+    }
+    rig.clock.advance(secs(25 * 3600));
+    let heir = rig.another_process(stripe_at(&fake), Tap::new());
+    let outcome = charge(&heir.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), heir.posts(), heir.gets()), (RECONCILED, 0, 2));
+    for asked in heir.sent(&Method::GET) {
+        assert_eq!(asked.url.path(), "/v1/payment_intents");
+        assert!(asked.url.query().is_some_and(|query| query.contains("created")));
+    }
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "second page"), 1);
+}
