@@ -1,5 +1,9 @@
 //! A client's secret goes to the host of its own base URL, whatever is on record.
 
+mod copies;
+mod moved;
+mod terms;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +16,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig};
 use steadfast::{Client, ClientBuilder, Effect, Reason};
 
-use crate::terms::{self, OWN, paid};
+use terms::{OWN, paid};
 
 const EVIL: &str = "https://api.stripe.com.evil.example";
 const FORM: [(&str, &str); 1] = [("amount", "1000")];

@@ -97,8 +97,9 @@ fn met(error: &Error) -> Vec<String> {
     error.attempts().iter().filter_map(|attempt| attempt.failure.clone()).collect()
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_a_connection_that_never_stood_has_no_effect() {
+async fn a_connection_that_never_stood_has_no_effect() {
     let nowhere = BlackHole::open().await;
     let client = client(&nowhere.url(), http(ms(5_000)), timeouts(ms(5_000), ms(5_000), ms(10_000)));
     let call = client.post("/servers").key("server-42").json(&serde_json::json!({ "Name": "a" }));
@@ -109,9 +110,9 @@ async fn a3_a_connection_that_never_stood_has_no_effect() {
     assert!(met(&error)[0].contains("time ran out before anything was sent"), "{error:?}");
 }
 
-/// The same on virtual time, with the transport that tests of services use.
+/// A3: The same on virtual time, with the transport that tests of services use.
 #[tokio::test]
-async fn a3_a_scripted_connection_that_never_stands_has_no_effect() {
+async fn a_scripted_connection_that_never_stands_has_no_effect() {
     for (unconnected, effect) in [(true, Effect::None), (false, Effect::Unknown)] {
         let clock = TestClock::auto();
         let script = ScriptedTransport::new();
@@ -129,8 +130,9 @@ async fn a3_a_scripted_connection_that_never_stands_has_no_effect() {
     }
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
+async fn whichever_of_two_equal_timers_wins_nothing_was_sent() {
     let nowhere = BlackHole::open().await;
     // Ten clients, so that both timers win now and then.
     for _ in 0..10 {
@@ -141,8 +143,9 @@ async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
     }
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_a_callers_own_total_timeout_before_the_connection_has_no_effect() {
+async fn a_callers_own_total_timeout_before_the_connection_has_no_effect() {
     let nowhere = BlackHole::open().await;
     let reqwest = || {
         let reqwest = reqwest::Client::builder().no_proxy().timeout(ms(100));
@@ -154,8 +157,9 @@ async fn a3_a_callers_own_total_timeout_before_the_connection_has_no_effect() {
     assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_a_request_that_nobody_reads_may_have_taken_effect() {
+async fn a_request_that_nobody_reads_may_have_taken_effect() {
     // The kernel accepts for a listener that never does.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -165,8 +169,9 @@ async fn a3_a_request_that_nobody_reads_may_have_taken_effect() {
     assert!(error.is_dead_letter(), "{error}");
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_without_a_body_it_is_the_same_where_it_may_have_an_effect() {
+async fn without_a_body_it_is_the_same_where_it_may_have_an_effect() {
     let nowhere = BlackHole::open().await;
     for (method, is_none) in [(Method::POST, true), (Method::DELETE, true), (Method::GET, false)] {
         let limits = Limits::new(1024).watched();
@@ -179,10 +184,10 @@ async fn a3_without_a_body_it_is_the_same_where_it_may_have_an_effect() {
     }
 }
 
-/// What the whole rests on: hyper asks the body as it must before the first byte of the request leaves, and not
+/// A3: What the whole rests on: hyper asks the body as it must before the first byte of the request leaves, and not
 /// earlier. The other tests hold the second half.
 #[tokio::test]
-async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
+async fn before_the_first_byte_arrives_the_progress_says_so() {
     // One head that fits hyper's buffer and the kernel's, and one that does not: it leaves before its body is polled.
     for (head_bytes, body) in [(10, "a=1"), (20_000_000, "a=1"), (10, ""), (20_000_000, "")] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -205,8 +210,9 @@ async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
     }
 }
 
+/// Finding A3.
 #[tokio::test]
-async fn a3_the_progress_is_the_same_over_http_2() {
+async fn the_progress_is_the_same_over_http_2() {
     let server = Http2Server::start(|_| Then::Silence).await;
     let limits = Limits::new(1024).watched();
     let http = http2();
@@ -222,9 +228,9 @@ async fn a3_the_progress_is_the_same_over_http_2() {
     }
 }
 
-/// The engine asks while hyper may be about to send, on another thread. Whatever was given up must never arrive.
+/// A3: The engine asks while hyper may be about to send, on another thread. Whatever was given up must never arrive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
+async fn what_was_given_up_in_the_last_moment_never_arrives() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (arrived, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
@@ -282,9 +288,9 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
     assert!(!given_up.is_empty() && given_up.len() < EXCHANGES, "{} of {EXCHANGES}", given_up.len());
 }
 
-/// The caller gave up in the very moment in which hyper takes the request.
+/// A3: The caller gave up in the very moment in which hyper takes the request.
 #[tokio::test]
-async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
+async fn a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
     for body in ["a=1", ""] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -312,8 +318,9 @@ async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
     }
 }
 
+/// Finding A21.
 #[tokio::test]
-async fn a21_what_the_other_side_did_not_process_has_no_effect_and_is_sent_again() {
+async fn what_the_other_side_did_not_process_has_no_effect_and_is_sent_again() {
     let below = |code| Then::GoAway { last_stream: Last::Below, code };
     for refusal in [Then::ResetStream(REFUSED_STREAM), below(NO_ERROR), below(INTERNAL_ERROR)] {
         let server = Http2Server::start(move |_| refusal).await;
@@ -336,8 +343,9 @@ async fn a21_what_the_other_side_did_not_process_has_no_effect_and_is_sent_again
     }
 }
 
+/// Finding A21.
 #[tokio::test]
-async fn a21_what_may_have_been_processed_stays_unknown() {
+async fn what_may_have_been_processed_stays_unknown() {
     let covering = |code| Then::GoAway { last_stream: Last::Covering, code };
     for end in [
         covering(NO_ERROR),
@@ -359,16 +367,16 @@ async fn a21_what_may_have_been_processed_stays_unknown() {
     }
 }
 
-/// The environment belongs to the whole process, so the calls are made in one of their own: this test, started again.
+/// A18: The environment belongs to the whole process, so the calls are made in one of their own: this test, started again.
 #[tokio::test]
-async fn a18_a_request_to_loopback_passes_no_proxy_of_the_environment() {
+async fn a_request_to_loopback_passes_no_proxy_of_the_environment() {
     if let Ok(vendor) = std::env::var(A18_VENDOR) {
         return a18_calls(&vendor).await;
     }
     let (vendor, proxy) = (Recorder::start().await, Recorder::start().await);
     let proxy_url = format!("http://{}", proxy.address);
     let mut again = tokio::process::Command::new(std::env::current_exe().expect("this test"));
-    again.args(["--exact", "sockets::a18_a_request_to_loopback_passes_no_proxy_of_the_environment"]);
+    again.args(["--exact", "sockets::a_request_to_loopback_passes_no_proxy_of_the_environment"]);
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"] {
         again.env(name, &proxy_url);
     }

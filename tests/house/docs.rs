@@ -106,7 +106,7 @@ const LIMITS: [(&str, &str, &str); 7] = [
     (
         "Say whether a resource that is gone ever was there.",
         "calls/engine/answers.rs",
-        "a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted",
+        "a_resource_that_is_gone_after_a_lost_delete_was_deleted",
     ),
     (
         "Tell every copy of a store from the original.",

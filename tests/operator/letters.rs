@@ -74,8 +74,9 @@ fn signed() -> Change {
     Change::by("ada").because("ticket 7")
 }
 
+/// Finding E1.
 #[tokio::test]
-async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
+async fn a_letter_that_was_started_over_cannot_be_redriven_too() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         let letters = bench.letters(&stripe);
@@ -106,8 +107,9 @@ async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
     }
 }
 
+/// Finding E1.
 #[tokio::test]
-async fn e1_what_may_have_taken_effect_cannot_be_started_over() {
+async fn what_may_have_taken_effect_cannot_be_started_over() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
@@ -135,8 +137,9 @@ async fn e1_what_may_have_taken_effect_cannot_be_started_over() {
     }
 }
 
+/// Finding E1.
 #[tokio::test]
-async fn e1_a_call_names_both_keys() {
+async fn a_call_names_both_keys() {
     let [bench, _] = Bench::each();
     let stripe = bench.client("prod", Stripe::new("sk_test_1"));
     for call in [
@@ -150,8 +153,9 @@ async fn e1_a_call_names_both_keys() {
     assert_eq!(bench.sent(), 0);
 }
 
+/// Finding D16.
 #[tokio::test]
-async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
+async fn what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
     for bench in Bench::each() {
         let before = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
@@ -202,8 +206,9 @@ async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
     }
 }
 
+/// Finding D16.
 #[tokio::test]
-async fn d16_an_adoption_holds_back_what_may_be_sent_twice() {
+async fn an_adoption_holds_back_what_may_be_sent_twice() {
     for bench in Bench::each() {
         let before = bench.client("old", Stripe::new("sk_test_1"));
         let after = bench.client("new", Stripe::new("sk_test_1"));
@@ -236,8 +241,9 @@ async fn d16_an_adoption_holds_back_what_may_be_sent_twice() {
     }
 }
 
+/// Finding D16.
 #[tokio::test]
-async fn d16_what_nobody_shall_carry_on_with_is_cancelled() {
+async fn what_nobody_shall_carry_on_with_is_cancelled() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         let letters = bench.letters(&stripe);
@@ -259,8 +265,9 @@ async fn d16_what_nobody_shall_carry_on_with_is_cancelled() {
     }
 }
 
+/// Finding E6.
 #[tokio::test]
-async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
+async fn a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
     for bench in Bench::each() {
         let postmark = bench.client("prod", Postmark::new("token"));
         let letters = bench.letters(&postmark);
@@ -298,8 +305,9 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
     }
 }
 
+/// Finding D15.
 #[tokio::test]
-async fn d15_a_redrive_does_not_undo_a_later_write_unasked() {
+async fn a_redrive_does_not_undo_a_later_write_unasked() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         let letters = bench.letters(&stripe);
@@ -323,9 +331,10 @@ async fn d15_a_redrive_does_not_undo_a_later_write_unasked() {
     }
 }
 
+/// Finding D16.
 #[cfg(unix)]
 #[tokio::test]
-async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_sent() {
+async fn a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_sent() {
     for replace in [false, true] {
         let [_, bench] = Bench::each();
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));

@@ -1,4 +1,4 @@
-//! Findings about recovery: what a crash left, what is due, and what has expired.
+//! Recovery: what a crash left, what is due, and what has expired.
 
 mod backlog;
 mod expired;

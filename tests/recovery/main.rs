@@ -1,13 +1,17 @@
 //! What goes on without a caller: dispatchers, the outbox, sequences, and what a crash left.
 
-mod attack;
 mod clocks;
 mod delivery;
 mod dispatch;
-mod edges;
+mod late;
+mod outage;
 mod outbox;
-mod record;
-mod second_look;
+mod panics;
+mod quiet;
+mod records;
+mod scheduled;
+mod second_effects;
 mod sequences;
-mod wall_apart;
-mod world;
+mod settle;
+mod start_over;
+mod stored;

@@ -13,9 +13,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect, Enqueued, InFlight, Inbound, Sequence};
 
-use crate::attack::Bench;
-
-mod proof;
+use crate::second_effects::Bench;
 
 impl Bench {
     fn sequenced(&self, clock: &TestClock) -> Client {

@@ -1,12 +1,9 @@
 //! The keyed vendors that are known: each is one line of the vendors file, and Plaid's account a second one.
 
-use std::time::Duration;
-
 use http::Method;
 use serde_json::{Value, json};
 use steadfast::policy::Jitter;
 use steadfast::store::Memory;
-use steadfast::testkit::internals::slack;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
 use steadfast::{Call, Client, Effect, Obtained, Policy, Reason, Vendors};
@@ -119,10 +116,6 @@ fn key_in(request: &Request, case: &Case) -> String {
     }
 }
 
-fn hours(hours: u64) -> Duration {
-    Duration::from_secs(hours * 3600)
-}
-
 #[tokio::test]
 async fn the_key_travels_where_the_vendor_wants_it_and_the_secret_beside_it() {
     for case in &CASES {
@@ -152,32 +145,6 @@ async fn a_lost_answer_is_resent_byte_for_byte_under_the_same_key() {
         let sent = network.requests();
         assert_eq!((reply.attempts(), sent.len(), reply.obtained()), (3, 3, Obtained::Fresh));
         assert!(sent.iter().all(|request| *request == sent[0]), "{}", case.name);
-    }
-}
-
-#[tokio::test]
-async fn each_vendors_own_window_ends_the_resends() {
-    for (case, window) in CASES.iter().filter_map(|case| Some((case, hours(case.window_hours?)))) {
-        // The slack stands between our window and the vendor's.
-        let usable = window - slack(Policy::background().timeout.attempt);
-        for (later, resent) in [(usable - Duration::from_secs(1), true), (usable, false)] {
-            let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-            let clock = TestClock::auto();
-            let client = client(case.name, &network, &clock);
-            let first = pay(&client, case).deadline(Duration::from_millis(100)).send().await;
-            assert!(first.expect_err("no time for a retry").is_deadline());
-            clock.advance(later);
-            let outcome = pay(&client, case).send().await;
-            assert_eq!(
-                (outcome.is_ok(), network.requests().len()),
-                (resent, 1 + usize::from(resent)),
-                "{}",
-                case.name
-            );
-            if let Err(error) = outcome {
-                assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
-            }
-        }
     }
 }
 

@@ -14,8 +14,9 @@ fn stripe(transport: &ScriptedTransport) -> Client {
     Rig::of(Stripe::new("sk_test_1")).network(transport.clone()).client()
 }
 
+/// Finding A4.
 #[tokio::test]
-async fn a4_a_definite_no_to_a_get_is_the_answer_whatever_came_before() {
+async fn a_definite_no_to_a_get_is_the_answer_whatever_came_before() {
     for (status, code) in [
         (400, "VALIDATION.refused"),
         (401, "AUTH.unauthorized"),
@@ -35,8 +36,9 @@ async fn a4_a_definite_no_to_a_get_is_the_answer_whatever_came_before() {
     assert_eq!((error.code(), error.effect()), ("DEPENDENCY.unavailable", Effect::None));
 }
 
+/// Finding A14.
 #[tokio::test]
-async fn a14_a_304_to_a_post_is_no_success() {
+async fn a_304_to_a_post_is_no_success() {
     let transport = ScriptedTransport::new().status(304);
     let error = stripe(&transport).post("/v1/charges").key("k").send().await.expect_err("not done");
     assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
@@ -45,8 +47,9 @@ async fn a14_a_304_to_a_post_is_no_success() {
     assert_eq!(stripe(&transport).get("/v1/charges").send().await.expect("an answer").status(), 304);
 }
 
+/// Finding A15.
 #[tokio::test]
-async fn a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted() {
+async fn a_resource_that_is_gone_after_a_lost_delete_was_deleted() {
     for status in [404, 410] {
         let gone =
             serde_json::json!({"error": {"type": "invalid_request_error", "message": "No such thing"}});
@@ -67,8 +70,9 @@ async fn a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted() {
     }
 }
 
+/// Finding A17.
 #[tokio::test]
-async fn a17_more_headers_than_a_request_can_hold_are_a_mistake() {
+async fn more_headers_than_a_request_can_hold_are_a_mistake() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     let mut call = rig.client.get("/x");
     for number in 0..40_000 {
@@ -83,8 +87,9 @@ async fn a17_more_headers_than_a_request_can_hold_are_a_mistake() {
     call.send().await.expect("as many as the docs say");
 }
 
+/// Finding A20.
 #[tokio::test]
-async fn a20_the_mark_of_the_incoming_request_goes_out_with_the_deadline() {
+async fn the_mark_of_the_incoming_request_goes_out_with_the_deadline() {
     for (mark, expected) in [(Some("1"), Some("true")), (None, None)] {
         let mut headers = HeaderMap::new();
         headers.insert("x-request-timeout", "2.5".parse().expect("a value"));
@@ -104,8 +109,9 @@ async fn a20_the_mark_of_the_incoming_request_goes_out_with_the_deadline() {
     }
 }
 
+/// Finding A20.
 #[tokio::test]
-async fn a20_a_gateway_timeout_is_a_timeout() {
+async fn a_gateway_timeout_is_a_timeout() {
     let transport = (0..5).fold(ScriptedTransport::new(), |transport, _| transport.status(504));
     let error = stripe(&transport).get("/v1/x").deadline(secs(60)).send().await.expect_err("504");
     assert_eq!((error.code(), error.is_timeout()), ("DEPENDENCY.timeout", true), "{error}");

@@ -7,8 +7,9 @@ use steadfast::{Effect, Error};
 use support::acme::Acme;
 use support::rig::{Rig, plain};
 
+/// Finding E2.
 #[tokio::test]
-async fn e2_a_success_on_record_took_effect_and_so_did_its_attempt() {
+async fn a_success_on_record_took_effect_and_so_did_its_attempt() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     rig.charge().send().await.expect("a reply");
     let filter = Filter { effect: Some(Effect::Applied), ..Filter::default() };
@@ -22,8 +23,9 @@ async fn e2_a_success_on_record_took_effect_and_so_did_its_attempt() {
     assert_eq!((reports[0].verdict.as_str(), reports[0].effect), ("done", Effect::Applied));
 }
 
+/// Finding E2.
 #[tokio::test]
-async fn e2_a_reply_that_cannot_be_read_is_of_a_call_that_took_effect() {
+async fn a_reply_that_cannot_be_read_is_of_a_call_that_took_effect() {
     let said = |error: &Error| (error.effect(), error.is_unreadable_reply());
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));
     let reply = rig.charge().send().await.expect("a reply");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, BudgetConfig, Mode, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
 use steadfast::store::Store as _;
-use steadfast::testkit::internals::{Breaker, Budget, Outcome};
+use steadfast::testkit::internals::{Breaker, Outcome};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Gate, Obtained, Policy};
@@ -226,39 +226,6 @@ fn a_slow_success_ends_a_row_of_failures() {
         meets(&breaker, outcome, took, 0);
     }
     assert!(is_closed(&breaker, 0));
-}
-
-#[test]
-fn a_late_success_from_before_the_circuit_opened_ends_no_row_of_failures() {
-    let breaker = breaker(BreakerConfig::default().consecutive_failures(2).failure_rate(None));
-    let late = breaker.admit(Instant::ORIGIN).expect("closed");
-    (0..2).for_each(|_| meets(&breaker, Outcome::Failure, ms(1), 0));
-    meets(&breaker, Outcome::Success, ms(1), 2);
-    meets(&breaker, Outcome::Failure, ms(1), 3);
-    late.settle(Outcome::Success, ms(1), Instant::ORIGIN.plus(secs(3)));
-    meets(&breaker, Outcome::Failure, ms(1), 3);
-    assert!(!is_closed(&breaker, 3));
-}
-
-#[test]
-fn a_circuit_that_closes_forgets_the_failures_that_opened_it() {
-    let by_rate = BreakerConfig::default().consecutive_failures(None).failure_rate(0.5).minimum_calls(4);
-    let breaker = breaker(by_rate);
-    (0..4).for_each(|_| meets(&breaker, Outcome::Failure, ms(1), 0));
-    meets(&breaker, Outcome::Success, ms(1), 2);
-    (0..3).for_each(|_| meets(&breaker, Outcome::Success, ms(1), 3));
-    meets(&breaker, Outcome::Failure, ms(1), 3);
-    assert!(is_closed(&breaker, 3), "one of four");
-}
-
-/// Threads read the clock before they take their turn.
-#[test]
-fn a_reading_of_the_clock_that_comes_late_fills_no_budget_twice() {
-    let budget = Budget::new(&BudgetConfig::default());
-    let now = Instant::ORIGIN.plus(secs(100));
-    while budget.spend(now) {}
-    assert!(!budget.spend(Instant::ORIGIN));
-    assert!(!budget.spend(now));
 }
 
 /// What an operator holds back is left where it is, due and in nobody's hands.

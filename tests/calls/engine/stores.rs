@@ -29,8 +29,9 @@ fn troubled(transport: ScriptedTransport) -> (Arc<Troubled>, Rig) {
     (store, rig)
 }
 
+/// Finding D7.
 #[tokio::test]
-async fn d7_a_claim_that_failed_or_took_too_long_may_be_on_file() {
+async fn a_claim_that_failed_or_took_too_long_may_be_on_file() {
     for trouble in [Trouble::Fail, Trouble::FailAfter, Trouble::Stop, Trouble::Hang, Trouble::HangAfter] {
         let (store, rig) = troubled(ScriptedTransport::new().status(200));
         store.claims([trouble]);
@@ -48,8 +49,9 @@ async fn d7_a_claim_that_failed_or_took_too_long_may_be_on_file() {
     }
 }
 
+/// Finding D7.
 #[tokio::test]
-async fn d7_a_claim_that_is_provably_not_on_file_is_as_on_record() {
+async fn a_claim_that_is_provably_not_on_file_is_as_on_record() {
     let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.claims([Trouble::Full]);
     let error = charged(&rig).await.expect_err("no room");
@@ -106,8 +108,9 @@ async fn a_record_that_is_gone_is_told_to_have_ended() {
     assert_eq!((gone.effect(), gone.disposition()), (Effect::Unknown, Disposition::Ended), "{gone}");
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_a_success_that_could_not_be_written_down_is_written_again_while_the_hold_lasts() {
+async fn a_success_that_could_not_be_written_down_is_written_again_while_the_hold_lasts() {
     for trouble in [Trouble::Fail, Trouble::FailAfter] {
         let (store, rig) = troubled(ScriptedTransport::new().status(200));
         store.transitions([trouble; 3]);
@@ -117,8 +120,9 @@ async fn d11_a_success_that_could_not_be_written_down_is_written_again_while_the
     }
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_a_success_that_is_never_written_down_is_told_as_one_and_not_sent_again() {
+async fn a_success_that_is_never_written_down_is_told_as_one_and_not_sent_again() {
     let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.transitions([Trouble::Fail; 1_000]);
     let error = rig.charge().send().await.expect_err("no record");
@@ -127,8 +131,9 @@ async fn d11_a_success_that_is_never_written_down_is_told_as_one_and_not_sent_ag
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error:?}");
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_no_write_outlives_the_calls_time() {
+async fn no_write_outlives_the_calls_time() {
     let (store, rig) = troubled(ScriptedTransport::new().status(200));
     store.transitions([Trouble::Hang]);
     let begun = rig.clock.now();

@@ -82,8 +82,9 @@ const REFUSERS: [(Refuses, &str); 6] = [
     (Refuses::NoTime, "DEPENDENCY.timeout"),
 ];
 
+/// Finding A1.
 #[tokio::test]
-async fn a1_what_a_refused_call_is_told_is_what_is_on_record() {
+async fn what_a_refused_call_is_told_is_what_is_on_record() {
     for (on_record, said) in &TABLE {
         for (refuses, code) in REFUSERS {
             let case = format!("{on_record:?}, {refuses:?}");
@@ -131,8 +132,9 @@ async fn a1_what_a_refused_call_is_told_is_what_is_on_record() {
     }
 }
 
+/// Finding A1.
 #[tokio::test]
-async fn a1_a_store_that_cannot_say_makes_it_unknown() {
+async fn a_store_that_cannot_say_makes_it_unknown() {
     for trouble in [Trouble::Fail, Trouble::Hang] {
         let store = Arc::new(Troubled::default());
         let transport = ScriptedTransport::new().status(200);
@@ -152,8 +154,9 @@ async fn a1_a_store_that_cannot_say_makes_it_unknown() {
     }
 }
 
+/// Finding A9.
 #[tokio::test]
-async fn a9_an_answer_from_the_record_leaves_the_rate_to_those_that_are_sent() {
+async fn an_answer_from_the_record_leaves_the_rate_to_those_that_are_sent() {
     let hourly = plain().rate(RateConfig::new(2, secs(3600)));
     let transport = ScriptedTransport::new().status(200).status(200);
     let rig = Rig::with(Acme::new(), transport, hourly);

@@ -52,15 +52,16 @@ async fn backlog(clock: TestClock, store: Arc<dyn Store>, operations: usize) -> 
     took
 }
 
+/// Finding D9.
 #[test]
-fn d9_ten_thousand_of_a_crash_are_delivered_within_a_minute_at_200_a_second() {
+fn ten_thousand_of_a_crash_are_delivered_within_a_minute_at_200_a_second() {
     let took = on_virtual_time(|clock, at_work| backlog(clock, memory(at_work), 10_000));
     assert!(took > secs(50), "{took:?}: the vendor bears no more than 200 a second");
 }
 
-/// Fewer of them unless `STEADFAST_LONG` is set: how long it takes is measured above, and here that a file gives them all.
+/// D9: Fewer of them unless `STEADFAST_LONG` is set: how long it takes is measured above, and here that a file gives them all.
 #[test]
-fn d9_so_they_are_from_a_file() {
+fn so_they_are_from_a_file() {
     let operations = if std::env::var_os("STEADFAST_LONG").is_some() { 10_000 } else { 2_000 };
     let place = in_memory::directory();
     on_virtual_time(|clock, at_work| {
@@ -69,8 +70,9 @@ fn d9_so_they_are_from_a_file() {
     });
 }
 
+/// Finding D9.
 #[test]
-fn d9_a_backlog_spends_nothing_of_the_live_calls_retries_and_earns_nothing() {
+fn a_backlog_spends_nothing_of_the_live_calls_retries_and_earns_nothing() {
     on_virtual_time(|clock, at_work| async move {
         let store = memory(at_work);
         let vendor = Vendor::new(&clock);

@@ -55,8 +55,9 @@ async fn calls(
     seen
 }
 
+/// Finding D8.
 #[test]
-fn d8_a_thousand_calls_a_second_leave_a_file_of_a_steady_size() {
+fn a_thousand_calls_a_second_leave_a_file_of_a_steady_size() {
     // In its long form a minute's retention over ten minutes.
     let keep = if std::env::var_os("STEADFAST_LONG").is_some() { secs(60) } else { secs(2) };
     let place = in_memory::directory();

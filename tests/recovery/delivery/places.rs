@@ -61,8 +61,9 @@ fn memory(at_work: Arc<AtomicUsize>) -> Arc<dyn Store> {
     Arc::new(Watched::new(Memory::new(), at_work))
 }
 
+/// Finding D10.
 #[test]
-fn d10_what_is_due_goes_out_on_time_beside_a_settle_time() {
+fn what_is_due_goes_out_on_time_beside_a_settle_time() {
     let late = on_virtual_time(|clock, at_work| async move {
         let mut dispatcher = None;
         beside_a_settle_time(clock, memory(at_work), async |client| {
@@ -73,8 +74,9 @@ fn d10_what_is_due_goes_out_on_time_beside_a_settle_time() {
     assert!(late <= secs(7), "{late:?} for what was due in 5 s");
 }
 
+/// Finding D10.
 #[test]
-fn d10_a_look_up_that_was_postponed_is_not_another_send() {
+fn a_look_up_that_was_postponed_is_not_another_send() {
     on_virtual_time(|clock, at_work| async move {
         let mut acme = Acme::replaying(secs(86_400));
         (acme.look_up, acme.settle) = (true, secs(30));
@@ -100,8 +102,9 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
     });
 }
 
+/// Finding D10.
 #[test]
-fn d10_one_that_hangs_keeps_nobody_waiting() {
+fn one_that_hangs_keeps_nobody_waiting() {
     on_virtual_time(|clock, at_work| async move {
         let store = memory(at_work);
         let vendor = Vendor::new(&clock);

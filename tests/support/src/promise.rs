@@ -47,8 +47,3 @@ pub fn recorded(record: &Record) -> Option<Effect> {
 pub fn told(told: &Result<Reply, Error>) -> Effect {
     told.as_ref().map_or_else(|error| error.effect(), |_| Effect::Applied)
 }
-
-/// Whether a record is at rest, and true of so many effects.
-pub fn is_kept(record: &Record, effects: usize) -> bool {
-    recorded(record).is_some_and(|word| untrue(word, effects, 0).is_none())
-}

@@ -14,8 +14,7 @@ use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict}
 use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown};
 
 use super::vendors::{
-    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order,
-    promise_holds, secs,
+    FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order, promise_holds, secs,
 };
 
 /// The token of a payment is a secret: it comes from an adapter and not from the call.
@@ -74,18 +73,6 @@ fn customers(client: &Client, key: &str, emails: &[&str]) -> Call {
     let body: Vec<Value> =
         emails.iter().map(|email| json!({"email": email, "first_name": "Jo", "last_name": "Doe"})).collect();
     client.post("/v3/customers").key(key).json(&body)
-}
-
-/// Fact 1: a key header would do nothing, so none is sent; the token goes where BigCommerce wants it.
-#[tokio::test]
-async fn fact_1_no_key_header_is_sent() {
-    let (rig, fake) = bigcommerce().await;
-    order(&rig.client, "order-42").send().await.expect("an order");
-    let sent = &rig.sent(&Method::POST)[0];
-    assert!(!sent.headers.contains_key("idempotency-key"));
-    assert_eq!(sent.headers["x-auth-token"], "access-token");
-    assert_eq!(sent.url.path(), "/stores/abc123/v2/orders");
-    assert_eq!(fake.ledger().effects()[0].account, "abc123");
 }
 
 /// Fact 2: a 429 waits for the store's window, for this call and for every other.
@@ -255,16 +242,6 @@ async fn fact_7_a_change_that_adds_a_product_is_sent_once() {
     assert_eq!(change.send().await.expect("it is repeated").attempts(), 2);
 }
 
-/// Fact 4: a 409 on a resource without a unique field is another conflict, not a duplicate.
-#[tokio::test]
-async fn fact_4_a_409_elsewhere_is_another_conflict() {
-    let network =
-        steadfast::testkit::ScriptedTransport::new().json(409, json!({"status": 409, "title": "x"}));
-    let rig = support::rig::Rig::of(BigCommerce::new("abc123", "token")).network(network).build();
-    let error = order(&rig.client, "order-42").send().await.expect_err("a conflict");
-    assert_eq!((error.code(), error.effect()), ("VALIDATION.refused", Effect::None));
-}
-
 /// Fact 4: customers answer 200 on create and 422 on a duplicate e-mail; ours is found after a lost answer.
 #[tokio::test]
 async fn fact_4_customers_answer_200_and_422() {
@@ -290,27 +267,6 @@ async fn fact_4_a_204_is_an_empty_list() {
     // The list, and the archive.
     assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 2));
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "204"), 1);
-}
-
-/// Fact 4: the three shapes of error are all refusals, or unknown where the status says so.
-#[tokio::test]
-async fn fact_4_every_error_shape_is_understood() {
-    let (rig, fake) = bigcommerce().await;
-    // V3, an object.
-    let outcome = rig.client.post("/v3/catalog/products").key("v3").json(&json!({})).send().await;
-    assert_eq!(ending(&outcome), Ending::Refused);
-    // Refunds, nested in `data[]`.
-    let refund = |key: &str| {
-        let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]);
-        let body = json!({"items": items, "payments": [{"provider_id": "custom", "amount": 10}]});
-        rig.client.post("/v3/orders/100/payment_actions/refunds").key(key).json(&body)
-    };
-    fake.answer_next(BigCommerceAnswer::RefundRefused);
-    assert_eq!(ending(&refund("r1").send().await), Ending::Refused);
-    fake.answer_next(BigCommerceAnswer::RefundUnavailable);
-    let outcome = refund("r2").send().await;
-    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "503")), (FRESH, 1));
-    assert_eq!(fake.ledger().count(), 1);
 }
 
 /// The credential that pays for the order 100, as the store gives it once the order is Incomplete.

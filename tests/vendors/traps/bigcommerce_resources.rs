@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 use steadfast::testkit::Fault;
 use steadfast::{Call, Client};
 
-use super::vendors::{
-    FRESH, NOBODY_KNOWS, RECONCILED, bigcommerce, bigcommerce_lagging, ending, order, promise_holds,
-};
+use super::vendors::{FRESH, NOBODY_KNOWS, RECONCILED, bigcommerce, ending};
 
 const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
 
@@ -36,11 +34,6 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 
 fn order_of(customer: u64) -> Value {
     json!({"customer_id": customer, "billing_address": {"zip": "12345"}, "products": [{"product_id": 1, "quantity": 1}]})
-}
-
-fn with_id(mut order: Value) -> Value {
-    order["external_order_id"] = json!("shop-42");
-    order
 }
 
 fn create(client: &Client, path: &str, body: &Value) -> Call {
@@ -97,54 +90,4 @@ async fn what_cannot_be_looked_up_is_parked_and_never_sent_again() {
         assert_eq!((rig.posts(), rig.gets()), (1, 0), "{path}");
         assert_eq!(fake.ledger().count(), usize::from(applied), "{path}");
     }
-}
-
-/// A caller's own `external_order_id` is kept, and is what the order is found by.
-#[tokio::test]
-async fn an_external_order_id_of_the_callers_own_is_kept_and_looked_up() {
-    let (rig, fake) = bigcommerce().await;
-    fake.plan().next(Fault::DropAfterApply);
-    let body = with_id(order_of(7));
-    let outcome = create(&rig.client, "/v2/orders", &body).send().await;
-    assert_eq!(ending(&outcome), RECONCILED);
-    assert_eq!(rig.sent(&Method::GET)[0].url.query(), Some("external_order_id=shop-42"));
-    assert_eq!(fake.ledger().effects_for("shop-42").len(), 1);
-}
-
-/// Another's order under the caller's own id is not taken for ours.
-#[tokio::test]
-async fn an_order_with_our_id_but_other_fields_is_for_a_person() {
-    let (rig, fake) = bigcommerce().await;
-    let theirs = with_id(order_of(8));
-    rig.client.post("/v2/orders").key("theirs").json(&theirs).send().await.expect("their order");
-    fake.plan().next(Fault::Error500Before);
-    let ours = with_id(order_of(7));
-    let outcome = create(&rig.client, "/v2/orders", &ours).send().await;
-    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 2, 1));
-}
-
-/// A refund is found by the key in its reason, whatever else was refunded on the order.
-#[tokio::test]
-async fn a_refund_is_told_from_others_of_the_order_by_its_reason() {
-    let (rig, fake) = bigcommerce().await;
-    let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
-    let body =
-        json!({"items": items, "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]});
-    rig.client.post(REFUNDS).key("first").json(&body).send().await.expect("the first refund");
-    fake.plan().next(Fault::DropAfterApply);
-    let outcome = rig.client.post(REFUNDS).key("second").json(&body).send().await;
-    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "refund")), (RECONCILED, 1));
-    let reason = outcome.expect("found").json::<Value>().expect("json")["data"]["items"][0]["reason"].clone();
-    assert!(reason.as_str().is_some_and(|text| text.starts_with("damaged [")), "{reason}");
-    assert_eq!((rig.posts(), fake.ledger().count()), (2, 2));
-}
-
-/// What a settle time that is too short costs where nothing refuses a second: this is why it is waited out,
-/// and why the figure must outlast the store's lag.
-#[tokio::test]
-async fn a_lag_longer_than_the_settle_time_is_what_the_figure_must_cover() {
-    let (rig, fake) = bigcommerce_lagging(std::time::Duration::from_secs(45)).await;
-    fake.plan().next(Fault::DropAfterApply);
-    let reply = order(&rig.client, "order-42").send().await.expect("believed absent, and sent again");
-    assert_eq!(fake.ledger().effects_for(reply.wire_key().expect("a key")).len(), 2);
 }

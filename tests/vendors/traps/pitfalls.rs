@@ -2,20 +2,18 @@
 
 use std::error::Error as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::operation::record::{self, Claim, Claimed, State};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Jitter};
+use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig};
 use steadfast::store::Store as _;
-use steadfast::testkit::internals::{Breaker, Budget, Outcome};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe};
-use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Policy, Reason, Reply};
+use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Reply};
 
 use support::commands;
 use support::rig::{Rig, plain, secs, until};
@@ -47,23 +45,6 @@ fn charge_id(key: &str) -> OperationId {
     OperationId::new(scope, Key::new(key).expect("a key"))
 }
 
-fn breaker(config: BreakerConfig) -> Breaker {
-    Breaker::new(config, Arc::new(FixedRandom::just_under_one()))
-}
-
-fn fail(breaker: &Breaker, now: Instant) {
-    breaker.admit(now).expect("admitted").settle(Outcome::Failure, secs(0), now);
-}
-
-/// Half-open admission counted at completion lets callers over-admit (tower-resilience#407).
-#[test]
-fn half_open_admission_is_counted_at_admission() {
-    let breaker = breaker(BreakerConfig::default().consecutive_failures(1).probes(3));
-    fail(&breaker, at(0));
-    let probes: Vec<_> = (0..10).filter_map(|_| breaker.admit(at(2)).ok()).collect();
-    assert_eq!(probes.len(), 3, "none of them has completed");
-}
-
 /// The same through a client and its clones (tower-resilience#407: clones over-admitted).
 #[tokio::test]
 async fn clones_of_a_client_share_the_probes_of_a_half_open_circuit() {
@@ -87,119 +68,6 @@ async fn clones_of_a_client_share_the_probes_of_a_half_open_circuit() {
     assert_eq!(refused, 6);
     for task in tasks {
         task.abort();
-    }
-}
-
-/// A half-open place that is never given back wedges the breaker for ever (resilience4j#544, Polly#223).
-#[test]
-fn a_probe_that_is_dropped_gives_its_place_back() {
-    let breaker = breaker(BreakerConfig::default().consecutive_failures(1).probes(1));
-    fail(&breaker, at(0));
-    for _ in 0..100 {
-        drop(breaker.admit(at(2)).expect("the place is free again"));
-    }
-    breaker.admit(at(2)).expect("a probe").settle(Outcome::Success, secs(0), at(2));
-    assert!(breaker.admit(at(2)).is_ok() && breaker.admit(at(2)).is_ok(), "closed");
-}
-
-/// A count window that never evicts needs as many failures as it saw successes (tower-resilience 0.13).
-#[test]
-fn long_health_does_not_delay_the_opening() {
-    let config = || BreakerConfig::default().consecutive_failures(None).failure_rate(0.5).minimum_calls(20);
-    let failures_to_open = |breaker: &Breaker, now: Instant| {
-        (1..1000).find(|_| {
-            let Ok(permit) = breaker.admit(now) else { return true };
-            permit.settle(Outcome::Failure, secs(0), now);
-            breaker.admit(now).is_err()
-        })
-    };
-    let cold = breaker(config());
-    let healthy = breaker(config());
-    for _ in 0..100_000 {
-        healthy.admit(at(0)).expect("closed").settle(Outcome::Success, secs(0), at(0));
-    }
-    let later = at(70);
-    assert_eq!(failures_to_open(&cold, later), Some(20));
-    assert_eq!(failures_to_open(&healthy, later), Some(20));
-}
-
-/// A retry budget whose take is check-then-add over-spends under contention (tower#857).
-#[test]
-fn a_budget_is_exact_under_contention() {
-    let budget = Budget::new(&BudgetConfig::new(0.1, 10, 0.0));
-    for _ in 0..1000 {
-        budget.earn(at(0));
-    }
-    let spent: usize = std::thread::scope(|scope| {
-        let take = || (0..1000).filter(|_| budget.spend(at(0))).count();
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
-    });
-    assert_eq!(spent, 110, "a tenth of a thousand, and the burst");
-}
-
-/// A budget whose ratios over one half are rounded to 1 (tower#857).
-#[test]
-fn a_budgets_ratio_is_what_it_says() {
-    for (ratio, expected) in [(0.0, 0), (0.1, 10), (0.5, 50), (0.51, 51), (0.7, 70), (0.99, 99), (1.0, 100)] {
-        let budget = Budget::new(&BudgetConfig::new(ratio, 0, 0.0));
-        for _ in 0..100 {
-            budget.earn(at(0));
-        }
-        assert_eq!((0..1000).filter(|_| budget.spend(at(0))).count(), expected, "{ratio}");
-    }
-}
-
-/// A retry scope checked only on the second retry (reqwest 0.13, `for_host`): the first must be checked too.
-#[tokio::test]
-async fn whether_a_resend_is_safe_is_checked_on_the_first_retry() {
-    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-    let rig = Rig::of(Postmark::new("token")).network(network).build();
-    let call = rig.client.post("/bounces").key("k").json(&serde_json::json!({}));
-    let error = call.send().await.expect_err("nobody can tell");
-    assert_eq!((error.effect(), rig.network.requests().len()), (Effect::Unknown, 1));
-}
-
-/// Retry-After fired early (dotnet/extensions#7001), an HTTP date read as zero.
-#[tokio::test]
-async fn a_retry_after_is_never_early_in_either_form() {
-    let date = TestClock::START.plus(secs(7)).to_string();
-    for (value, random) in [("7", 0.0), ("7", 0.999), (date.as_str(), 0.0), (date.as_str(), 0.999)] {
-        let network = ScriptedTransport::new().status(429).header("retry-after", value).status(200);
-        let rig = Rig::of(stripe()).policy(Policy::background().without_budget()).network(network);
-        let rig = rig.random(FixedRandom::at(random)).build();
-        charge(&rig.client, "k").send().await.expect("the retry");
-        let slept: Duration = rig.clock.slept().iter().sum();
-        assert!(slept >= secs(7) && slept < secs(8), "{value} at {random}: {slept:?}");
-    }
-}
-
-/// A Retry-After uncapped (go-retryablehttp#295): a year holds back others for what the policy allows, and the
-/// operation that was told for a day. Then the vendor is asked again.
-#[tokio::test]
-async fn a_retry_after_is_capped() {
-    let network = ScriptedTransport::new().status(429).header("retry-after", "31536000");
-    let rig = Rig::of(stripe()).network(network).build();
-    let error = charge(&rig.client, "k").send().await.expect_err("too long for this call");
-    let back_at = Timestamp::from(error.retry_at().expect("a time"));
-    let wait = back_at.since(TestClock::START);
-    assert!(wait >= secs(86_400) && wait <= secs(86_430), "{wait:?}");
-    assert_eq!(rig.clock.slept(), [], "and it is not waited out in the caller's time");
-    assert_eq!(rig.client.pause_left(), Some(secs(3600)));
-}
-
-/// Jitter added after the cap, or lost at the cap.
-#[test]
-fn jitter_stays_within_the_cap_and_is_not_lost_there() {
-    let cap = secs(2);
-    for jitter in [Jitter::Full, Jitter::Equal, Jitter::Decorrelated] {
-        let backoff = Backoff::exponential(Duration::from_millis(100), cap, 12).jitter(jitter);
-        for retry in 0..12 {
-            let wait = |unit| backoff.wait(retry, cap, unit).expect("a rung");
-            let most = wait(1.0 - f64::EPSILON / 2.0);
-            assert!(most <= cap, "{jitter:?} {retry}: {most:?}");
-            assert!(wait(0.0) < wait(0.5) && wait(0.5) < most, "{jitter:?} {retry}: no jitter is left");
-        }
     }
 }
 
@@ -239,27 +107,6 @@ async fn a_post_is_not_retried_by_default() {
             assert_eq!(rig.network.requests().len(), 1);
         }
     }
-}
-
-/// A record deleted on error, or re-run on lease expiry (Powertools python#8049): a double charge.
-#[tokio::test]
-async fn an_error_keeps_the_record_and_an_expired_lease_runs_nothing_again() {
-    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).hang().status(200);
-    let rig = Rig::of(Postmark::new("token")).network(network).clock(&TestClock::new()).build();
-    let call = |key: &str| rig.client.post("/bounces").key(key).json(&serde_json::json!({}));
-    let error = at_once(call("lost")).await.expect_err("nobody can tell");
-    assert_eq!((error.reason(), rig.records().await), (Some(Reason::Unknown), 1));
-    at_once(call("lost")).await.expect_err("it stays a dead letter");
-    assert_eq!(rig.network.requests().len(), 1);
-
-    let task = tokio::spawn(call("dropped").send());
-    until(|| rig.network.requests().len() >= 2).await;
-    task.abort();
-    assert!(task.await.is_err_and(|error| error.is_cancelled()));
-    rig.clock.advance(secs(24 * 3600));
-    let error = at_once(call("dropped")).await.expect_err("it may have been done");
-    assert_eq!((error.effect(), error.reason()), (Effect::Unknown, Some(Reason::Unknown)));
-    assert_eq!(rig.network.requests().len(), 2);
 }
 
 /// A rejected duplicate that deletes the live holder's record (Powertools ts#5675).

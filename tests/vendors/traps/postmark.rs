@@ -8,8 +8,8 @@ use steadfast::vendor::Postmark;
 use steadfast::{Call, Client, Effect, Obtained, OnUnknown};
 
 use super::vendors::{
-    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, Tap, ending, message, ms, plain, postmark, postmark_at,
-    postmark_lagging, promise_holds, receipt, secs,
+    Ending, FRESH, NOBODY_KNOWS, Rig, Tap, ending, message, ms, postmark, postmark_lagging, promise_holds,
+    receipt, secs,
 };
 
 fn template(to: &str) -> Value {
@@ -82,76 +82,6 @@ async fn fact_2_a_second_message_goes_out_only_if_the_caller_says_so() {
     fake.plan().next(Fault::DropAfterApply);
     let outcome = receipt(&rig.client, "order-42").on_unknown(OnUnknown::Resend).send().await;
     assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 2));
-}
-
-/// Fact 3: the key travels as metadata, by which it is found, and as a Message-ID with X-PM-KeepID.
-#[tokio::test]
-async fn fact_3_the_key_travels_as_metadata_and_message_id() {
-    let (rig, _fake) = postmark().await;
-    let reply = receipt(&rig.client, "order-42").send().await.expect("sent");
-    let key = reply.wire_key().expect("a key");
-    let sent: Value = serde_json::from_slice(&rig.sent(&Method::POST)[0].body).expect("json");
-    assert_eq!(sent["Metadata"], json!({"steadfast_key": key}));
-    let id = format!("<{key}@example.com>");
-    assert_eq!(
-        sent["Headers"],
-        json!([{"Name": "Message-ID", "Value": id}, {"Name": "X-PM-KeepID", "Value": "true"}])
-    );
-    // The answer's MessageID is the server's own.
-    assert_ne!(reply.json::<Value>().expect("json")["MessageID"], key);
-}
-
-/// Fact 3: Postmark's limits on metadata (10 fields, names of 20, values of 80) are kept.
-#[tokio::test]
-async fn fact_3_metadata_keeps_to_postmarks_limits() {
-    let (rig, fake) = postmark().await;
-    let with_fields = |own: usize| {
-        let mut body = message("joe@example.com");
-        body["Metadata"] = (0..own).map(|n| (format!("f{n}"), json!("v"))).collect();
-        body
-    };
-    rig.client.post("/email").key("nine").json(&with_fields(9)).send().await.expect("room for ours");
-    let sent: Value = serde_json::from_slice(&rig.sent(&Method::POST)[0].body).expect("json");
-    let metadata = sent["Metadata"].as_object().expect("metadata");
-    assert_eq!(metadata.len(), 10);
-    assert!(
-        metadata
-            .iter()
-            .all(|(name, value)| { name.len() <= 20 && value.as_str().is_some_and(|text| text.len() <= 80) })
-    );
-
-    let error =
-        rig.client.post("/email").key("ten").json(&with_fields(10)).send().await.expect_err("no room");
-    assert_eq!((error.code(), rig.posts(), fake.ledger().count()), ("VALIDATION.body", 1, 1));
-}
-
-/// Fact 4: the search names the message's stream and one metadata field, and stays within its bounds.
-#[tokio::test]
-async fn fact_4_the_search_is_asked_as_it_must_be() {
-    let (rig, fake) = postmark().await;
-    fake.plan().next(Fault::DropAfterApply);
-    let mut body = message("joe@example.com");
-    body["MessageStream"] = json!("broadcast");
-    let outcome = rig.client.post("/email").key("k").json(&body).send().await;
-    assert_eq!(ending(&outcome), RECONCILED, "the stream is not the default one");
-    let asked = &rig.sent(&Method::GET)[0].url;
-    let query: Vec<(String, String)> = asked.query_pairs().into_owned().collect();
-    let of = |name: &str| query.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str());
-    assert_eq!(of("messagestream"), Some("broadcast"));
-    let number = |name: &str| of(name).and_then(|text| text.parse::<u32>().ok()).expect(name);
-    assert!(number("count") <= 500 && number("count") + number("offset") <= 10_000);
-    assert_eq!(query.iter().filter(|(name, _)| name.starts_with("metadata_")).count(), 1);
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "stream"), 1);
-}
-
-/// Fact 4: a miss is not proof, whatever time has passed.
-#[tokio::test]
-async fn fact_4_a_miss_is_never_proof() {
-    let (rig, fake) = postmark().await;
-    let rig = rig.another_process(postmark_at(&fake).settle_time(secs(20)), Tap::new());
-    fake.plan().next(Fault::DropBeforeRead);
-    let outcome = receipt(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 1, 0));
 }
 
 /// Fact 5: a 200 without `ErrorCode` is accepted and delayed; a partial suppression is accepted too.
@@ -234,30 +164,6 @@ async fn fact_6_of_a_mixed_batch_only_the_failed_are_sent_again() {
     assert_eq!(rig.posts(), 1);
     batch(&rig.client, "batch/again", &["b@example.com"]).send().await.expect("the one that failed");
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates().len()), (3, 0));
-}
-
-/// Fact 6: a batch whose answer was lost and of which only some messages show is not sent again.
-#[tokio::test]
-async fn fact_6_a_batch_of_which_only_a_part_is_found_is_for_a_person() {
-    let (rig, fake) = postmark().await;
-    fake.deactivate("gone@example.com");
-    fake.plan().next(Fault::DropAfterApply);
-    let outcome = batch(&rig.client, "batch", &["a@example.com", "gone@example.com"]).send().await;
-    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (NOBODY_KNOWS, 1, 1));
-}
-
-/// A reply limit that cuts a search's answer makes it useless, not a miss.
-#[tokio::test]
-async fn a_search_that_is_cut_at_the_reply_limit_tells_nothing() {
-    let clock = TestClock::auto();
-    let fake = PostmarkFake::builder().test_clock(&clock).start().await;
-    let rig = Rig::over_sockets_with(postmark_at(&fake), &clock, plain().reply_bytes_max(300));
-    fake.plan().next(Fault::DropAfterApply);
-    let outcome = receipt(&rig.client, "order-42").send().await;
-    let error = outcome.as_ref().expect_err("nobody knows yet");
-    assert_eq!((error.is_dead_letter(), error.effect(), rig.posts()), (false, Effect::Unknown, 1));
-    assert!(rig.gets() > 3, "a cut answer is none, and the search is made again: {}", rig.gets());
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "cut"), 1);
 }
 
 #[tokio::test]

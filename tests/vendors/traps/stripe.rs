@@ -3,15 +3,14 @@
 use http::Method;
 use serde_json::json;
 use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
-use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
+use steadfast::testkit::{Fault, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Effect, Error, Obtained};
+use steadfast::{Call, Client, Error, Obtained};
 
 use super::vendors::{
     FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs,
     stripe, stripe_at, wire_key,
 };
-use support::rig;
 
 /// Fact 1: the first outcome is stored and replayed; a replay names the request it repeats.
 #[tokio::test]
@@ -64,20 +63,6 @@ async fn fact_2_after_a_401_the_same_key_charges_once() {
     let good = bad.another_process(stripe_at(&fake), Tap::new());
     let outcome = charge(&good.client, "order-42").send().await;
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "mended"), 1);
-}
-
-/// Fact 2: a validation failure stores nothing at Stripe; here it is the operation's final answer.
-#[tokio::test]
-async fn fact_2_a_validation_failure_is_refused_without_effect() {
-    let (rig, fake) = stripe().await;
-    let call = || rig.client.post("/v1/payment_intents").key("order-42").form(&[("currency", "usd")]);
-    for _ in 0..2 {
-        let outcome = call().send().await;
-        let error = outcome.as_ref().expect_err("no amount");
-        assert_eq!((error.code(), error.effect()), ("VALIDATION.refused", Effect::None));
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), "validation"), 0);
-    }
-    assert_eq!(rig.posts(), 1);
 }
 
 /// Fact 3: a key belongs to the account, not to the endpoint, so the wire key differs per endpoint.
@@ -160,15 +145,6 @@ async fn fact_6_should_retry_outranks_the_status() {
     assert_eq!((rig.posts(), fake.ledger().count()), (1, 0));
 }
 
-/// Fact 6: on a plain 200 the header means nothing.
-#[tokio::test]
-async fn fact_6_should_retry_on_a_200_means_nothing() {
-    let (rig, _fake) = stripe().await;
-    let reply = charge(&rig.client, "order-42").send().await.expect("a charge");
-    assert_eq!(reply.headers()["stripe-should-retry"], "false");
-    assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
-}
-
 /// Fact 7: every kind of 429 is retried without effect, and none of them counts as a failure of Stripe.
 #[tokio::test]
 async fn fact_7_every_429_is_retried_and_none_opens_the_circuit() {
@@ -212,43 +188,6 @@ async fn fact_8_a_declined_card_stays_declined_under_its_key() {
     declined(&amnesiac.client, "order-42/1").send().await.expect_err("from Stripe's record");
     declined(&rig.client, "order-42/2").send().await.expect_err("a new operation");
     assert_eq!((rig.posts(), amnesiac.posts(), fake.ledger().count()), (3, 1, 0));
-}
-
-/// Fact 9: v1 ignores keys on GET and DELETE, so none is sent; v2 takes them on POST and DELETE for 30 days.
-#[tokio::test]
-async fn fact_9_keys_go_where_each_version_of_the_api_takes_them() {
-    let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(
-        http::StatusCode::OK,
-        http::HeaderMap::new(),
-        "{}",
-    ));
-    let client = rig::Rig::of(Stripe::new("sk_test_1").api_version("2026-07-29.dahlia"))
-        .network(network.clone())
-        .client();
-    for (method, path, keyed) in [
-        (Method::GET, "/v1/charges", false),
-        (Method::DELETE, "/v1/customers/cus_1", false),
-        (Method::POST, "/v1/charges", true),
-        (Method::POST, "/v2/core/events", true),
-        (Method::DELETE, "/v2/core/events/1", true),
-    ] {
-        let call = client.request(method.clone(), path);
-        let call = if method == Method::GET { call } else { call.key(path) };
-        call.send().await.expect(path);
-        let sent = network.requests().pop().expect("a request");
-        assert_eq!(sent.headers.contains_key("idempotency-key"), keyed, "{method} {path}");
-        assert_eq!(sent.headers["stripe-version"], "2026-07-29.dahlia", "{method} {path}");
-    }
-}
-
-/// Fact 9: v2 needs a version; without one nothing is sent.
-#[tokio::test]
-async fn fact_9_v2_without_a_version_is_refused_before_anything_is_sent() {
-    let network = ScriptedTransport::new();
-    let client = rig::Rig::of(Stripe::new("sk_test_1")).network(network.clone()).client();
-    let error =
-        client.post("/v2/core/events").key("k").json(&json!({})).send().await.expect_err("no version");
-    assert_eq!((error.code(), network.requests().len()), ("VALIDATION.header", 0));
 }
 
 fn destination(client: &Client, key: &str, name: &str) -> Call {
@@ -327,71 +266,6 @@ async fn fact_10_account_and_mode_are_part_of_the_operation() {
     let same = charge(&rig.client, "order-42").header("Stripe-Context", "acct_1");
     assert_eq!(same.send().await.expect("the same account's").obtained(), Obtained::Replayed);
     assert_eq!((fake.ledger().count(), fake.ledger().requests().len()), (4, 4));
-}
-
-/// Fact 10: a gateway's HTML and OAuth's string error are understood without JSON or the usual shape.
-#[tokio::test]
-async fn fact_10_html_and_oauths_error_shape_are_no_surprise() {
-    let (rig, fake) = stripe().await;
-    fake.answer_next(StripeAnswer::GatewayHtml);
-    let outcome = charge(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 1));
-
-    fake.answer_next(StripeAnswer::OauthError);
-    let error = charge(&rig.client, "order-43").send().await.expect_err("a 400");
-    assert_eq!(
-        (error.code(), error.effect(), fake.ledger().count()),
-        ("VALIDATION.refused", Effect::None, 1)
-    );
-}
-
-/// Fact 11: a resend has the same bytes, path, version and account, whatever has changed since.
-#[tokio::test]
-async fn fact_11_a_resend_is_byte_identical() {
-    let (rig, fake) = stripe().await;
-    let old = rig.another_process(stripe_at(&fake).api_version("2025-08-27.basil"), Tap::new());
-    fake.plan().next(Fault::DropAfterApply);
-    let call = |client: &Client| charge(client, "order-42").header("Stripe-Account", "acct_1");
-    let error = call(&old.client).deadline(ms(100)).send().await.expect_err("lost");
-    assert!(error.is_deadline());
-    rig.clock.advance(secs(60));
-    // A release later: another version, another secret.
-    let new = Stripe::new("sk_test_rotated").base_url(fake.url()).api_version("2026-07-29.dahlia");
-    let new = old.another_process(new, Tap::new());
-    let outcome = call(&new.client).send().await;
-    assert_eq!(ending(&outcome), REPLAYED);
-    let (first, second) = (&old.sent(&Method::POST)[0], &new.sent(&Method::POST)[0]);
-    for name in ["idempotency-key", "stripe-version", "stripe-account", "content-type"] {
-        assert_eq!(first.headers[name], second.headers[name]);
-    }
-    assert_eq!((&first.body, &first.url), (&second.body, &second.url));
-    assert_ne!(first.headers["authorization"], second.headers["authorization"]);
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "identical"), 1);
-}
-
-/// Fact 12: a body that already has Stripe's fifty metadata keys goes out without ours.
-#[tokio::test]
-async fn fact_12_metadata_keeps_to_stripes_limits() {
-    let (rig, fake) = stripe().await;
-    let form = |own: usize| -> Vec<(String, String)> {
-        let base = [("amount", "100"), ("currency", "usd")].map(|(name, value)| (name.into(), value.into()));
-        base.into_iter().chain((0..own).map(|n| (format!("metadata[k{n}]"), "v".into()))).collect()
-    };
-    for (own, stamped) in [(0, true), (49, true), (50, false)] {
-        let call = rig.client.post("/v1/payment_intents").key(format!("{own}")).form(&form(own));
-        let reply = call.send().await.expect("a charge");
-        let intent: serde_json::Value = reply.json().expect("json");
-        let metadata = intent["metadata"].as_object().expect("metadata");
-        assert!(metadata.len() <= 50);
-        assert_eq!(
-            metadata.get("steadfast_key").and_then(|key| key.as_str()),
-            reply.wire_key().filter(|_| stamped)
-        );
-        assert!(metadata.iter().all(|(name, value)| {
-            name.len() <= 40 && value.as_str().is_some_and(|text| text.len() <= 500)
-        }));
-    }
-    assert_eq!(fake.ledger().count(), 3);
 }
 
 /// What replaces Search, which is not read-after-write: the list endpoint, page by page.

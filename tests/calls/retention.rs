@@ -66,9 +66,9 @@ fn refused(result: Result<Client, Error>) -> String {
     error.to_string()
 }
 
-/// Once Stripe has forgotten the key, the record alone keeps the second charge from being made.
+/// A7: Once Stripe has forgotten the key, the record alone keeps the second charge from being made.
 #[tokio::test]
-async fn a7_a_payment_is_remembered_for_a_week() {
+async fn a_payment_is_remembered_for_a_week() {
     let bench = Bench::new();
     let client = bench.builder().build().expect("a client");
     charge(&client, "order-42").send().await.expect("charged");
@@ -80,8 +80,9 @@ async fn a7_a_payment_is_remembered_for_a_week() {
     assert_eq!(bench.network.requests().len(), 1);
 }
 
+/// Finding A7.
 #[tokio::test]
-async fn a7_a_call_a_route_and_a_client_say_how_long() {
+async fn a_call_a_route_and_a_client_say_how_long() {
     let bench = Bench::new();
     let week = bench.builder().build().expect("a client");
     assert_eq!(bench.kept(charge(&week, "default")).await, 7 * DAY);
@@ -106,8 +107,9 @@ async fn a7_a_call_a_route_and_a_client_say_how_long() {
     assert_eq!(bench.kept(charge(&client, "the call")).await, 2 * DAY);
 }
 
+/// Finding A7.
 #[tokio::test]
-async fn a7_a_retention_is_not_shorter_than_the_window_and_the_ladder() {
+async fn a_retention_is_not_shorter_than_the_window_and_the_ladder() {
     let bench = Bench::new();
     let floor = DAY + Duration::from_secs(120);
     let short = floor - Duration::from_secs(1);
@@ -130,9 +132,9 @@ async fn a7_a_retention_is_not_shorter_than_the_window_and_the_ladder() {
     charge(&client, "a").retention(floor).send().await.expect("sent");
 }
 
-/// Where the key is in the body, the window is known all the same.
+/// A7: Where the key is in the body, the window is known all the same.
 #[tokio::test]
-async fn a7_a_keyed_vendors_window_counts_wherever_its_key_is() {
+async fn a_keyed_vendors_window_counts_wherever_its_key_is() {
     for place in [json!({"header": "Idempotency-Key"}), json!({"body": "request_id"})] {
         let keyed: KeyedConfig = serde_json::from_value(json!({
             "name": "acme", "base_url": "https://acme.test/api", "key": place, "window": "48h",
@@ -190,9 +192,9 @@ async fn n1_a_store_of_one_host_forgets_on_time() {
     assert_eq!(obtained().await, Obtained::Fresh);
 }
 
-/// A call's headers are stored and shown to operators: what carries a secret belongs to the adapter.
+/// E3: A call's headers are stored and shown to operators: what carries a secret belongs to the adapter.
 #[tokio::test]
-async fn e3_a_header_that_carries_a_secret_is_refused_and_nothing_is_stored_or_sent() {
+async fn a_header_that_carries_a_secret_is_refused_and_nothing_is_stored_or_sent() {
     let keyed: KeyedConfig = serde_json::from_value(json!({
         "name": "acme", "base_url": "https://acme.test", "auth": {"header": "X-Acme-Token"},
     }))
@@ -250,9 +252,9 @@ async fn a_header_that_the_client_names_secret_is_not_recorded_for_its_adapter_e
     assert!(named("X-Tenant").is_ok());
 }
 
-/// A full store forgets what was settled first, and says how much; it refuses only when there is nothing of that.
+/// D13: A full store forgets what was settled first, and says how much; it refuses only when there is nothing of that.
 #[tokio::test]
-async fn d13_a_full_memory_evicts_what_was_settled_first() {
+async fn a_full_memory_evicts_what_was_settled_first() {
     let network = ScriptedTransport::new().reply(answer()).fail(SendErrorKind::Timeout).always(answer());
     let bench = Bench { store: Arc::new(Memory::with_capacity(4)), network, ..Bench::new() };
     let client = bench.builder().policy(Policy::background().look_ups_max(0)).build().expect("a client");
@@ -282,8 +284,9 @@ async fn d13_a_full_memory_evicts_what_was_settled_first() {
     assert_eq!(dead, Some(1), "it is still there");
 }
 
+/// Finding D13.
 #[tokio::test]
-async fn d13_a_memory_without_anything_settled_refuses() {
+async fn a_memory_without_anything_settled_refuses() {
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
     let bench = Bench { store: Arc::new(Memory::with_capacity(2)), network, ..Bench::new() };
     let client = bench.builder().policy(Policy::background().look_ups_max(0)).build().expect("a client");
@@ -296,10 +299,10 @@ async fn d13_a_memory_without_anything_settled_refuses() {
     assert_eq!((bench.store.len(), bench.store.evicted()), (2, 0));
 }
 
-/// Each secret that a client was given, sought in the file and in its log. What the command line prints of such a store is
+/// E3: Each secret that a client was given, sought in the file and in its log. What the command line prints of such a store is
 /// searched by its own tests.
 #[tokio::test]
-async fn e3_no_secret_of_a_client_is_in_the_file_or_its_log() {
+async fn no_secret_of_a_client_is_in_the_file_or_its_log() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("calls.db");
     let store = Arc::new(Sqlite::open(&path).expect("opens"));

@@ -1,33 +1,17 @@
-//! What the world found.
+//! Answers that others gave, and those that only look like it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::RateConfig;
-use steadfast::testkit::internals::{Gates, Outcome};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::clock::Clock as _;
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Client, Effect, Gate, Policy};
+use steadfast::{Client, Effect};
 
 use support::rig::Rig;
-
-const TWO_A_SECOND: fn() -> RateConfig = || RateConfig::new(2, Duration::from_secs(1));
-
-fn gates() -> Gates {
-    Gates::new(
-        &Policy::background().rate(TWO_A_SECOND()),
-        Arc::new(TestClock::new()),
-        Arc::new(FixedRandom::at(0.5)),
-    )
-}
-
-fn at_ms(millis: u64) -> Instant {
-    Instant::from_nanos(millis * 1_000_000)
-}
 
 fn answer(status: u16, kind: &'static str, wait: Option<u32>, body: &str) -> Answer {
     let mut headers = HeaderMap::new();
@@ -56,35 +40,9 @@ fn keyed() -> Keyed {
     Keyed::new(config, "secret")
 }
 
-#[test]
-fn a10_a_start_that_a_slow_store_holds_up_counts_when_it_starts() {
-    let gates = gates();
-    let mut held_up = [gates.admit(at_ms(0)).expect("room"), gates.admit(at_ms(0)).expect("room")];
-    // A second later they have not started, and may at any moment.
-    assert_eq!(gates.admit(at_ms(1_000)).expect_err("no room").gate, Gate::Rate);
-    for admission in &mut held_up {
-        admission.begin(at_ms(1_000));
-    }
-    assert_eq!(gates.admit(at_ms(1_999)).expect_err("no room").retry_at, Some(at_ms(2_000)));
-    assert!(gates.admit(at_ms(2_000)).is_ok());
-}
-
-#[test]
-fn a9_whoever_does_not_start_gives_the_room_back() {
-    let gates = gates();
-    for _ in 0..10 {
-        drop(gates.admit(at_ms(0)).expect("what was found on record sends nothing"));
-    }
-    // Who began has used it, and so has who says how it went.
-    let mut cancelled = gates.admit(at_ms(0)).expect("room");
-    cancelled.begin(at_ms(0));
-    drop(cancelled);
-    gates.admit(at_ms(0)).expect("room").settle(Outcome::Success, at_ms(0));
-    assert_eq!(gates.admit(at_ms(0)).expect_err("no room").retry_at, Some(at_ms(1_000)));
-}
-
+/// Finding A8.
 #[tokio::test]
-async fn a8_a_refusal_that_may_be_a_proxys_is_not_sent_again_early() {
+async fn a_refusal_that_may_be_a_proxys_is_not_sent_again_early() {
     for status in [400, 403, 410, 413] {
         let clock = TestClock::auto();
         let page = answer(status, "text/html", Some(40), "<html></html>");
@@ -104,8 +62,9 @@ async fn a8_a_refusal_that_may_be_a_proxys_is_not_sent_again_early() {
     }
 }
 
+/// Finding D16.
 #[tokio::test]
-async fn d16_json_that_is_anothers_is_no_success() {
+async fn json_that_is_anothers_is_no_success() {
     const GATEWAYS: &str = r#"{"message":"welcome"}"#;
     let foreign =
         || ScriptedTransport::new().always_with(|_| Ok(answer(200, "application/json", None, GATEWAYS)));
@@ -128,8 +87,9 @@ async fn d16_json_that_is_anothers_is_no_success() {
     }
 }
 
+/// Finding D16.
 #[tokio::test]
-async fn d16_the_vendors_own_words_are_still_a_success() {
+async fn the_vendors_own_words_are_still_a_success() {
     let clock = TestClock::auto();
     let network = |body: &'static str, header: Option<&'static str>| {
         ScriptedTransport::new().always_with(move |_| {
@@ -174,8 +134,9 @@ async fn d16_the_vendors_own_words_are_still_a_success() {
     }
 }
 
+/// Finding D6.
 #[tokio::test]
-async fn d6_a_look_up_does_not_find_a_refund_of_the_keys_previous_life() {
+async fn a_look_up_does_not_find_a_refund_of_the_keys_previous_life() {
     const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
     for (created, is_found) in [("2019-03-18T12:00:00+00:00", false), ("2026-01-01T00:00:00Z", true)] {
         let clock = TestClock::auto();

@@ -1,4 +1,4 @@
-//! Findings about vendors and fingerprints.
+//! What happens to a request on its way, and what the client makes of it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -119,8 +119,9 @@ const CHARGE: [(&str, &str); 2] = [("amount", "1000"), ("currency", "usd")];
 
 const FOREIGN: [u16; 7] = [400, 404, 405, 413, 421, 431, 403];
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_a_proxys_4xx_after_a_lost_answer_does_not_speak_for_the_charge() {
+async fn a_proxys_4xx_after_a_lost_answer_does_not_speak_for_the_charge() {
     for status in FOREIGN {
         for page in [html(status), text(status, ""), text(status, r#"{"error":{"type":"x"}}"#)] {
             let clock = TestClock::auto();
@@ -137,8 +138,9 @@ async fn d2_a_proxys_4xx_after_a_lost_answer_does_not_speak_for_the_charge() {
     }
 }
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_a_proxys_4xx_to_a_first_attempt_is_no_definite_no() {
+async fn a_proxys_4xx_to_a_first_attempt_is_no_definite_no() {
     for status in FOREIGN {
         let clock = TestClock::auto();
         let (client, ledger, ..) = stripe(&clock, [Way::PageAfter(html(status))]);
@@ -147,8 +149,9 @@ async fn d2_a_proxys_4xx_to_a_first_attempt_is_no_definite_no() {
     }
 }
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_idempotency_error_after_a_lost_answer_is_no_proof() {
+async fn idempotency_error_after_a_lost_answer_is_no_proof() {
     let error = json!({"error": {"type": "idempotency_error", "message": "other parameters"}}).to_string();
     for status in [400, 404] {
         let mut page = text(status, &error);
@@ -171,8 +174,9 @@ async fn d2_idempotency_error_after_a_lost_answer_is_no_proof() {
     }
 }
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
+async fn where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
     let clock = TestClock::auto();
     let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
     let wire = Between::new(
@@ -187,18 +191,6 @@ async fn d2_where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
     assert_eq!((error.effect(), fake.ledger().count()), (Effect::None, 0));
 }
 
-#[tokio::test]
-async fn d2_stripes_own_no_within_the_window_still_speaks_for_a_lost_first_send() {
-    let declined = [("amount", "1000"), ("currency", "usd"), ("source", "tok_chargeDeclined")];
-    for way in [Way::Lost, Way::AnswerLost] {
-        let clock = TestClock::auto();
-        let (client, ledger, ..) = stripe(&clock, [way]);
-        let error = client.post("/v1/charges").key("k").form(&declined).send().await.expect_err("declined");
-        assert!(error.is_refused(), "{error}");
-        assert_eq!((error.effect(), ledger.count()), (Effect::None, 0));
-    }
-}
-
 fn keyed(more: &str) -> Keyed {
     let text = format!(
         "name = 'keyed'\nbase_url = 'https://keyed.test'\nkey = {{ header = 'Idempotency-Key' }}\n\
@@ -208,8 +200,9 @@ fn keyed(more: &str) -> Keyed {
     Keyed::new(config, "sk_test_1")
 }
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_a_proxys_4xx_at_a_keyed_vendor_is_sent_again_in_the_window_and_else_left_to_a_person() {
+async fn a_proxys_4xx_at_a_keyed_vendor_is_sent_again_in_the_window_and_else_left_to_a_person() {
     for status in FOREIGN {
         let clock = TestClock::auto();
         let fake = StripeFake::builder().test_clock(&clock).in_process();
@@ -229,8 +222,9 @@ async fn d2_a_proxys_4xx_at_a_keyed_vendor_is_sent_again_in_the_window_and_else_
     }
 }
 
+/// Finding D2.
 #[tokio::test]
-async fn d2_a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
+async fn a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
     for status in FOREIGN {
         let clock = TestClock::auto();
         let fake = PostmarkFake::builder().test_clock(&clock).in_process();
@@ -251,82 +245,6 @@ async fn d2_a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
     }
 }
 
-#[tokio::test]
-async fn d16_a_page_with_status_200_is_no_success() {
-    // A sign-in portal answers, and the vendor never saw the request.
-    let clock = TestClock::auto();
-    let (client, ledger, ..) = stripe(&clock, [Way::Page(html(200))]);
-    let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("a charge");
-    assert_eq!((reply.attempts(), ledger.count()), (2, 1));
-
-    let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
-    let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
-    let store = BigCommerce::new("abc123", "token").base_url(fake.url());
-    let client = self::client(store, &wire, &clock);
-    let reply = client.post("/v2/orders").key("k").json(&mug()).send().await;
-    assert_eq!((reply.expect("an order").attempts(), fake.ledger().count()), (2, 1));
-
-    let clock = TestClock::auto();
-    let fake = StripeFake::builder().test_clock(&clock).in_process();
-    let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
-    let client = self::client(keyed(""), &wire, &clock);
-    let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("unknown");
-    assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 0));
-}
-
-#[tokio::test]
-async fn b3_key_reuse_is_a_400_or_a_404_and_a_rate_limit_may_be_a_400() {
-    let own = |status: u16, error: serde_json::Value| {
-        let mut answer = text(status, &json!({ "error": error }).to_string());
-        answer.headers.insert("request-id", HeaderValue::from_static("req_1"));
-        answer
-    };
-    for status in [400, 404] {
-        let clock = TestClock::auto();
-        let page = own(status, json!({"type": "idempotency_error"}));
-        let (client, ledger, wire, _fake) = stripe(&clock, [Way::Page(page)]);
-        let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("key reuse");
-        assert!(error.is_key_reused(), "{status}: {error}");
-        assert_eq!(
-            (error.effect(), ledger.count(), wire.count(&Method::POST)),
-            (Effect::None, 0, 1),
-            "{status}"
-        );
-    }
-    let clock = TestClock::auto();
-    let (client, ledger, ..) = stripe(&clock, [Way::Page(own(400, json!({"code": "rate_limit"})))]);
-    let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("a charge");
-    assert_eq!((reply.attempts(), ledger.count()), (2, 1));
-}
-
-#[tokio::test]
-async fn b3_the_version_of_the_first_claim_is_that_of_every_resend() {
-    for (first, later) in [(Some("2024-01-01"), Some("2026-07-29.dahlia")), (None, Some("2026-07-29.dahlia"))]
-    {
-        let clock = TestClock::auto();
-        let fake = StripeFake::builder().test_clock(&clock).in_process();
-        let wire = Between::new(fake.transport(), [Way::AnswerLost]);
-        let store = Arc::new(Memory::new());
-        let adapter = |version: Option<&str>| {
-            let stripe = Stripe::new("sk_test_1").base_url(fake.url());
-            version.map_or(stripe.clone(), |version| stripe.api_version(version))
-        };
-        let client = client_on(adapter(first), &wire, &clock, &store);
-        let short = Duration::from_millis(100);
-        let call = |client: &Client| client.post("/v1/charges").key("k").form(&CHARGE);
-        call(&client).deadline(short).send().await.expect_err("its answer was lost");
-        clock.advance(Duration::from_secs(60));
-        let client = client_on(adapter(later), &wire, &clock, &store);
-        let reply = call(&client).send().await.expect("the replay");
-        assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
-        for sent in wire.sent.lock().expect("no panic").iter() {
-            let version = sent.headers.get("stripe-version").map(|value| value.to_str().expect("text"));
-            assert_eq!(version, first);
-        }
-    }
-}
-
 const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
 
 /// The store holds it from the beginning.
@@ -343,8 +261,9 @@ fn refund() -> serde_json::Value {
     json!({"items": [item], "payments": [{"provider_id": "custom", "amount": 10, "offline": true}]})
 }
 
+/// Finding B1.
 #[tokio::test]
-async fn b1_a_refund_is_found_by_the_reason_of_its_items() {
+async fn a_refund_is_found_by_the_reason_of_its_items() {
     let clock = TestClock::auto();
     let fake = with_order(&clock).in_process();
     let wire = Between::new(fake.transport(), [Way::AnswerLost, Way::Open, Way::Lost]);
@@ -362,8 +281,9 @@ async fn b1_a_refund_is_found_by_the_reason_of_its_items() {
     assert_eq!(fake.ledger().duplicates(), Vec::<String>::new());
 }
 
+/// Finding B1.
 #[tokio::test]
-async fn b1_where_reasons_are_dropped_a_lost_answer_is_no_second_refund() {
+async fn where_reasons_are_dropped_a_lost_answer_is_no_second_refund() {
     for way in [Way::AnswerLost, Way::Lost] {
         let clock = TestClock::auto();
         let fake = with_order(&clock).drops_refund_reasons().in_process();
@@ -376,8 +296,9 @@ async fn b1_where_reasons_are_dropped_a_lost_answer_is_no_second_refund() {
     }
 }
 
+/// Finding B2.
 #[tokio::test]
-async fn b2_postmarks_paths_in_any_spelling_are_stamped_and_looked_up() {
+async fn postmarks_paths_in_any_spelling_are_stamped_and_looked_up() {
     let template = json!({"From": "a@shop.test", "To": "b@x.test", "TemplateId": 1, "TemplateModel": {}});
     let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
     for (path, body) in [
@@ -404,69 +325,9 @@ async fn b2_postmarks_paths_in_any_spelling_are_stamped_and_looked_up() {
     }
 }
 
-/// The operation's answer is lost before the vendor reads it, a month after the same key's earlier life.
-async fn second_life(
-    client: impl Fn() -> Client,
-    clock: &TestClock,
-    send: impl Fn(&Client) -> steadfast::Call,
-) {
-    send(&client()).send().await.expect("the first life");
-    clock.advance(Duration::from_secs(30 * 24 * 3600));
-    // Its record is gone; the vendor's is not.
-    let error = send(&client()).send().await.expect_err("what was found is of the first life");
-    assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
-}
-
+/// D3: A host whose clock is ahead while it claims, and is set right afterwards.
 #[tokio::test]
-async fn d6_a_look_up_does_not_find_the_keys_previous_life() {
-    let clock = TestClock::auto();
-    let fake = PostmarkFake::builder().test_clock(&clock).in_process();
-    let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
-    let postmark = || client(Postmark::new("token").base_url(fake.url()), &wire, &clock);
-    let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
-    second_life(postmark, &clock, |client| client.post("/email").key("k").json(&mail)).await;
-
-    let clock = TestClock::auto();
-    let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
-    let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
-    let store = || client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
-    let order = mug();
-    second_life(store, &clock, |client| client.post("/v2/orders").key("k").json(&order)).await;
-}
-
-#[tokio::test]
-async fn d6_a_checkouts_look_up_does_not_believe_an_ignored_filter() {
-    for (path, body, filter) in [
-        ("/v3/checkouts/cart-1/orders", json!({}), "cart_id"),
-        ("/v2/orders", mug(), "external_order_id"),
-        (
-            "/v2/coupons",
-            json!({"name": "Ten", "code": "TEN", "type": "per_item_discount", "amount": "10"}),
-            "code",
-        ),
-    ] {
-        let clock = TestClock::auto();
-        let others = json!([{"id": 7, filter: "another", "date_created": "Mon, 17 Feb 2014 12:25:01 +0000"}]);
-        // An answer with a date: from then on the client knows what is older than its call.
-        let dated = clock.wall();
-        let mut first = text(200, "{}");
-        first.headers.insert("date", HeaderValue::from_str(&dated.to_string()).expect("a date"));
-        let network =
-            ScriptedTransport::new().reply(first).fail(SendErrorKind::Reset).always_with(move |request| {
-                assert_eq!(request.method, Method::GET, "nothing is sent again");
-                Ok(text(200, &others.to_string()))
-            });
-        let client = Client::builder(BigCommerce::new("abc123", "token"));
-        let client = client.transport(network).clock(clock).build().expect("a client");
-        client.post("/v3/other").key("before").json(&json!({})).send().await.expect("a success");
-        let error = client.post(path).key("k").json(&body).send().await.expect_err("another's");
-        assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{path}: {error}");
-    }
-}
-
-/// A host whose clock is ahead while it claims, and is set right afterwards.
-#[tokio::test]
-async fn d3_a_clock_that_was_ahead_at_the_claim_does_not_hide_the_charge() {
+async fn a_clock_that_was_ahead_at_the_claim_does_not_hide_the_charge() {
     for ahead in [Duration::from_secs(12 * 60), Duration::from_secs(25 * 3600)] {
         let clock = TestClock::auto();
         let exact = TestClock::auto();
@@ -489,46 +350,5 @@ async fn d3_a_clock_that_was_ahead_at_the_claim_does_not_hide_the_charge() {
         if let Err(error) = outcome {
             assert_eq!(error.effect(), Effect::Unknown, "{ahead:?}: {error}");
         }
-    }
-}
-
-#[tokio::test]
-async fn a12_a_map_that_is_written_in_another_order_is_the_same_request() {
-    let clock = TestClock::auto();
-    let (client, ledger, ..) = stripe(&clock, []);
-    for _ in 0..50 {
-        // Each map has an order of its own.
-        let form: std::collections::HashMap<String, String> =
-            (0..8).map(|n| (format!("metadata[m{n}]"), n.to_string())).chain(pairs()).collect();
-        client.post("/v1/charges").key("k").form(&form).send().await.expect("the same request");
-    }
-    assert_eq!(ledger.count(), 1);
-    let other: Vec<(String, String)> = pairs().chain([("metadata[m0]".to_owned(), "1".to_owned())]).collect();
-    let error = client.post("/v1/charges").key("k").form(&other).send().await.expect_err("another request");
-    assert!(error.is_key_reused(), "{error}");
-}
-
-fn pairs() -> impl Iterator<Item = (String, String)> {
-    CHARGE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-}
-
-#[tokio::test]
-async fn a13_unequal_json_is_not_the_same_request() {
-    for (one, other) in [
-        (r#"{"customer_id":7,"customer_id":8}"#, r#"{"customer_id":8}"#),
-        (r#"{"customer_id":9007199254740993}"#, r#"{"customer_id":9007199254740992}"#),
-        (r#"{"total":0.1000000000000000055}"#, r#"{"total":0.1}"#),
-    ] {
-        let clock = TestClock::auto();
-        let network = ScriptedTransport::new().always(text(200, "{}"));
-        let client = Client::builder(keyed("")).transport(network).clock(clock).build().expect("a client");
-        let call = |body: &str| {
-            let call = client.post("/orders").key("k").header("content-type", "application/json");
-            call.bytes(body.to_owned())
-        };
-        call(one).send().await.expect("the first");
-        call(one).send().await.expect("the same again");
-        let error = call(other).send().await.expect_err("another");
-        assert!(error.is_key_reused(), "{one}: {error}");
     }
 }

@@ -1,5 +1,4 @@
-//! What a second search for second effects, shown secrets and held-up operations found: between stores, between services,
-//! and between processes.
+//! Copies of stores that were given up, and terms that a store could not say.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::{Client, dispatcher};
 use tempfile::TempDir;
 
-use crate::terms::{OTHER, OWN, client, paid, pass};
+use crate::addresses::terms::{OTHER, OWN, client, paid, pass};
 
 async fn enqueue(client: &Client, key: &str) {
     client.post("/v1/quotes").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");

@@ -1,4 +1,4 @@
-//! Calls that are recorded now and sent later, looked at for a send that comes too early and for times that are lost.
+//! Calls that are recorded now and sent later: none too early, and no time is lost.
 
 use std::time::Duration;
 
@@ -12,10 +12,8 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, InFlight};
 
-use crate::attack::{Bench, DAY, at};
+use crate::second_effects::{Bench, DAY, at};
 use support::commands;
-
-pub mod proof;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -13,8 +13,9 @@ fn is_forgotten(rig: &Rig) -> bool {
     format!("{:?}", rig.client).contains("Waiters { calls: 0, operations: 0, .. }")
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_call_is_woken_at_once_by_a_holder_of_its_own_client() {
+async fn a_call_is_woken_at_once_by_a_holder_of_its_own_client() {
     let rig = rig(ScriptedTransport::new(), plain());
     rig.answers(|network| network.status(200).after(ms(200), &rig.clock));
     let (held, told) = tokio::join!(rig.charge().send(), waiting(&rig).send());
@@ -27,8 +28,9 @@ async fn a23_a_call_is_woken_at_once_by_a_holder_of_its_own_client() {
     assert!(is_forgotten(&rig));
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_holder_elsewhere_is_seen_by_the_record_at_growing_intervals() {
+async fn a_holder_elsewhere_is_seen_by_the_record_at_growing_intervals() {
     let rig = rig(ScriptedTransport::new(), plain());
     let network = ScriptedTransport::new().status(200).after(secs(8), &rig.clock);
     let holder = rig.another_process(replaying(), network);
@@ -43,8 +45,9 @@ async fn a23_a_holder_elsewhere_is_seen_by_the_record_at_growing_intervals() {
     assert!(told.waited() < secs(8) + ms(500), "{:?}", told.waited());
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_the_call_is_told_the_recorded_refusal_or_dead_letter_and_sends_nothing() {
+async fn the_call_is_told_the_recorded_refusal_or_dead_letter_and_sends_nothing() {
     for (network, policy, refusal, reason) in [
         (ScriptedTransport::new().status(402), plain(), Some(Refusal::Rejected), None),
         (ScriptedTransport::new().status(401), plain(), Some(Refusal::Unauthorized), None),
@@ -61,8 +64,9 @@ async fn a23_the_call_is_told_the_recorded_refusal_or_dead_letter_and_sends_noth
     }
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_what_is_postponed_and_due_in_time_is_carried_on_with_by_one_of_those_who_wait() {
+async fn what_is_postponed_and_due_in_time_is_carried_on_with_by_one_of_those_who_wait() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
     let rig = rig(network, plain());
     // The ladder's first step is 500 ms.
@@ -78,8 +82,9 @@ async fn a23_what_is_postponed_and_due_in_time_is_carried_on_with_by_one_of_thos
     assert!(is_forgotten(&rig));
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_what_is_postponed_beyond_the_deadline_is_not_waited_for() {
+async fn what_is_postponed_beyond_the_deadline_is_not_waited_for() {
     let rig = rig(ScriptedTransport::new().fail(SendErrorKind::Connect), plain());
     let holder = held(&rig, rig.charge().deadline(ms(300))).await;
     let told = waiting(&rig).deadline(ms(400)).send().await.expect_err("due at 500 ms");
@@ -90,8 +95,9 @@ async fn a23_what_is_postponed_beyond_the_deadline_is_not_waited_for() {
     assert_eq!(told.retry_at(), Some(due.into()));
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_dropped_holder_wakes_nobody_and_its_lapsed_lease_is_taken_over() {
+async fn a_dropped_holder_wakes_nobody_and_its_lapsed_lease_is_taken_over() {
     let rig = rig(ScriptedTransport::new().hang().status(200), plain());
     let holder = held(&rig, rig.charge()).await;
     let waiter = tokio::spawn(waiting(&rig).send());
@@ -103,8 +109,9 @@ async fn a23_a_dropped_holder_wakes_nobody_and_its_lapsed_lease_is_taken_over() 
     assert_eq!((reply.obtained(), rig.network.requests().len()), (Obtained::Fresh, 2));
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_when_its_time_ends_it_is_told_what_is_on_record() {
+async fn when_its_time_ends_it_is_told_what_is_on_record() {
     let rig = rig(ScriptedTransport::new().hang(), plain());
     let holder = held(&rig, rig.charge()).await;
     let told = waiting(&rig).deadline(secs(2)).send().await.expect_err("it hangs");
@@ -114,8 +121,9 @@ async fn a23_when_its_time_ends_it_is_told_what_is_on_record() {
     holder.abort();
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_dropped_waiter_leaves_nothing_behind() {
+async fn a_dropped_waiter_leaves_nothing_behind() {
     let rig = rig(ScriptedTransport::new().hang(), plain());
     let holder = held(&rig, rig.charge()).await;
     let waiter = tokio::spawn(waiting(&rig).send());
@@ -127,8 +135,9 @@ async fn a23_a_dropped_waiter_leaves_nothing_behind() {
     holder.abort();
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_gate_that_is_full_because_of_the_holder_does_not_end_the_wait() {
+async fn a_gate_that_is_full_because_of_the_holder_does_not_end_the_wait() {
     let one_at_a_time = plain().concurrency(1).in_flight(InFlight::Wait);
     let rig = rig(ScriptedTransport::new(), one_at_a_time);
     rig.answers(|network| network.status(200).after(ms(200), &rig.clock));
@@ -140,8 +149,9 @@ async fn a23_a_gate_that_is_full_because_of_the_holder_does_not_end_the_wait() {
     assert!(refused.is_ok(), "what has ended is replayed");
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_look_that_fails_or_hangs_is_no_answer() {
+async fn a_look_that_fails_or_hangs_is_no_answer() {
     for trouble in [Trouble::Fail, Trouble::Hang] {
         let (store, rig) = troubled(ScriptedTransport::new(), plain());
         rig.answers(|network| network.status(200).after(ms(200), &rig.clock));

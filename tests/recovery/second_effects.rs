@@ -1,4 +1,4 @@
-//! What a search for second effects and untrue words found.
+//! Second effects and untrue words: duplicates behind a miss, clocks that are set, letters that are started over.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Findings about the record and its stores. Each is shown at both stores.
+//! The record and its stores, each rule shown at both stores.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use steadfast::{Effect, Obstacle, OnUnknown, Refusal};
 use support::commands::{self, ATTEMPT, KEEP, LEASE, transition};
 use support::stores::stores;
 
+/// Finding A6.
 #[tokio::test]
-async fn a6_what_has_expired_is_met_as_a_new_life_whatever_was_purged() {
+async fn what_has_expired_is_met_as_a_new_life_whatever_was_purged() {
     for (store, _place) in stores() {
         let first = fresh(&*store, claim("k", 1, NOW)).await;
         write(&*store, &first, NOW, succeed()).await.expect("the holder may write");
@@ -33,8 +34,9 @@ async fn a6_what_has_expired_is_met_as_a_new_life_whatever_was_purged() {
     }
 }
 
+/// Finding D12.
 #[tokio::test]
-async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next() {
+async fn a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next() {
     for (store, _place) in stores() {
         let late = fresh(&*store, claim("k", 1, NOW)).await;
         let taken = taken_over(&*store, claim("k", 1, NOW.plus(LEASE))).await;
@@ -54,8 +56,9 @@ async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next
     }
 }
 
+/// Finding D12.
 #[tokio::test]
-async fn d12_the_fences_of_what_was_purged_outlive_the_process() {
+async fn the_fences_of_what_was_purged_outlive_the_process() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("calls.db");
     let store = Sqlite::open(&path).expect("opens");
@@ -68,8 +71,9 @@ async fn d12_the_fences_of_what_was_purged_outlive_the_process() {
     assert!(fresh(&store, claim("k", 1, NOW)).await.fence > first.fence);
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_scheduled() {
+async fn a_late_true_answer_settles_what_somebody_else_holds_or_has_scheduled() {
     for (store, _place) in stores() {
         for scheduled in [false, true] {
             let key = if scheduled { "scheduled" } else { "held" };
@@ -91,8 +95,9 @@ async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_schedule
     }
 }
 
+/// Finding D1.
 #[tokio::test]
-async fn d1_what_is_due_keeps_the_time_since_which_its_effect_is_unknown() {
+async fn what_is_due_keeps_the_time_since_which_its_effect_is_unknown() {
     for (store, _place) in stores() {
         let first = fresh(&*store, claim("k", 1, NOW)).await;
         write(&*store, &first, NOW, State::Scheduled { at: NOW }).await.expect("may write");
@@ -107,8 +112,9 @@ async fn d1_what_is_due_keeps_the_time_since_which_its_effect_is_unknown() {
     }
 }
 
+/// Finding D4.
 #[tokio::test]
-async fn d4_a_claim_by_a_clock_that_was_ahead_keeps_nobody_out_and_opens_no_window() {
+async fn a_claim_by_a_clock_that_was_ahead_keeps_nobody_out_and_opens_no_window() {
     for (store, _place) in stores() {
         let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
         fresh(&*store, claim("k", 1, ahead)).await;
@@ -119,8 +125,9 @@ async fn d4_a_claim_by_a_clock_that_was_ahead_keeps_nobody_out_and_opens_no_wind
     }
 }
 
+/// Finding D5.
 #[tokio::test]
-async fn d5_a_lapsed_lease_leaves_the_effect_unknown_until_its_holders_longest_exchange_is_over() {
+async fn a_lapsed_lease_leaves_the_effect_unknown_until_its_holders_longest_exchange_is_over() {
     for (store, _place) in stores() {
         fresh(&*store, claim("k", 1, NOW)).await;
         // A clock that stepped by 61 s finds the lease over while the first request is on its way.
@@ -130,8 +137,9 @@ async fn d5_a_lapsed_lease_leaves_the_effect_unknown_until_its_holders_longest_e
     }
 }
 
+/// Finding A11.
 #[tokio::test]
-async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_multiply() {
+async fn d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_multiply() {
     for (store, _place) in stores() {
         let mut wanted = claim("k", 1, NOW);
         wanted.on_unknown = OnUnknown::Resend;

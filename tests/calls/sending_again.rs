@@ -1,4 +1,4 @@
-//! Findings about sending again and looking up: windows, clocks, and lookups that fail.
+//! Sending again and looking up: windows, clocks, and lookups that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -83,7 +83,7 @@ async fn sends_after(
 
 /// D4: no slack stood between our window and the vendor's.
 #[tokio::test]
-async fn d4_the_window_ends_a_slack_before_the_vendors() {
+async fn the_window_ends_a_slack_before_the_vendors() {
     let just = Duration::from_millis(1);
     assert_eq!(sends_after(USABLE - just, |_| {}).await, (2, None));
     assert_eq!(sends_after(USABLE, |_| {}).await, (1, Some(Reason::Expired)));
@@ -91,7 +91,7 @@ async fn d4_the_window_ends_a_slack_before_the_vendors() {
 
 /// D4: a claim by a clock that was ahead, and was corrected, has no window.
 #[tokio::test]
-async fn d4_a_claim_in_the_future_has_no_window() {
+async fn a_claim_in_the_future_has_no_window() {
     let back = |by: Duration| move |clock: &TestClock| clock.set_wall(clock.wall().minus(by));
     assert_eq!(sends_after(secs(1), back(secs(25 * 3600))).await, (1, Some(Reason::Expired)));
     assert_eq!(sends_after(secs(1), back(secs(301 + 1))).await, (1, Some(Reason::Expired)));
@@ -100,7 +100,7 @@ async fn d4_a_claim_in_the_future_has_no_window() {
 
 /// A19: only the wall clock was asked. Here it says, a minute after the claim, that no time has passed.
 #[tokio::test]
-async fn a19_a_wall_clock_that_is_set_back_opens_no_window() {
+async fn a_wall_clock_that_is_set_back_opens_no_window() {
     let by_the_wait = |clock: &TestClock| clock.set_wall(clock.wall().minus(USABLE));
     assert_eq!(sends_after(USABLE, by_the_wait).await, (1, Some(Reason::Expired)));
     // The other way round, our own clock stood still while the machine slept.
@@ -141,7 +141,7 @@ fn nothing_found() -> Answer {
 
 /// A5: three lookups in 30 s, a dead letter, and 570 s of the total left.
 #[tokio::test]
-async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
+async fn a_look_up_that_failed_is_tried_again_and_not_counted() {
     let clock = TestClock::auto();
     let down = answer(503, &[], &json!({}));
     let mut answers = vec![down; 6];
@@ -158,7 +158,7 @@ async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
 
 /// A5: where the call's time ends before a lookup is answered, nothing is given up.
 #[tokio::test]
-async fn a5_failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
+async fn failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![answer(503, &[], &json!({}))]);
     let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
@@ -172,7 +172,7 @@ async fn a5_failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
 
 /// A5: a lookup's `Retry-After` is waited for, and holds back others.
 #[tokio::test]
-async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
+async fn a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     let clock = TestClock::auto();
     let busy = answer(429, &[("retry-after", "40")], &json!({}));
     let (transport, asked) = searches(&clock, vec![busy, nothing_found()]);
@@ -187,7 +187,7 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
 
 /// D1: every takeover counted the lookups anew, so that none was ever the last.
 #[tokio::test]
-async fn d1_look_ups_that_were_answered_count_over_all_calls() {
+async fn look_ups_that_were_answered_count_over_all_calls() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
     let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
@@ -199,7 +199,7 @@ async fn d1_look_ups_that_were_answered_count_over_all_calls() {
 
 /// D1: no call of an interactive client can wait for Postmark's index. Recovery looks it up, once it is settled.
 #[tokio::test]
-async fn d1_a_settle_time_that_no_call_can_wait_for_is_handed_on_at_once() {
+async fn a_settle_time_that_no_call_can_wait_for_is_handed_on_at_once() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
     let policy = Policy::interactive().without_budget().without_breaker();
@@ -215,7 +215,7 @@ async fn d1_a_settle_time_that_no_call_can_wait_for_is_handed_on_at_once() {
 
 /// D3: nobody knew the vendor's clock at the claim.
 #[tokio::test]
-async fn d3_the_vendors_clock_is_on_record_from_the_second_claim_on() {
+async fn the_vendors_clock_is_on_record_from_the_second_claim_on() {
     let clock = TestClock::auto();
     let noon = httpdate::parse_http_date("Thu, 01 Jan 2026 12:00:00 GMT").expect("a date");
     clock.set_wall(steadfast::clock::Timestamp::from(noon).plus(secs(3600)));
@@ -233,7 +233,7 @@ async fn d3_the_vendors_clock_is_on_record_from_the_second_claim_on() {
 
 /// D1: with the ladder spent and the window open, every takeover sent again, and so began the settle time anew.
 #[tokio::test]
-async fn d1_what_was_scheduled_to_be_looked_up_is_not_sent_again_instead() {
+async fn what_was_scheduled_to_be_looked_up_is_not_sent_again_instead() {
     let clock = TestClock::auto();
     let sent = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&sent);

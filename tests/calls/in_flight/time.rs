@@ -13,8 +13,9 @@ async fn refused(rig: &Rig) -> (Option<Timestamp>, Error) {
     (told.retry_at().map(Timestamp::from), told)
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_the_time_to_come_back_is_the_holders_expected_end() {
+async fn the_time_to_come_back_is_the_holders_expected_end() {
     let rig = rig(ScriptedTransport::new(), plain());
     rig.answers(|network| network.status(200).after(ms(200), &rig.clock).hang());
     let other = rig.client.post("/charges").key("order-41").send().await;
@@ -39,16 +40,18 @@ async fn a23_the_time_to_come_back_is_the_holders_expected_end() {
     assert_eq!(refused(&rig).await.0, at(secs(60)));
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_before_any_answer_it_is_the_end_of_the_longest_attempt() {
+async fn before_any_answer_it_is_the_end_of_the_longest_attempt() {
     let rig = rig(ScriptedTransport::new().hang(), plain());
     let holder = held(&rig, rig.charge()).await;
     assert_eq!(refused(&rig).await.0, Some(TestClock::START.plus(secs(30))));
     holder.abort();
 }
 
+/// Finding A23.
 #[tokio::test]
-async fn a23_a_later_attempt_is_counted_from_its_own_beginning() {
+async fn a_later_attempt_is_counted_from_its_own_beginning() {
     let network = ScriptedTransport::new().fail(steadfast::transport::SendErrorKind::Reset).hang();
     let rig = rig(network, plain());
     let holder = held(&rig, rig.charge()).await;

@@ -45,8 +45,9 @@ async fn on_record(rig: &Rig) -> (Record, Vec<AttemptReport>) {
     (record, rig.store.evidence(id).await.expect("a store"))
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_every_outcome_is_written_again_while_the_hold_lasts() {
+async fn every_outcome_is_written_again_while_the_hold_lasts() {
     for (number, ending) in ENDINGS.iter().enumerate() {
         let (_, calm) = troubled((ending.network)(), (ending.policy)());
         let expected = (ending.call)(calm.charge()).send().await.expect_err("no success");
@@ -73,8 +74,9 @@ async fn d11_every_outcome_is_written_again_while_the_hold_lasts() {
     }
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_a_store_that_never_writes_is_given_up_at_the_end_of_the_calls_time() {
+async fn a_store_that_never_writes_is_given_up_at_the_end_of_the_calls_time() {
     let (store, rig) = troubled(ScriptedTransport::new().status(402), plain());
     store.transitions([Trouble::Fail; 1_000]);
     let told = rig.charge().deadline(secs(10)).send().await.expect_err("no record");
@@ -84,10 +86,10 @@ async fn d11_a_store_that_never_writes_is_given_up_at_the_end_of_the_calls_time(
     assert_eq!(rig.network.requests().len(), 1);
 }
 
-/// What the vendor said is in this process alone: it is written down after its call is over, as long as nobody else may
+/// D11: What the vendor said is in this process alone: it is written down after its call is over, as long as nobody else may
 /// take the operation.
 #[tokio::test]
-async fn d11_the_vendors_word_is_written_down_without_its_call_while_the_lease_lasts() {
+async fn the_vendors_word_is_written_down_without_its_call_while_the_lease_lasts() {
     for (status, is_on_record) in [
         (200, (|state| matches!(state, State::Succeeded { .. })) as fn(&State) -> bool),
         (402, |state| matches!(state, State::Refused { .. })),
@@ -118,8 +120,9 @@ async fn d11_the_vendors_word_is_written_down_without_its_call_while_the_lease_l
     }
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_an_outcome_that_is_written_but_not_answered_is_the_calls() {
+async fn an_outcome_that_is_written_but_not_answered_is_the_calls() {
     let (store, rig) = troubled(ScriptedTransport::new().status(402), plain());
     store.transitions([Trouble::HangAfter]);
     let told = until_told(&rig, rig.charge().deadline(secs(1))).await.expect_err("refused");
@@ -127,8 +130,9 @@ async fn d11_an_outcome_that_is_written_but_not_answered_is_the_calls() {
     assert_eq!((told.effect(), told.attempts().len()), (Effect::None, 1));
 }
 
+/// Finding D11.
 #[tokio::test]
-async fn d11_a_store_that_hangs_holds_no_permit_beyond_the_calls_time() {
+async fn a_store_that_hangs_holds_no_permit_beyond_the_calls_time() {
     let one_at_a_time = || plain().concurrency(1);
     // While the outcome is written.
     let (store, rig) = troubled(ScriptedTransport::new().status(200).status(200), one_at_a_time());

@@ -1,4 +1,4 @@
-//! What a third search found: in repeats of a key after its vendor has moved, and in what a dispatcher asks before it begins.
+//! Repeats of a key after its vendor has moved, and what a dispatcher asks before it begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 use steadfast::{Effect, Obtained, dispatcher};
 
-use crate::terms::{OWN, builder, client, paid, pass};
+use crate::addresses::terms::{OWN, builder, client, paid, pass};
 
 const FORMER: &str = "https://old.example/base";
 const FORM: [(&str, &str); 1] = [("amount", "1000")];

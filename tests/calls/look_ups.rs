@@ -1,4 +1,4 @@
-//! What the stories of `tests/proofs/world.rs` told of the engine: each seed that broke a promise, as the smallest case of it.
+//! Lookups and last words under trouble: each is a seed of the world that broke a promise, as the smallest case of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,10 +32,10 @@ async fn phase(store: &dyn Store) -> Phase {
     page.rows[0].phase
 }
 
-/// Seeds 10 and 5100: three 304s from a proxy, or three pages with status 200, were three answers that could not tell,
+/// A5: Seeds 10 and 5100: three 304s from a proxy, or three pages with status 200, were three answers that could not tell,
 /// and the operation was a dead letter within two minutes.
 #[tokio::test]
-async fn a5_what_a_proxy_says_to_a_look_up_is_no_answer() {
+async fn what_a_proxy_says_to_a_look_up_is_no_answer() {
     let page = |status: u16, body: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("text/html"));
@@ -65,9 +65,9 @@ async fn is_asked_again(vendor: impl Vendor, path: &str, body: &Value, answer: &
     assert_eq!((told.effect(), phase(&*store).await), (Effect::Unknown, Phase::Scheduled));
 }
 
-/// Seed 3175: a file was locked for 23 s. The lease lasted for 35, and the answer was dropped after 20.
+/// D11: Seed 3175: a file was locked for 23 s. The lease lasted for 35, and the answer was dropped after 20.
 #[tokio::test]
-async fn d11_an_answer_is_written_down_until_the_lease_is_over() {
+async fn an_answer_is_written_down_until_the_lease_is_over() {
     // Doubled from 50 ms to 2 s, the 30th try is 51 s after the first; the lease lasts for 60 s.
     let trouble = [Trouble::Fail; 30];
     for deadline in [secs(10), secs(120)] {
@@ -120,10 +120,10 @@ impl Late {
     }
 }
 
-/// Seed 14600: a host stood still for 18 s behind the write that let go of an order. Another host had delivered it by
+/// D7: Seed 14600: a host stood still for 18 s behind the write that let go of an order. Another host had delivered it by
 /// then, and its caller was told that it had no effect.
 #[tokio::test]
-async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
+async fn none_is_not_said_of_what_somebody_else_may_have_sent_since() {
     for (stands_still, is_taken, effect) in [
         (secs(40), true, Effect::Unknown),
         (secs(40), false, Effect::None),
@@ -141,9 +141,9 @@ async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
     }
 }
 
-/// Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which lookups are repeated.
+/// A5: Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which lookups are repeated.
 #[tokio::test]
-async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
+async fn look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
     let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
     rig.answers(|network| (0..4_000).fold(network, |network, _| network.status(503)));
     rig.charge().send().await.expect_err("the vendor is away");
@@ -163,9 +163,9 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
     assert!((22 * 4..26 * 4).contains(&hours), "{hours} quarters of an hour");
 }
 
-/// Seed 9673: the same where it is set between two lookups.
+/// A5: Seed 9673: the same where it is set between two lookups.
 #[tokio::test]
-async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
+async fn look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
     let clock = TestClock::auto();
     let (ahead, sent) = (clock.clone(), AtomicUsize::new(0));
     let network = ScriptedTransport::new().always_with(move |_| match sent.fetch_add(1, Ordering::Relaxed) {
@@ -186,10 +186,10 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
     }
 }
 
-/// Time without a process is no time of lookups that failed: a service stood still for two days, and the vendor is away
+/// A5: Time without a process is no time of lookups that failed: a service stood still for two days, and the vendor is away
 /// when it is back.
 #[tokio::test]
-async fn a5_look_ups_begin_after_two_days_without_a_process() {
+async fn look_ups_begin_after_two_days_without_a_process() {
     let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
     rig.answers(|network| (0..20).fold(network, |network, _| network.status(503)));
     let told = rig.charge().deadline(secs(1)).send().await.expect_err("no time for the lookup");
@@ -199,11 +199,11 @@ async fn a5_look_ups_begin_after_two_days_without_a_process() {
     assert_eq!(phase(&*rig.store).await, Phase::Scheduled);
 }
 
-/// Seed 6226: a clock was set 12 minutes ahead, and the store believed it because another was hours ahead. By that clock
+/// D5: Seed 6226: a clock was set 12 minutes ahead, and the store believed it because another was hours ahead. By that clock
 /// the settle time of another host's send was over at once, the lookup did not show the order yet, and it was sent
 /// again.
 #[tokio::test]
-async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_own_measure() {
+async fn a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_own_measure() {
     let (exchange, settle) = (secs(30), secs(7));
     for set_ahead in [Duration::ZERO, secs(12 * 60)] {
         let store: Arc<dyn Store> = Arc::new(Memory::new());

@@ -44,10 +44,10 @@ pub async fn pass(clock: &TestClock, time: Duration) {
 pub const OWN: &str = "https://api.stripe.com";
 pub const OTHER: &str = "https://stripe.staging.example";
 
-/// What is refused before anything is sent is no word of what the key's own request did: of a service whose terms differ,
+/// D4: What is refused before anything is sent is no word of what the key's own request did: of a service whose terms differ,
 /// and of one that sends what its adapter does not take.
 #[tokio::test]
-async fn d4_a_refusal_before_the_claim_says_what_is_on_record() {
+async fn a_refusal_before_the_claim_says_what_is_on_record() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
     let lost = ScriptedTransport::new().fail(SendErrorKind::Reset);
     let ours = client(store.clone(), OWN, &clock, &lost);

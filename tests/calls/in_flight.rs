@@ -1,4 +1,4 @@
-//! Findings about what a call is told whose key another call holds, and about a store in trouble.
+//! What a call is told whose key another call holds, also by a store in trouble.
 
 mod outcomes;
 mod time;
