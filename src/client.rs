@@ -435,7 +435,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let began = Began::of(&*clock, &*store);
-        let wakes = store.wakes().cloned().unwrap_or_default();
+        let wakes = store.delivery().map(|delivery| delivery.wakes().clone()).unwrap_or_default();
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),

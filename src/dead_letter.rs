@@ -261,8 +261,8 @@ impl DeadLetters {
         }
         let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
         let record = acted.map_err(|forbidden| DeadLetterError::refused(id, forbidden))?;
-        if let (State::Scheduled { at }, Some(wakes)) = (&record.state, self.store.wakes()) {
-            wakes.wake(Some(&record.id.scope), *at);
+        if let (State::Scheduled { at }, Some(delivery)) = (&record.state, self.store.delivery()) {
+            delivery.wakes().wake(Some(&record.id.scope), *at);
         }
         Ok(record)
     }

@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use steadfast_core::Error;
+use steadfast_core::internal::ext::WakesExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::operation::BY_SERVICE;
 use steadfast_core::operation::OperationId;
@@ -123,7 +124,7 @@ impl Enqueued {
             }
             let error = match letters.cancel(self.id(), &how).await {
                 Ok(Summary { id, phase, effect, .. }) => {
-                    engine.wakes.waiting.ended(|| End { id, phase, effect });
+                    engine.wakes.waiting().ended(|| End { id, phase, effect });
                     break;
                 }
                 Err(error) => error,
@@ -156,7 +157,7 @@ impl Enqueued {
             }
             engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
         }
-        engine.wakes.waiting.wake(self.id());
+        engine.wakes.waiting().wake(self.id());
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());
         Ok(())
@@ -214,7 +215,7 @@ impl Client {
     ///
     /// See [`Ends`] for an example.
     pub fn ends(&self) -> Ends {
-        Ends { account: self.engine.account_path(), ends: self.engine.wakes.waiting.ends() }
+        Ends { account: self.engine.account_path(), ends: self.engine.wakes.waiting().ends() }
     }
 }
 

@@ -65,8 +65,8 @@ impl DeadLetters {
     /// Whether the store may say that there is nothing: its records may have gone on elsewhere.
     async fn check_absent(&self) -> Result<(), DeadLetterError> {
         // A role that may not ask is told by what it may read.
-        let Some(upkeep) = self.store.upkeep() else { return Ok(()) };
-        let Ok(head) = upkeep.head().await else { return Ok(()) };
+        let Some(maintenance) = self.store.maintenance() else { return Ok(()) };
+        let Ok(head) = maintenance.head().await else { return Ok(()) };
         head.standing.check_absent().map_err(DeadLetterError::store("find the operation"))
     }
 

@@ -174,8 +174,8 @@ impl DeadLetters {
 
     pub(super) async fn backlog(&self, now: Timestamp) -> Result<Backlog, DeadLetterError> {
         let failed = DeadLetterError::store("count what waits");
-        if let Some(backlog) = self.store.backlog(now).await.map_err(failed)? {
-            return Ok(backlog);
+        if let Some(delivery) = self.store.delivery() {
+            return delivery.backlog(now).await.map_err(failed);
         }
         let phases = vec![Phase::InProgress, Phase::Scheduled, Phase::Dead];
         let filter = Filter { phases, ..Filter::default() };

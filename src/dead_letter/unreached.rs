@@ -79,9 +79,9 @@ impl DeadLetters {
         if paths.is_empty() {
             return Ok(unadmitted);
         }
-        let registered = match self.store.upkeep() {
-            Some(upkeep) => {
-                upkeep.head().await.map_err(DeadLetterError::store("read the accounts"))?.accounts
+        let registered = match self.store.maintenance() {
+            Some(maintenance) => {
+                maintenance.head().await.map_err(DeadLetterError::store("read the accounts"))?.accounts
             }
             None => BTreeMap::new(),
         };

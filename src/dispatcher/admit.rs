@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use steadfast_core::Error;
-use steadfast_core::internal::ext::ErrorExt;
+use steadfast_core::internal::ext::{ErrorExt, WakesExt};
 use steadfast_core::internal::store::{Outbox, OutboxRow};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
@@ -55,7 +55,7 @@ impl Admission {
         engine.check_terms().await?;
         let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.request_bytes_max;
-        let found = outbox.waiting(&engine.account(), self.next.as_deref(), (rows, bytes_max)).await;
+        let found = outbox.waiting(&engine.account(), self.next.as_deref(), rows, bytes_max).await;
         let page =
             found.map_err(|source| failed("look into the outbox", source).at_vendor(client.vendor()))?;
         // After the last page from the beginning again: rows may have been committed late.
@@ -139,7 +139,7 @@ async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<
             // Or another dispatcher was first.
             if is_new {
                 telemetry::outbox::rejected(client.vendor(), row.number, &error);
-                client.engine.wakes.waiting.wake_key(&row.key);
+                client.engine.wakes.waiting().wake_key(&row.key);
             }
             Ok(is_new)
         }

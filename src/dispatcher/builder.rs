@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use steadfast_core::clock::SystemClock;
+use steadfast_core::internal::ext::WakesExt;
 
 use super::delivery::Delivery;
 use super::health::Pulse;
@@ -68,9 +69,9 @@ impl DispatcherBuilder {
     /// small batches. Call it within a tokio runtime.
     ///
     /// It takes from the clients of one store, and then of one vendor, in turn. A client with a million due
-    /// operations keeps no other one waiting for longer than until the next of its operations ends. (A store whose
-    /// [`wakes`](crate::store::Store::wakes) says `None` cannot be told from another one: each client then looks for
-    /// itself.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
+    /// operations keeps no other one waiting for longer than until the next of its operations ends. (A store without
+    /// [`delivery`](crate::store::Store::delivery) cannot be told from another one: each client then looks for itself.
+    /// An event warns of it.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
     ///
     /// A failure is an event, and so is a panic of a store, an adapter or a transport of your own. It tries again
     /// after the period.
@@ -91,6 +92,9 @@ impl DispatcherBuilder {
         };
         for of_store in by_store(clients) {
             let Some(first) = of_store.first().cloned() else { continue };
+            if first.engine.store.delivery().is_none() {
+                telemetry::recovery::undivided(first.engine.store.name());
+            }
             let (expired, pulse) = (Arc::new(Notify::new()), Pulse::new(&first, period));
             let member = |client: &Client| Some(Member::new(client, places.get(client.vendor())?.clone()));
             let members = of_store.iter().filter_map(member).collect();

@@ -24,10 +24,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use steadfast_core::clock::{Clock, Instant, Timestamp};
-use steadfast_core::internal::ext::ErrorExt;
+use steadfast_core::internal::ext::{ErrorExt, WakesExt};
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::store::{Look, Sight, Sleeper};
+use steadfast_core::internal::store::Sleeper;
 use steadfast_core::operation::Scope;
+use steadfast_core::store::delivery::{Look, Sight};
 
 use super::health::Pulse;
 use super::member::{GAP, Has, Member};
@@ -184,7 +185,12 @@ impl Delivery {
         };
         let look = Look { now, until: now.plus(self.period), accounts, outbox };
         let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return false };
-        let question = async { first.engine.store.look(&look).await };
+        let question = async {
+            match first.engine.store.delivery() {
+                Some(delivery) => delivery.look(&look).await.map(Some),
+                None => Ok(None),
+            }
+        };
         match asked(&*self.clock, LOOK, question).await {
             Ok(Ok(mut sight)) => {
                 self.pulse.asked(None);

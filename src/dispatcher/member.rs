@@ -78,7 +78,7 @@ impl Member {
             account,
             places,
             has: Has::default(),
-            peers: Peers::new(),
+            peers: Peers::new(&*client.engine.store),
             gone: 0,
             due_first: false,
             newest_first: true,

@@ -25,8 +25,9 @@ use steadfast_core::Gate;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::policy::{Part, Refusal, Sign};
-use steadfast_core::internal::store::{Beat, Heartbeat, Peer};
 use steadfast_core::policy::{BreakerState, Mode};
+use steadfast_core::store::Store;
+use steadfast_core::store::delivery::{Beat, Heartbeat, Peer};
 
 use super::asked;
 use super::member::Member;
@@ -40,7 +41,7 @@ pub(super) struct Peers {
     /// When it told them last, and whether it is still there for them.
     told_at: Option<Instant>,
     is_told: bool,
-    /// The store has no means to tell others.
+    /// The store cannot tell the others: it has no `Delivery`.
     is_alone: bool,
     part: Part,
     live: Live,
@@ -116,17 +117,17 @@ pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item 
     }
     let heartbeat = Heartbeat { now: engine.wall(), lasts: LASTS, beats };
     let vendor = engine.vendor.name();
-    let question = async { engine.store.heartbeat(&heartbeat).await };
+    let Some(delivery) = engine.store.delivery() else { return };
+    let question = async { delivery.heartbeat(&heartbeat).await };
     match asked(&*engine.clock, TELL, question).await {
-        Ok(Ok(Some(heard))) => told.into_iter().for_each(|member| member.hear(&heard)),
-        Ok(Ok(None)) => told.into_iter().for_each(|member| member.peers.is_alone = true),
+        Ok(Ok(heard)) => told.into_iter().for_each(|member| member.hear(&heard)),
         Ok(Err(error)) => telemetry::recovery_failed(vendor, &error.at_vendor(vendor)),
         Err(panic) => telemetry::recovery_panicked(vendor, TELL, &*panic),
     }
 }
 
 impl Peers {
-    pub(super) fn new() -> Peers {
+    pub(super) fn new(store: &dyn Store) -> Peers {
         static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // The order of names says who has what a division leaves over, and nothing else. Within a process it is that of
@@ -136,7 +137,7 @@ impl Peers {
             name,
             told_at: None,
             is_told: false,
-            is_alone: false,
+            is_alone: store.delivery().is_none(),
             part: Part::WHOLE,
             live: Live::default(),
             gone: Live::default(),

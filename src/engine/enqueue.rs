@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
-use steadfast_core::internal::ext::ErrorExt;
+use steadfast_core::internal::ext::{ErrorExt, WakesExt};
 use steadfast_core::operation::Key;
 use steadfast_core::operation::record::{Action, Claimed, Record};
 use steadfast_core::transport::Request;
@@ -117,7 +117,7 @@ impl Engine {
             let error = self.named_if_it_is_not(error, offered);
             error.after_waiting(self.clock.now().since(started))
         };
-        let waiter = self.wakes.waiting.enter(offered.id);
+        let waiter = self.wakes.waiting().enter(offered.id);
         let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         let mut asks_at = started;
         loop {

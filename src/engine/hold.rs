@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
-use steadfast_core::internal::ext::{ErrorExt, RecordExt};
+use steadfast_core::internal::ext::{ErrorExt, RecordExt, WakesExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::record::{Record, State, Transition};
 use steadfast_core::{AttemptReport, Disposition, Effect, Error};
@@ -158,7 +158,7 @@ impl<'a> Hold<'a> {
             telemetry::may_have_happened_twice(&**self.engine.vendor, &self.record);
         }
         if !matches!(self.record.state, State::InProgress { .. }) {
-            self.engine.wakes.waiting.moved(&self.record);
+            self.engine.wakes.waiting().moved(&self.record);
             self.engine.pass_turn(&self.record);
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::ext::ErrorExt;
+use steadfast_core::internal::ext::{ErrorExt, WakesExt};
 use steadfast_core::{Effect, Error};
 
 use super::Engine;
@@ -26,7 +26,7 @@ impl Engine {
     /// Dropping the future leaves nothing behind.
     pub(super) async fn wait_for_holder(&self, call: Keyed<'_>, mut told: Error) -> Result<Reply, Error> {
         let offered = call.offered;
-        let waiter = self.wakes.waiting.enter(offered.id);
+        let waiter = self.wakes.waiting().enter(offered.id);
         let mut pauses = Pauses::new();
         loop {
             // Before the look: an outcome that is written down in between still wakes.
@@ -83,7 +83,7 @@ impl Engine {
             biased;
             () = woken => true,
             () = self.clock.sleep_until(until) => false,
-            never = self.wakes.waiting.look_for_all(&*self.store, &*self.clock), if looks => match never {},
+            never = self.wakes.waiting().look_for_all(&*self.store, &*self.clock), if looks => match never {},
         }
     }
 

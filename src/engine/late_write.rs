@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use steadfast_core::clock::{Clock, Instant};
-use steadfast_core::internal::ext::RecordExt;
+use steadfast_core::internal::ext::{RecordExt, WakesExt};
 use steadfast_core::internal::store::Wakes;
 use steadfast_core::internal::vendor::Adapter;
 use steadfast_core::operation::record::{Record, State, Transition};
@@ -81,7 +81,7 @@ impl Run<'_> {
         };
         drop(runtime.spawn(async move {
             write.carry_out().await;
-            write.wakes.waiting.wake(&write.held.id);
+            write.wakes.waiting().wake(&write.held.id);
             if write.held.sequence.is_some() {
                 write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
             }
@@ -120,7 +120,7 @@ impl LateWrite {
             let written = self.store.transition(&self.held, transition);
             if let Some(Ok(written)) = limit::within(&*self.clock, self.over_at, written).await {
                 if let Ok(record) = &written {
-                    self.wakes.waiting.moved(record);
+                    self.wakes.waiting().moved(record);
                     if record.may_have_happened_twice() {
                         telemetry::may_have_happened_twice(&**self.vendor, record);
                     }

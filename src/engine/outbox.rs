@@ -8,10 +8,12 @@ use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::error::{ADMIT_ROW, Kind};
 use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::store::{Account, Database, Outbox, OutboxRow, Statement, wrote_nothing};
+use steadfast_core::internal::store::{outbox_of, wrote_nothing};
 use steadfast_core::operation::record::Claimed;
 use steadfast_core::operation::{Key, RedactedFields};
+use steadfast_core::outbox::Database;
 use steadfast_core::store::StoreErrorKind;
+use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 use steadfast_core::transport::Request;
 use steadfast_core::{Effect, Error, Input, Obstacle};
 
@@ -64,10 +66,11 @@ impl Engine {
         database: Database,
     ) -> Result<Put, Error> {
         let refused = |error| self.in_context(error, request, None);
-        let Some(outbox) = self.outbox() else {
-            let problem = "the client's store has no outbox; take a store::Sqlite or store::Postgres in the transaction's own database";
-            return Err(refused(Error::invalid(Input::Other("store"), problem)));
-        };
+        let outbox = outbox_of(&*self.store).map_err(|lacks| {
+            let problem =
+                format!("{lacks}; take a store::Sqlite or store::Postgres in the transaction's own database");
+            refused(Error::invalid(Input::Other("store"), problem))
+        })?;
         let row = self.row(request, work, &key, due).map_err(refused)?;
         self.disagreement.check()?;
         let mut stamped = request.clone();

@@ -140,7 +140,7 @@ impl StoreUrl {
         self
     }
 
-    /// Seals requests and answers from now on.
+    /// Seals requests and answers from now on. A store in memory has nothing at rest, and is not sealed.
     ///
     /// Default: not sealed.
     #[cfg(feature = "seal")]
@@ -172,12 +172,7 @@ impl StoreUrl {
     /// As `Sqlite::open` or `PostgresBuilder::open`; `Absent` for what [`create`](StoreUrl::create) says.
     pub fn open(self) -> Result<Arc<dyn Store>, StoreError> {
         match self.place {
-            Place::Memory if self.create => {
-                let store = Memory::new();
-                #[cfg(feature = "seal")]
-                let store = self.keys.into_iter().fold(store, Memory::seal);
-                Ok(Arc::new(store))
-            }
+            Place::Memory if self.create => Ok(Arc::new(Memory::new())),
             Place::Memory => {
                 let problem = "a store in memory ends with its process, and no other process sees it";
                 Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))

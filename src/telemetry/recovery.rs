@@ -1,6 +1,6 @@
 //! What several processes do together.
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 /// So many dispatchers share an account's recovery from now on.
 pub(crate) fn shared(vendor: &str, account: &str, dispatchers: u32) {
@@ -9,5 +9,13 @@ pub(crate) fn shared(vendor: &str, account: &str, dispatchers: u32) {
         steadfast.account = account,
         steadfast.dispatchers = dispatchers,
         "recovery is shared"
+    );
+}
+
+/// A dispatcher of a store without `Delivery` has started.
+pub(crate) fn undivided(store: &str) {
+    warn!(
+        steadfast.store = store,
+        "the store has no delivery: each process takes to find out what is due, and shares no rate with the others"
     );
 }

@@ -17,9 +17,9 @@ pub use steadfast_core::internal::policy::{
 };
 pub use steadfast_core::internal::random::SystemRandom;
 pub use steadfast_core::internal::store::{
-    Account, Backlog, Beat, Facts as PlaceFacts, Head, Heartbeat, Look, Noted, Outbox, OutboxRow, Peer,
-    Place, Queue, Reseal, ResealedBatch, Restore, Row, Sight, Stage, Standing, Statement, Upkeep, Waiting,
-    Wakes,
+    Account, Backlog, Beat, Delivery, Facts as PlaceFacts, Head, Heartbeat, Look, Maintenance, Noted, Outbox,
+    OutboxRow, Peer, Place, Queue, Reseal, ResealedBatch, Restore, Row, Sealing, Sight, Stage, Standing,
+    Statement, Version, Waiting, Wakes,
 };
 pub use steadfast_core::internal::testkit::spare;
 

@@ -37,7 +37,7 @@ async fn recorded_for(base_url: &str) -> (Arc<Memory>, TestClock) {
     let other = builder(&store, base_url, &clock, &paid()).build().expect("a client");
     let call = other.post("/v1/quotes?expand=a%2Fb").key("order-1").form(&FORM);
     call.enqueue().await.expect("recorded");
-    store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
+    store.register("default/stripe/test", None).await.expect("forgets");
     (store, clock)
 }
 
@@ -171,7 +171,7 @@ async fn the_first_enqueue_registers_the_terms() {
     }
     assert_eq!(store.tally().await.expect("the store works").iter().map(|tally| tally.count).sum::<u64>(), 1);
     // Somebody means it.
-    store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
+    store.register("default/stripe/test", None).await.expect("forgets");
     other.register().await.expect("it is the first now");
     other.post("/v1/quotes").key("order-2").form(&FORM).enqueue().await.expect("recorded");
 }
@@ -237,7 +237,7 @@ async fn where_the_path_alone_has_changed_it_goes_to_the_new_one() {
         };
         let before = at(former).build().expect("a client");
         before.post("/things").key("order-1").json(&1).enqueue().await.expect("recorded");
-        store.upkeep().expect("memory has").register("default/acme/default", None).await.expect("forgets");
+        store.register("default/acme/default", None).await.expect("forgets");
         let moved = at(base).former_base_url(former).build().expect("a client");
         assert_eq!(moved.recover(10).await.expect("the store works").succeeded, 1, "{base}");
         assert_eq!(network.requests()[0].url.path(), sent, "{base}");
@@ -267,7 +267,7 @@ async fn a_look_up_asks_where_the_vendor_is_now() {
     let row = serde_json::json!([{ "id": 5, "external_order_id": key["external_order_id"],
         "products": [{ "product_id": 7, "quantity": 1 }] }]);
     let network = network.json(200, row);
-    store.upkeep().expect("memory has").register("default/bigcommerce/abc123", None).await.expect("forgets");
+    store.register("default/bigcommerce/abc123", None).await.expect("forgets");
     let moved = at("https://api.bigcommerce.com", &network);
     let moved = moved.former_base_url(format!("{gateway}/stores/abc123"));
     let moved = moved.build().expect("a client");

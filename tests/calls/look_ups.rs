@@ -266,4 +266,5 @@ impl Store for Late {
     async fn audit(&self, id: Option<&OperationId>, after: Option<&str>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> { self.store.register(account, terms).await }
 }

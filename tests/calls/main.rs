@@ -3,6 +3,7 @@
 mod addresses;
 mod backpressure;
 mod bad_input;
+mod bare;
 mod callers;
 mod engine;
 mod errors;

@@ -32,7 +32,9 @@ async fn plain(server: &Server) {
 }
 
 async fn of_a_dispatcher(server: &'static Server) {
-    contract::check_all(async || roles::fresh(server, "dispatcher", None).await).await;
+    let fresh = async || roles::fresh(server, "dispatcher", None).await;
+    contract::check_store(&fresh).await;
+    contract::check_delivery(&fresh).await;
 }
 
 async fn sealed(server: &Server) {

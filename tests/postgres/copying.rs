@@ -31,13 +31,6 @@ fn open(server: &Server, schema: &str) -> Arc<Postgres> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn records_are_copied_from_postgres_to_postgres() {
-    let Some(server) = server::shared() else { return };
-    let fresh = async || driven(server, None).await;
-    contract::check_copying(fresh, fresh).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn records_are_copied_from_a_file_to_postgres_and_back() {
     let Some(server) = server::shared() else { return };
     let directory = in_memory::directory();
@@ -86,7 +79,7 @@ async fn nothing_begins_once_a_store_is_closed() {
     let claimants: Vec<_> = claimants.collect();
     let count = || server.sql(&format!("SELECT count(*) FROM {schema}.operation"));
     soon(|| if count().parse::<u32>().is_ok_and(|count| count > 50) { Ok(()) } else { Err("not yet") });
-    let keep = stores[1].upkeep().expect("it has");
+    let keep = stores[1].maintenance().expect("it has");
     let there = keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
     assert_eq!(there, leaving());
     let at_the_close = count();
@@ -113,7 +106,7 @@ async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
     let transaction = format!("BEGIN; {add}; SELECT pg_sleep(2.5); COMMIT");
     let open = tokio::task::spawn_blocking(move || server.sql(&transaction));
     server.until_one_waits(ASLEEP, &schema);
-    let keep = store.upkeep().expect("it has");
+    let keep = store.maintenance().expect("it has");
     keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
     assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "2", "it was waited for");
     open.await.expect("no panic");
@@ -136,7 +129,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     shop.batch_execute(&format!("BEGIN; {}", put("open"))).await.expect("it is written");
     let closing = tokio::spawn({
         let store = Arc::clone(&store);
-        async move { store.upkeep().expect("it has").stand(&Standing::default(), &leaving()).await }
+        async move { store.maintenance().expect("it has").stand(&Standing::default(), &leaving()).await }
     });
     let waits =
         format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{schema}.outbox'::regclass");
@@ -145,7 +138,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     assert_eq!(closing.await.expect("no panic").expect("the store works"), leaving());
     assert_eq!(rows(), "1");
     // One that began before.
-    let keep = store.upkeep().expect("it has");
+    let keep = store.maintenance().expect("it has");
     for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
         keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
         let begin = format!("BEGIN ISOLATION LEVEL {isolation}; SELECT stage FROM {schema}.purged");
@@ -199,7 +192,7 @@ async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
         let rows = server.sql(&format!("SELECT count(*) FROM {schema}.outbox"));
         if is_put_before {
             assert!(matches!(copied, Err(CopyError::Outbox { rows: 1, rejected: 0 })), "{case}");
-            let head = store.upkeep().expect("it has").head().await.expect("the store works");
+            let head = store.maintenance().expect("it has").head().await.expect("the store works");
             assert_eq!((committed.is_ok(), &*rows, head.standing.stage), (true, "1", Stage::Open), "{case}");
         } else {
             assert!(copied.is_ok(), "{case}");
@@ -255,8 +248,7 @@ async fn of_many_that_register_at_once_one_is_the_first() {
     let registering = (0..16).map(|nth| {
         let store = Arc::clone(&stores[nth % 2]);
         tokio::spawn(async move {
-            let keep = store.upkeep().expect("it has");
-            keep.register("prod/acme/a", Some(&nth.to_string())).await.expect("the store works")
+            store.register("prod/acme/a", Some(&nth.to_string())).await.expect("the store works")
         })
     });
     let (mut first, mut told) = (0, std::collections::BTreeSet::new());
@@ -269,7 +261,7 @@ async fn of_many_that_register_at_once_one_is_the_first() {
         }
     }
     assert_eq!((first, told.len()), (1, 1));
-    let head = stores[0].upkeep().expect("it has").head().await.expect("the store works");
+    let head = stores[0].maintenance().expect("it has").head().await.expect("the store works");
     assert_eq!(head.accounts.into_values().collect::<Vec<_>>(), told.into_iter().collect::<Vec<_>>());
 }
 

@@ -10,7 +10,7 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Backlog, Heartbeat, Look, Peer, Sight};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 
@@ -110,21 +110,6 @@ impl Wrapper for Driven {
         now
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.at(look.now).await;
-        self.store.look(look).await
-    }
-
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        self.at(heartbeat.now).await;
-        self.store.heartbeat(heartbeat).await
-    }
-
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        self.at(now).await;
-        self.store.backlog(now).await
-    }
-
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
         self.at(now).await;
         self.store.believed(now).await
@@ -133,6 +118,36 @@ impl Wrapper for Driven {
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.at(now).await;
         self.store.purge(now, limit).await
+    }
+
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Driven {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.at(look.now).await;
+        self.store.look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.at(heartbeat.now).await;
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.at(now).await;
+        self.store.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.store.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.store.wakes()
     }
 }
 

@@ -146,7 +146,7 @@ fn a_server_that_may_forget_is_warned_of_once() {
         }
         WARNED.take()
     };
-    let warning = |store: &Arc<Postgres>| store.upkeep().and_then(|upkeep| upkeep.warning());
+    let warning = |store: &Arc<Postgres>| store.maintenance().and_then(|maintenance| maintenance.warning());
     let (store, silent) = (open(""), open("&durability=elsewhere"));
     assert_eq!(ask(&store), 0, "nothing is wrong");
     for setting in ["fsync", "full_page_writes"] {

@@ -9,7 +9,7 @@ use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::{Claim, State};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::{Look, Sight, Waiting};
+use steadfast::testkit::internals::{Delivery, Look, Sight, Waiting};
 
 use super::driven::fresh_schema;
 use super::outbox::connection;
@@ -27,7 +27,7 @@ async fn look(store: &Postgres, accounts: &[&str]) -> Sight {
     let now = store.time(Timestamp::default());
     let accounts = accounts.iter().map(|account| (*account).to_owned()).collect();
     let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts, outbox: Vec::new() };
-    store.look(&look).await.expect("the store works").expect("it can tell")
+    store.look(&look).await.expect("the store works")
 }
 
 /// In order and each its own, also of none and of the same twice; by the server's clock, whatever the look's says.
@@ -57,7 +57,7 @@ async fn a_look_tells_of_each_account_in_its_place() {
         accounts: vec![asked[1].to_owned()],
         outbox: Vec::new(),
     };
-    let seen = store.look(&look).await.expect("the store works").expect("it can tell");
+    let seen = store.look(&look).await.expect("the store works");
     assert!(seen.waiting[0].due.is_some_and(|due| due > now.plus(Duration::from_secs(3_600))), "{seen:?}");
 }
 

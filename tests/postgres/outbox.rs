@@ -505,7 +505,7 @@ async fn a_wipe_writes_the_outbox_anew_with_all_else() {
     let tables = "SELECT relname, relfilenode FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relname IN \
                   ('outbox', 'operation', 'request', 'outcome', 'sequenced', 'audit') ORDER BY 1";
     let before = shop.sql(tables);
-    shop.store.upkeep().expect("it has").wipe().await.expect("the store works");
+    shop.store.sealing().expect("it has").wipe().await.expect("the store works");
     let after = shop.sql(tables);
     assert_eq!((before.lines().count(), after.lines().count()), (6, 6));
     for (before, after) in before.lines().zip(after.lines()) {
@@ -523,7 +523,7 @@ async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
     );
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page = shop.store.waiting(&account(), after.as_deref(), (100, 3_500_000)).await.expect("a store");
+        let page = shop.store.waiting(&account(), after.as_deref(), 100, 3_500_000).await.expect("a store");
         pages.push(page.rows.iter().map(|row| (row.body.len(), row.problem.is_some())).collect::<Vec<_>>());
         after = page.next;
         if after.is_none() {
@@ -618,7 +618,7 @@ async fn a_row_waits_for_those_before_it_in_its_sequence() {
         shop.deliver().await;
     }
     assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (4, 1, 2));
-    let page = shop.store.waiting(&account(), None, (10, 1024)).await.expect("a store");
+    let page = shop.store.waiting(&account(), None, 10, 1024).await.expect("a store");
     assert_eq!(page.rows, [], "nobody is shown what has to wait");
     shop.sql(
         "UPDATE {schema}.outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'c-1'",

@@ -134,7 +134,7 @@ async fn the_owner_alone_writes_the_tables_anew_and_nobody_else_is_told_that_it_
     let schema = with_roles(server, "wiped");
     for (role, refusal) in [("dispatcher", Some(StoreErrorKind::Denied)), ("owner", None)] {
         let store = opened(&url(server, &schema, role)).expect("it opens");
-        let wiped = store.upkeep().expect("Postgres has it").wipe().await;
+        let wiped = store.sealing().expect("Postgres has it").wipe().await;
         assert_eq!(wiped.as_ref().err().map(StoreError::kind), refusal, "{role}: {wiped:?}");
     }
 }

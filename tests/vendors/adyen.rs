@@ -192,7 +192,7 @@ async fn below_another_base_url_it_is_the_same_payment() {
             } else {
                 call.enqueue().await.expect("recorded");
             }
-            store.upkeep().expect("memory has").register("default/adyen/test", None).await.expect("forgets");
+            store.register("default/adyen/test", None).await.expect("forgets");
             let moved = at(base, Some(former));
             moved.recover(10).await.expect("the store works");
             let again =

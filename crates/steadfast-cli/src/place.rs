@@ -86,7 +86,7 @@ impl Place {
             Err(failure) => return vec![format!("the store was not looked at: {}", failure.text())],
         };
         let mut warnings = store.footing().unwrap_or_else(|refused| vec![refused.to_string()]);
-        warnings.extend(store.upkeep().and_then(|upkeep| upkeep.warning()).map(str::to_owned));
+        warnings.extend(store.maintenance().and_then(|maintenance| maintenance.warning()).map(str::to_owned));
         warnings
     }
 

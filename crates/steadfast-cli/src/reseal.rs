@@ -21,9 +21,9 @@ pub(crate) async fn reseal(
     let ResealArguments { dry_run, wipe } = arguments;
     let (_, store) = place.open_both()?;
     let resealed = store::reseal(&*store, dry_run).await.map_err(Failure::Upkeep)?;
-    let wiped = match store.upkeep() {
-        Some(upkeep) if wipe => {
-            upkeep.wipe().await.map_err(Failure::Upkeep)?;
+    let wiped = match store.sealing() {
+        Some(sealing) if wipe => {
+            sealing.wipe().await.map_err(Failure::Upkeep)?;
             true
         }
         _ => false,

@@ -25,10 +25,11 @@ pub(crate) async fn terms(
 }
 
 async fn show(store: &dyn Store, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let accounts = match store.upkeep() {
-        Some(upkeep) => upkeep.head().await.map_err(Failure::Upkeep)?.accounts,
-        None => return Err(none()),
+    let Some(maintenance) = store.maintenance() else {
+        let problem = format!("the store `{}` has no maintenance", store.name());
+        return Err(Failure::Upkeep(StoreError::new(problem)));
     };
+    let accounts = maintenance.head().await.map_err(Failure::Upkeep)?.accounts;
     let listed: Vec<(&String, Value)> = accounts
         .iter()
         .map(|(account, terms)| (account, serde_json::from_str(terms).unwrap_or_else(|_| json!(terms))))
@@ -39,17 +40,12 @@ async fn show(store: &dyn Store, output: &mut Output<'_>) -> Result<u8, Failure>
 }
 
 async fn forget(store: &dyn Store, account: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let Some(upkeep) = store.upkeep() else { return Err(none()) };
-    let before = upkeep.register(account, None).await.map_err(Failure::Upkeep)?;
+    let before = store.register(account, None).await.map_err(Failure::Upkeep)?;
     let forgotten = before.map(|_| account);
     output.put(DONE, &json!({ "accounts": [], "forgotten": forgotten }), |_, out| match forgotten {
         Some(account) => writeln!(out, "forgotten: {}", plain(account)),
         None => writeln!(out, "nothing is registered for {}", plain(account)),
     })
-}
-
-fn none() -> Failure {
-    Failure::Upkeep(StoreError::new("no terms are registered in a store of this kind"))
 }
 
 fn print(accounts: &[(&String, Value)], out: &mut (dyn Write + Send)) -> io::Result<()> {

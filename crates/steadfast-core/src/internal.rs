@@ -62,30 +62,33 @@ pub mod request {
 
 pub mod store {
     pub use crate::store::backlog::{Backlog, LATE, Queue, queues};
+    pub use crate::store::capability::{maintenance_of, outbox_of, sealing_of};
     pub use crate::store::columns::{Columns, StateColumns, redacted};
+    pub use crate::store::delivery::{Delivery, Version};
     pub use crate::store::error::wrote_nothing;
     pub use crate::store::filters::Dialect;
     pub use crate::store::footing::Mount;
     pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
     pub use crate::store::look::{FAR_MAX, Look, Sight, Waiting};
+    pub use crate::store::maintenance::{AUDIT_MOVED, Head, Maintenance, Restore, Row};
     pub use crate::store::numbers::{
         choice, duration, duration_ms, from_ms, phase, phase_number, to_fence, to_ms,
     };
-    pub use crate::store::outbox::form::{headers, names, on_unknown, sealed_bytes, sequence, values, whole};
-    pub use crate::store::outbox::sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
-    pub use crate::store::outbox::{
-        Account, Database, Outbox, OutboxRow, Statement, Value, name_of_row, spares,
+    pub use crate::store::outbox::form::{
+        headers, name_of_row, names, on_unknown, sealed_bytes, sequence, spares, values, whole,
     };
+    pub use crate::store::outbox::sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
+    pub use crate::store::outbox::{Account, Database, Outbox, OutboxRow, Statement, Value};
     pub use crate::store::pages::{ROWS_MAX, listable, page, start};
     pub use crate::store::place::{Facts, Judged, Noted, Place};
     pub use crate::store::restored::{RestoredRow, Sealed};
+    pub use crate::store::sealing::{Reseal, ResealedBatch, Sealing};
     pub use crate::store::seals::{
         HEAD_BYTES, KEY_ID_BYTES, KeyId, Part, SEALED, Seals, hex, is_sealed, needs_a_key,
     };
     pub use crate::store::standing::{Stage, Standing};
     pub use crate::store::stored::{Stored, empty_request};
     pub use crate::store::tenants::{Tenants, behind};
-    pub use crate::store::upkeep::{AUDIT_MOVED, Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
     pub use crate::store::wakes::{Sleeper, Wakes};
     pub mod codec {
         pub use crate::store::codec::*;
@@ -166,12 +169,6 @@ pub mod testkit {
     pub use crate::store::sample::{ATTEMPT, KEEP, LEASE, claim_at, let_pass, look, transition_at};
     pub use crate::test_clock::TestClock;
 
-    /// Puts bytes in place of the request that a store in memory holds.
-    #[cfg(all(feature = "seal", feature = "testkit"))]
-    pub fn forge(memory: &crate::store::Memory, id: &crate::operation::OperationId, request: Vec<u8>) {
-        memory.forge(id, request);
-    }
-
     /// Tells a store in memory that an outbox of a test's own has `rows` more of this key. A purge spares its record.
     #[cfg(feature = "testkit")]
     pub fn spare(memory: &crate::store::Memory, key: &str, rows: i64) {
@@ -203,6 +200,7 @@ pub mod ext {
     pub use crate::store::error::StoreErrorExt;
     #[cfg(feature = "seal")]
     pub use crate::store::seal::SealKeysExt;
+    pub use crate::store::wakes::WakesExt;
     pub use crate::transport::LimitsExt;
     pub use crate::transport::SendErrorExt;
     pub use crate::transport::streamed::StreamedAnswerExt;

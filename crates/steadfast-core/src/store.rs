@@ -6,9 +6,26 @@
 //! one [`act`](Store::act) for every operator's action. With a method for each, every backend would repeat the state
 //! machine, and every new action would break every backend. No method that a call needs has a default, so that a
 //! backend cannot forget one. A store around another one is a [`Wrapper`], and implements only what it changes.
+//!
+//! # For authors of stores
+//!
+//! [`Store`] is what calls, recovery and operators need. What only some stores can do is a *capability*: a trait of its
+//! own, which the store gives by a method of [`Store`] that says `None` by default.
+//!
+//! | capability | method | who asks for it | without it |
+//! |---|---|---|---|
+//! | [`Delivery`] | [`delivery`](Store::delivery) | dispatchers, and calls that wait for another one | a dispatcher warns at its start. It takes to find out, and shares no rate with other processes |
+//! | [`Outbox`] | [`outbox`](Store::outbox) | `enqueue_in` | the call is refused |
+//! | [`Sealing`] | [`sealing`](Store::sealing) | [`reseal`] | it is refused |
+//! | [`Maintenance`] | [`maintenance`](Store::maintenance) | [`copy()`], [`here()`], `steadfast terms` | it is refused |
+//!
+//! Each refusal names the store and the capability. A capability has no method that does nothing in silence: a store has
+//! all of it or none.
+//!
+//! `steadfast_testkit::contract` is the suite that a store passes: `check_store` for [`Store`], and one function for each
+//! capability. `examples/file_store.rs` is a store in one file of records, with its run of the suite.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -22,27 +39,32 @@ use crate::operation::record::{
 
 // What stores are made of: none of it knows a database.
 pub(crate) mod backlog;
+pub(crate) mod capability;
 pub(crate) mod codec;
 pub(crate) mod columns;
 pub(crate) mod copying;
+pub mod delivery;
 pub(crate) mod filters;
 pub(crate) mod footing;
 pub(crate) mod heartbeat;
 pub(crate) mod here;
 pub(crate) mod look;
+pub mod maintenance;
 pub(crate) mod numbers;
-pub(crate) mod outbox;
+pub mod outbox;
 pub(crate) mod pages;
 pub(crate) mod place;
+pub(crate) mod queued;
 pub(crate) mod reports;
+pub(crate) mod reseal;
 pub(crate) mod restored;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) mod sample;
+pub mod sealing;
 pub(crate) mod seals;
 pub(crate) mod standing;
 pub(crate) mod stored;
 pub(crate) mod tenants;
-pub(crate) mod upkeep;
 pub(crate) mod waiters;
 pub(crate) mod wakes;
 pub(crate) mod wrapper;
@@ -52,24 +74,20 @@ pub(crate) mod memory;
 #[cfg(feature = "seal")]
 pub(crate) mod seal;
 
-pub(crate) use backlog::Backlog;
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
+use delivery::Delivery;
 pub use error::{StoreError, StoreErrorKind};
-pub(crate) use heartbeat::{Heartbeat, Peer};
 pub use here::{Here, Said, here};
-pub(crate) use look::{Look, Sight, Waiting};
+use maintenance::Maintenance;
 pub use memory::Memory;
-pub(crate) use outbox::{Account, Outbox};
-pub use outbox::{OutboxTally, Queued, Rejected};
+use outbox::Outbox;
+pub use queued::{OutboxTally, Queued, Rejected};
+pub use reseal::{Resealed, reseal};
 #[cfg(feature = "seal")]
 pub use seal::SealKeys;
-pub(crate) use standing::{Stage, Standing};
-use upkeep::AUDIT_MOVED;
-pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
-pub use upkeep::{Resealed, reseal};
+use sealing::Sealing;
 pub use waiters::End;
 pub(crate) use waiters::Waiters;
-pub(crate) use wakes::Wakes;
 pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
@@ -165,24 +183,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`].
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError>;
 
-    /// The phase's number and the fence of each of these operations; `None` where nothing is on record. It says that an
-    /// operation has moved, and costs less than to read it.
-    ///
-    /// Default: they are read one after the other.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`].
-    #[doc(hidden)]
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        let mut seen = Vec::with_capacity(ids.len());
-        for id in ids {
-            let record = self.get(id).await?;
-            seen.push(record.map(|record| (numbers::phase_number(record.phase()), record.fence)));
-        }
-        Ok(seen)
-    }
-
     /// A page of at most `limit` operations that match, in the order of their first claim, after the page
     /// that gave `after`. An operation that matches all the while is in exactly one page. At least one row is
     /// given if any matches, whatever the limit.
@@ -248,72 +248,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What [`take`](Store::take) and [`purge`](Store::purge) would find, for all accounts of a dispatcher in one
-    /// question. It changes nothing but what the store notes of the time, as a take does.
-    ///
-    /// Default: `None`. The dispatcher then takes for each of its accounts, and purges, to find out.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`]; of the kind [`Closed`](StoreErrorKind::Closed) where a take would be refused with it.
-    #[doc(hidden)]
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        let _ = look;
-        Ok(None)
-    }
-
-    /// Publishes the heartbeats of this process's dispatchers to the store's other dispatchers. It gives the last
-    /// heartbeat of every dispatcher for the same accounts, the own ones included. It touches no operation.
-    ///
-    /// Default: `None`. Each dispatcher then delivers as if it were the only one.
+    /// Registers the terms of an account if none are there, and removes them if `terms` is `None`. Gives what was there
+    /// before. Terms are what all clients of an account must have alike, such as its base URL: without them, recovery
+    /// could send one service's secret to another one's host. `account` is written as
+    /// [`Takeover::account`](crate::operation::record::Takeover::account) is.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`].
-    #[doc(hidden)]
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        let _ = heartbeat;
-        Ok(None)
-    }
-
-    /// What waits at `now`, in groups, and what the dispatchers said last. It reads what is open and the dead letters
-    /// alone, however many operations have ended.
-    ///
-    /// Default: `None`. The caller then goes through a list, and no dispatcher is told of.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`].
-    #[doc(hidden)]
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        let _ = now;
-        Ok(None)
-    }
-
-    /// The object that wakes the dispatchers of this process that deliver from this store. All holders of the store
-    /// share it.
-    ///
-    /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
-    #[doc(hidden)]
-    fn wakes(&self) -> Option<&Wakes> {
-        None
-    }
-
-    /// The upkeep of the whole store by an operator's tool, such as [`reseal`]; `None` if the store has none.
-    ///
-    /// Default: `None`.
-    #[doc(hidden)]
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        None
-    }
-
-    /// The store's [outbox](crate::outbox), where callers put calls in transactions of their own; `None` if it has none.
-    ///
-    /// Default: `None`.
-    #[doc(hidden)]
-    fn outbox(&self) -> Option<&dyn Outbox> {
-        None
-    }
+    /// A [`StoreError`]; `Closed` if the store is not open.
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError>;
 
     /// Judges what the store stands on, for a client that calls a real vendor: gives warnings, each with what to do.
     ///
@@ -322,113 +265,36 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`Unsupported`](StoreErrorKind::Unsupported) where records would be lost or split: no such client is built.
-    #[doc(hidden)]
     fn footing(&self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
-}
 
-#[async_trait]
-impl<S: Store + ?Sized> Store for Arc<S> {
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        (**self).claim(claim).await
+    /// The store's name in errors and warnings.
+    ///
+    /// Default: the name of its type.
+    fn name(&self) -> &str {
+        let path = std::any::type_name::<Self>();
+        let path = path.split_once('<').map_or(path, |(path, _)| path);
+        path.rsplit("::").next().unwrap_or(path)
     }
 
-    async fn transition(
-        &self,
-        held: &Record,
-        transition: Transition,
-    ) -> Result<Result<Record, Declined>, StoreError> {
-        (**self).transition(held, transition).await
+    /// What dispatchers ask of the store. Default: `None`.
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        None
     }
 
-    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        (**self).take(take).await
-    }
-
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        (**self).act(id, act).await
-    }
-
-    async fn append_evidence(
-        &self,
-        id: &OperationId,
-        reports: Vec<AttemptReport>,
-    ) -> Result<Result<(), Declined>, StoreError> {
-        (**self).append_evidence(id, reports).await
-    }
-
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        (**self).evidence(id).await
-    }
-
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        (**self).get(id).await
-    }
-
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        (**self).seen(ids).await
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        (**self).list(filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        (**self).tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        (**self).audit(id, after, limit).await
-    }
-
-    fn time(&self, now: Timestamp) -> Timestamp {
-        (**self).time(now)
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        (**self).believed(now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        (**self).purge(now, limit).await
-    }
-
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        (**self).look(look).await
-    }
-
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        (**self).heartbeat(heartbeat).await
-    }
-
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        (**self).backlog(now).await
-    }
-
-    fn wakes(&self) -> Option<&Wakes> {
-        (**self).wakes()
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        (**self).upkeep()
-    }
-
+    /// The store's [outbox](crate::outbox), where callers put calls in transactions of their own. Default: `None`.
     fn outbox(&self) -> Option<&dyn Outbox> {
-        (**self).outbox()
+        None
     }
 
-    fn footing(&self) -> Result<Vec<String>, StoreError> {
-        (**self).footing()
+    /// The keys of the store's requests and answers, changed by an operator's tool. Default: `None`.
+    fn sealing(&self) -> Option<&dyn Sealing> {
+        None
+    }
+
+    /// Work of an operator's tool on the whole store. Default: `None`.
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        None
     }
 }

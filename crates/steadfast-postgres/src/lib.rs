@@ -14,15 +14,16 @@ use async_trait::async_trait;
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::{Clock, Timestamp};
 use steadfast_core::internal::ext::ClaimedExt;
-use steadfast_core::internal::store::{
-    Backlog, Head, Heartbeat, Look, Noted, Outbox, Peer, Place, Reseal, ResealedBatch, Restore, Seals, Sight,
-    Standing, Tenants, Upkeep, Wakes,
-};
+use steadfast_core::internal::store::{Seals, Tenants};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover,
     Tally, Transition,
 };
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::maintenance::{Head, Maintenance, Noted, Place, Restore, Standing};
+use steadfast_core::store::outbox::Outbox;
+use steadfast_core::store::sealing::{Reseal, ResealedBatch, Sealing};
 use steadfast_core::store::{Store, StoreError};
 
 mod act;
@@ -242,11 +243,6 @@ impl Store for Postgres {
         stored.map(|stored| stored.whole(&self.0.seals)).transpose()
     }
 
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        notify::listen(&self.0);
-        self.0.seen(ids).await
-    }
-
     async fn list(
         &self,
         filter: &Filter,
@@ -281,45 +277,72 @@ impl Store for Postgres {
         purge::expired(&self.0, limit).await
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        // Whoever looks is a dispatcher, which is to be woken.
-        notify::listen(&self.0);
-        look::look(&self.0, look).await.map(Some)
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        copying::register(&self.0, account, terms).await
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        heartbeat::heartbeat(&self.0, heartbeat).await.map(Some)
-    }
-
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        self.0.backlog(now).await.map(Some)
-    }
-
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.0.wakes)
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    fn delivery(&self) -> Option<&dyn Delivery> {
         Some(self)
     }
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
     }
+
+    fn sealing(&self) -> Option<&dyn Sealing> {
+        Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        Some(self)
+    }
 }
 
 #[async_trait]
-impl Upkeep for Postgres {
-    fn warning(&self) -> Option<&'static str> {
-        self.0.durability.warning()
+impl Delivery for Postgres {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        // Whoever looks is a dispatcher, which is to be woken.
+        notify::listen(&self.0);
+        look::look(&self.0, look).await
     }
 
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        heartbeat::heartbeat(&self.0, heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.0.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        notify::listen(&self.0);
+        self.0.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.0.wakes
+    }
+}
+
+#[async_trait]
+impl Sealing for Postgres {
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         reseal::reseal(&self.0, reseal).await
     }
 
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        sealed::note(&self.0).await
+    }
+
     async fn wipe(&self) -> Result<(), StoreError> {
         purge::wipe(&self.0).await
+    }
+}
+
+#[async_trait]
+impl Maintenance for Postgres {
+    fn warning(&self) -> Option<&'static str> {
+        self.0.durability.warning()
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
@@ -340,17 +363,5 @@ impl Upkeep for Postgres {
 
     async fn set_place(&self, noted: &Noted) -> Result<(), StoreError> {
         place::set(&self.0, noted).await
-    }
-
-    async fn note_sealed(&self) -> Result<bool, StoreError> {
-        sealed::note(&self.0).await
-    }
-
-    async fn disown_rows(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
-        place::disown_rows(&self.0, why, now).await
-    }
-
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
-        copying::register(&self.0, account, terms).await
     }
 }

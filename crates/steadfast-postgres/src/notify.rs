@@ -31,6 +31,7 @@ use tokio_postgres::{Client, Notification};
 
 use steadfast_core::Random;
 use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::ext::WakesExt;
 use steadfast_core::internal::random::SystemRandom;
 use steadfast_core::operation::record::{Record, State};
 use steadfast_core::operation::{Key, OperationId, Scope};
@@ -166,7 +167,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
     let (heard, mut news) = mpsc::channel(1);
     let (echo, mut echoed) = mpsc::channel(1);
     let (own, of_probe) = (shared.notices.own.clone(), probe.clone());
-    let waiters = Arc::clone(&shared.wakes.waiting);
+    let waiters = Arc::clone(shared.wakes.waiting());
     // What does not fit is no news: whoever looks once sees all.
     let hears = move |notification: &Notification| {
         let told = notification.payload();

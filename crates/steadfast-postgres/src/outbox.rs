@@ -22,7 +22,7 @@ use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
-use super::{Postgres, Shared, claim};
+use super::{Postgres, Shared, claim, place};
 
 mod aside;
 
@@ -94,7 +94,8 @@ impl Outbox for Postgres {
         &self,
         account: &Account,
         after: Option<&str>,
-        (limit, body_bytes_max): (usize, usize),
+        limit: usize,
+        body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         let limit = limit.clamp(1, ROWS_MAX);
         let own = |text: &String| -> (Given, Type) { (Box::new(text.clone()), Type::TEXT) };
@@ -172,6 +173,10 @@ impl Outbox for Postgres {
 
     async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
         aside::remove(&self.0, to_number(number), entry).await
+    }
+
+    async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        place::disown_rows(&self.0, why, now).await
     }
 
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {

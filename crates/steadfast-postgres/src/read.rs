@@ -14,6 +14,7 @@ use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
     AuditEntry, Declined, Filter, Notes, Page, Phase, Summary, Tally, is_final,
 };
+use steadfast_core::store::delivery::Version;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::row::{self, OPERATION, Reader, Value, damaged};
@@ -94,11 +95,11 @@ impl Shared {
         )
     }
 
-    /// The phase and the fence of each of these operations; `None` where nothing is on record.
-    pub(super) async fn seen(
+    /// The version of each of these operations; `None` where nothing is on record.
+    pub(super) async fn versions(
         self: &Arc<Self>,
         ids: &[OperationId],
-    ) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+    ) -> Result<Vec<Option<Version>>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!(
             "SELECT o.phase::bigint, o.fence FROM unnest($1, $2) WITH ORDINALITY AS n (scope, key, nth) \
@@ -110,12 +111,14 @@ impl Shared {
         };
         let values = vec![column(|id| id.scope.as_str()), column(|id| id.key.as_str())];
         let rows = self.ask("look whether operations have moved", sql, values).await?;
-        let seen = rows.iter().map(|row| {
+        let versions = rows.iter().map(|row| {
             let mut from = Reader::of(row);
             let (phase, fence): (Option<i64>, Option<i64>) = (from.next()?, from.next()?);
-            Ok(phase.zip(fence.map(|fence| fence.max(0) as u64)))
+            let Some((phase, fence)) = phase.zip(fence) else { return Ok(None) };
+            let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
+            Ok(Some(Version { phase, fence: fence.max(0) as u64 }))
         });
-        seen.collect()
+        versions.collect()
     }
 
     /// The server's time, and the time that the store believes. Writes nothing.

@@ -16,14 +16,16 @@ use async_trait::async_trait;
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::{RecordExt, StateExt};
-use steadfast_core::internal::store::{
-    Backlog, Heartbeat, Look, Outbox, Peer, Seals, Sight, Stored, Tenants, Upkeep, Wakes, reports,
-};
+use steadfast_core::internal::store::{Seals, Stored, Tenants, reports};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, Summary, Takeover,
     Tally, Transition,
 };
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::maintenance::Maintenance;
+use steadfast_core::store::outbox::Outbox;
+use steadfast_core::store::sealing::Sealing;
 use steadfast_core::store::{Store, StoreError};
 
 mod backlog;
@@ -314,11 +316,6 @@ impl Store for Sqlite {
         stored.map(|stored| stored.whole(&self.seals)).transpose()
     }
 
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        let ids = ids.to_vec();
-        self.reader().run(OnDrop::Skip, move |connection| row::seen(connection, &ids)).await
-    }
-
     async fn list(
         &self,
         filter: &Filter,
@@ -368,30 +365,26 @@ impl Store for Sqlite {
         Ok(removed)
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.place.look(&self.path)?;
-        let (look, seals) = (look.clone(), self.seals.clone());
-        let work = move |connection: &_| look::look(connection, &look, &seals);
-        self.writer.run(OnDrop::Skip, work).await.map(Some)
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        let (account, terms) = (account.to_owned(), terms.map(str::to_owned));
+        if terms.is_some() {
+            // Nearly always it is there, and nothing has to be written.
+            let account = account.clone();
+            let work = move |connection: &_| copying::registered(connection, &account);
+            let there = self.reader().run(OnDrop::Skip, work).await?;
+            if there.is_some() {
+                return Ok(there);
+            }
+        }
+        let work = move |connection: &_| copying::register(connection, &account, terms.as_deref());
+        self.writer.run(OnDrop::Skip, work).await
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        self.place.look(&self.path)?;
-        let heartbeat = heartbeat.clone();
-        let work = move |connection: &_| heartbeat::heartbeat(connection, &heartbeat);
-        self.writer.run(OnDrop::Skip, work).await.map(Some)
+    fn footing(&self) -> Result<Vec<String>, StoreError> {
+        facts::footing(&self.path, self.settings.network_fs)
     }
 
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        let work = move |connection: &_| backlog::backlog(connection, now);
-        self.reader().run(OnDrop::Skip, work).await.map(Some)
-    }
-
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.wakes)
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    fn delivery(&self) -> Option<&dyn Delivery> {
         Some(self)
     }
 
@@ -399,8 +392,43 @@ impl Store for Sqlite {
         Some(self)
     }
 
-    fn footing(&self) -> Result<Vec<String>, StoreError> {
-        facts::footing(&self.path, self.settings.network_fs)
+    fn sealing(&self) -> Option<&dyn Sealing> {
+        Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Sqlite {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.place.look(&self.path)?;
+        let (look, seals) = (look.clone(), self.seals.clone());
+        let work = move |connection: &_| look::look(connection, &look, &seals);
+        self.writer.run(OnDrop::Skip, work).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.place.look(&self.path)?;
+        let heartbeat = heartbeat.clone();
+        let work = move |connection: &_| heartbeat::heartbeat(connection, &heartbeat);
+        self.writer.run(OnDrop::Skip, work).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        let work = move |connection: &_| backlog::backlog(connection, now);
+        self.reader().run(OnDrop::Skip, work).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        let ids = ids.to_vec();
+        self.reader().run(OnDrop::Skip, move |connection| row::versions(connection, &ids)).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }
 

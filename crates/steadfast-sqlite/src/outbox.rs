@@ -65,7 +65,8 @@ impl Outbox for Sqlite {
         &self,
         account: &Account,
         after: Option<&str>,
-        (limit, body_bytes_max): (usize, usize),
+        limit: usize,
+        body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         let (asked, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
         let limit = limit.clamp(1, ROWS_MAX);
@@ -125,6 +126,11 @@ impl Outbox for Sqlite {
         self.writer.run(OnDrop::Finish, move |connection| aside::remove(connection, number, &entry)).await
     }
 
+    async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        let why = why.to_owned();
+        self.writer.run(OnDrop::Finish, move |connection| disown(connection, &why, now)).await
+    }
+
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         self.place.look(&self.path)?;
         let (key, limit) = (self.seals.needed()?, reseal.rows_max.clamp(1, RESEALED_MAX));
@@ -152,7 +158,7 @@ impl Outbox for Sqlite {
     }
 }
 
-pub(super) fn disown(connection: &Connection, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+fn disown(connection: &Connection, why: &str, now: Timestamp) -> Result<u64, StoreError> {
     let doing = "reject the rows of the outbox";
     let mut statement = connection.prepare_cached(DISOWN).while_doing(doing)?;
     let waiting: i64 = connection.query_row(COUNT, [], |row| row.get(0)).while_doing(doing)?;

@@ -13,6 +13,7 @@ use steadfast_core::internal::store::{
 use steadfast_core::operation::record::{Record, Resolved};
 use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast_core::store::StoreError;
+use steadfast_core::store::delivery::Version;
 
 use super::failure::{While, damaged};
 use super::prepared::Prepared;
@@ -105,18 +106,21 @@ pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<S
         .while_doing("look for an operation")
 }
 
-/// The phase and the fence of each of these operations; `None` where nothing is on record.
-pub(super) fn seen(
+/// The version of each of these operations; `None` where nothing is on record.
+pub(super) fn versions(
     connection: &Connection,
     ids: &[OperationId],
-) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
+) -> Result<Vec<Option<Version>>, StoreError> {
     let doing = "look whether operations have moved";
     let sql = "SELECT phase, fence FROM operation WHERE scope = ?1 AND key = ?2";
     let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64));
+    let read = |row: &Row<'_>| {
+        let phase = numbers::phase(row.get(0)?).ok_or_else(|| damaged(0, "no such phase"))?;
+        Ok(Version { phase, fence: row.get::<_, i64>(1)?.max(0) as u64 })
+    };
     let ids = ids.iter();
-    let seen = ids.map(|id| statement.query_row([id.scope.as_str(), id.key.as_str()], read).optional());
-    seen.collect::<rusqlite::Result<_>>().while_doing(doing)
+    let versions = ids.map(|id| statement.query_row([id.scope.as_str(), id.key.as_str()], read).optional());
+    versions.collect::<rusqlite::Result<_>>().while_doing(doing)
 }
 
 /// Adds the row of a life of a key that begins with this fence, unless the name is taken; whether it did.

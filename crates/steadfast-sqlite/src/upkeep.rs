@@ -1,19 +1,18 @@
-//! [`Upkeep`]: what an operator's tool does to the whole file.
+//! [`Sealing`] and [`Maintenance`]: what an operator's tool does to the whole file.
 
 use async_trait::async_trait;
 
-use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{
-    Head, Noted, Place, Reseal, ResealedBatch, Restore, Sealed, Standing, Upkeep,
-};
+use steadfast_core::internal::store::Sealed;
 use steadfast_core::store::StoreError;
+use steadfast_core::store::maintenance::{Head, Maintenance, Noted, Place, Restore, Standing};
+use steadfast_core::store::sealing::{Reseal, ResealedBatch, Sealing};
 
 use super::lane::{Lane, OnDrop};
 use super::prepared::Prepared;
-use super::{Sqlite, copying, facts, outbox, read, reseal, sealed, wipe};
+use super::{Sqlite, copying, facts, read, reseal, sealed, wipe};
 
 #[async_trait]
-impl Upkeep for Sqlite {
+impl Sealing for Sqlite {
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         self.place.look(&self.path)?;
         let (reseal, key) = (reseal.clone(), self.seals.needed()?);
@@ -44,6 +43,15 @@ impl Upkeep for Sqlite {
         wiped
     }
 
+    async fn note_sealed(&self) -> Result<bool, StoreError> {
+        self.place.look(&self.path)?;
+        let seals = self.seals.clone();
+        self.writer.run(OnDrop::Skip, move |connection| sealed::note(connection, &seals)).await
+    }
+}
+
+#[async_trait]
+impl Maintenance for Sqlite {
     async fn head(&self) -> Result<Head, StoreError> {
         self.reader().run(OnDrop::Skip, copying::head).await
     }
@@ -73,32 +81,5 @@ impl Upkeep for Sqlite {
         self.place.look(&self.path)?;
         let noted = noted.clone();
         self.writer.run(OnDrop::Finish, move |connection| facts::write(connection, &noted)).await
-    }
-
-    async fn disown_rows(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
-        let why = why.to_owned();
-        let work = move |connection: &_| outbox::disown(connection, &why, now);
-        self.writer.run(OnDrop::Finish, work).await
-    }
-
-    async fn note_sealed(&self) -> Result<bool, StoreError> {
-        self.place.look(&self.path)?;
-        let seals = self.seals.clone();
-        self.writer.run(OnDrop::Skip, move |connection| sealed::note(connection, &seals)).await
-    }
-
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
-        let (account, terms) = (account.to_owned(), terms.map(str::to_owned));
-        if terms.is_some() {
-            // Nearly always it is there, and nothing has to be written.
-            let account = account.clone();
-            let work = move |connection: &_| copying::registered(connection, &account);
-            let there = self.reader().run(OnDrop::Skip, work).await?;
-            if there.is_some() {
-                return Ok(there);
-            }
-        }
-        let work = move |connection: &_| copying::register(connection, &account, terms.as_deref());
-        self.writer.run(OnDrop::Skip, work).await
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, Store
     Ok(connection)
 }
 
-/// See [`Upkeep::wipe`](crate::store::Upkeep::wipe). Free pages alone would not do: what was removed is in the gaps of pages
+/// See [`Sealing::wipe`](steadfast_core::store::sealing::Sealing::wipe). Free pages alone would not do: what was removed is in the gaps of pages
 /// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then
 /// checkpointed and cut.
 pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {

@@ -1,7 +1,8 @@
 //! What every [`Store`] must do, as plain functions that panic when it does not.
 //!
-//! For the author of a store: run [`check_all`] on it in a test. Each `check_*` is also there by itself, to run the
-//! one that failed. Expected results are written out as data in these files and not computed with
+//! For the author of a store: run [`check_store`] on it in a test, and the suite of each capability that it has:
+//! [`check_delivery`], [`check_outbox`], [`check_maintenance`], [`check_sealing`]. [`check_all`] runs all but the last,
+//! which needs keys. Each `check_*` is also there by itself, to run the one that failed. Expected results are written out as data in these files and not computed with
 //! [`operation::record`](steadfast_core::operation::record): a suite that asks the code under test what is right cannot find
 //! it wrong.
 //!
@@ -29,6 +30,7 @@ use steadfast_core::internal::testkit::{ATTEMPT, KEEP, LEASE, claim_at, let_pass
 use steadfast_core::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
 use steadfast_core::operation::{Key, OperationId, Scope, record};
 use steadfast_core::store::Store;
+use steadfast_core::store::delivery::Delivery;
 use steadfast_core::transport::Answer;
 use steadfast_core::{Reason, Refusal};
 
@@ -42,24 +44,26 @@ mod names;
 mod operators;
 mod races;
 mod routes;
+mod rows;
 #[cfg(feature = "seal")]
 mod sealing;
 mod sequences;
 mod table;
 mod takers;
+mod terms;
 mod times;
 mod values;
 mod views;
 
 pub use copying::{
     check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
-    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
+    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_terms_of_a_closed_store,
 };
 pub use displaced::check_displaced;
 pub use enqueued::check_enqueue;
 pub use heartbeats::check_heartbeats;
 pub use holders::check_holders;
-pub use looks::check_looks;
+pub use looks::{check_looks, check_versions};
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
     check_late_success_of_an_adopted_name, check_starting_over, check_starting_over_again,
@@ -71,6 +75,7 @@ pub use operators::{
 };
 pub use races::{check_claims_at_once, check_settlements_at_once};
 pub use routes::check_routes;
+pub use rows::{check_admission, check_rejection, check_row_sequences, check_rows, check_spared_records};
 #[cfg(feature = "seal")]
 pub use sealing::{
     Open, check_record_in_the_clear, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys,
@@ -85,6 +90,7 @@ pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_takes_in_turn, check_unknown_since,
     check_wanted_takes, check_wrong_clocks,
 };
+pub use terms::check_terms;
 pub use times::{
     check_doubted_times, check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
     check_lives, check_unauthorized_retake,
@@ -92,11 +98,50 @@ pub use times::{
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
 pub use views::{check_backlog, check_evidence, check_filters, check_pages, check_tally};
 
-/// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
+/// Runs [`check_store`] and the suite of each capability that the store has, but for
+/// [`Sealing`](steadfast_core::store::sealing::Sealing).
+pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+    check_store(&fresh).await;
+    if fresh().await.delivery().is_some() {
+        check_delivery(&fresh).await;
+    }
+    if fresh().await.outbox().is_some() {
+        check_outbox(&fresh).await;
+    }
+    if fresh().await.maintenance().is_some() {
+        check_maintenance(&fresh).await;
+    }
+}
+
+/// The suite of [`Delivery`].
+pub async fn check_delivery(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+    check_looks(&*fresh().await).await;
+    check_heartbeats(&*fresh().await).await;
+    check_backlog(&*fresh().await).await;
+    check_versions(&*fresh().await).await;
+}
+
+/// The suite of [`Outbox`](steadfast_core::store::outbox::Outbox).
+pub async fn check_outbox(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+    check_rows(&*fresh().await).await;
+    check_admission(&*fresh().await).await;
+    check_row_sequences(&*fresh().await).await;
+    check_rejection(&*fresh().await).await;
+    check_spared_records(&*fresh().await).await;
+}
+
+/// The suite of [`Maintenance`](steadfast_core::store::maintenance::Maintenance).
+pub async fn check_maintenance(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+    check_copying(&fresh, &fresh).await;
+    check_terms_of_a_closed_store(fresh().await).await;
+    check_displaced(&*fresh().await).await;
+}
+
+/// Runs the suite of [`Store`], each check on a store of its own that `fresh` makes. A fresh store must be empty.
 ///
 /// Of a store that has a server's clock, the test must hold that: it must say what a command says before the command is
 /// carried out.
-pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+pub async fn check_store(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_every_call_from_every_state(&*fresh().await).await;
     check_fences(&*fresh().await).await;
     check_lease_boundaries(&*fresh().await).await;
@@ -126,9 +171,6 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_unknown_since(&*fresh().await).await;
     check_holders(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
-    check_looks(&*fresh().await).await;
-    check_heartbeats(&*fresh().await).await;
-    check_backlog(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;
@@ -149,7 +191,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_adoption_by_one_clock(&*fresh().await).await;
     check_supersession_by_one_clock(&*fresh().await).await;
     check_supersession_after_a_pause(&*fresh().await).await;
-    check_displaced(&*fresh().await).await;
+    check_terms(&*fresh().await).await;
 }
 
 /// When most of the suite takes place: a moment that any clock's column can hold.
@@ -204,6 +246,10 @@ async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
         },
     };
     Record { fence, state: State::InProgress { lease_until: NOW.plus(LEASE) }, resolved: None, ..held }
+}
+
+fn delivery(store: &dyn Store) -> &dyn Delivery {
+    store.delivery().expect("the store has delivery")
 }
 
 async fn get(store: &dyn Store, id: &OperationId) -> Option<Record> {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast_core::store::{Memory, Store, Wrapper};
+use steadfast_core::clock::Timestamp;
+use steadfast_core::store::delivery::Delivery;
+use steadfast_core::store::maintenance::Maintenance;
+use steadfast_core::store::{self, Copying, Memory, Store, StoreErrorKind, Wrapper};
 use steadfast_testkit::contract;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -44,7 +47,50 @@ async fn a_store_around_another_keeps_the_contract_and_does_what_that_one_can() 
     contract::check_all(async || Arc::new(Plain::default()) as Arc<dyn Store>).await;
     let plain = Arc::new(Plain::default());
     let shared: Arc<dyn Store> = plain.clone();
-    let (before, upkeep) = (plain.asked.load(Ordering::Relaxed), shared.upkeep());
-    assert!(upkeep.is_some(), "upkeep has a default, and must be passed on all the same");
+    let (before, maintenance) = (plain.asked.load(Ordering::Relaxed), shared.maintenance());
+    assert!(maintenance.is_some(), "maintenance has a default, and must be passed on all the same");
     assert_eq!(plain.asked.load(Ordering::Relaxed), before + 1);
+}
+
+/// A store without any capability, as a stranger's first one is.
+#[derive(Debug, Default)]
+struct Bare(Memory);
+
+impl Wrapper for Bare {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    fn name(&self) -> &str {
+        "Bare"
+    }
+
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        None
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        None
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_without_a_capability_keeps_the_rest_of_the_contract() {
+    contract::check_all(async || Arc::new(Bare::default()) as Arc<dyn Store>).await;
+}
+
+#[tokio::test]
+async fn whoever_needs_a_capability_is_told_which_one_the_store_lacks() {
+    let (bare, other) = (Bare::default(), Memory::new());
+    let copied = store::copy(&bare, &other, &Copying::new("a", "b")).await.expect_err("it cannot");
+    let source = std::error::Error::source(&copied).expect("the store's").to_string();
+    assert_eq!(source, "the store `Bare` has no maintenance");
+    let now = Timestamp::from_millis(1);
+    let here = store::here(&bare, None, ("", ""), now).await.expect_err("it cannot");
+    assert_eq!(here.to_string(), "the store `Bare` has no maintenance");
+    for (store, name) in [(&bare as &dyn Store, "Bare"), (&other, "Memory")] {
+        let error = store::reseal(store, true).await.expect_err("it cannot");
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+        assert_eq!(error.to_string(), format!("the store `{name}` has no sealing"));
+    }
 }

@@ -198,7 +198,7 @@ async fn a_circuit_is_open_since_the_first_that_says_so_and_probed_when_the_next
     let now = bench.letters().now();
     let beats = vec![beat("one", 1_000, 9_000), beat("two", 60_000, 500), beat("three", 2_000, 3_000)];
     let heartbeat = Heartbeat { now, lasts: Duration::from_secs(5), beats };
-    bench.store.heartbeat(&heartbeat).await.expect("works");
+    bench.store.delivery().expect("it has").heartbeat(&heartbeat).await.expect("works");
     let status = bench.letters().status().await.expect("works");
     let circuit = &status.accounts[0].closed[0];
     assert_eq!((circuit.dispatchers, circuit.since), (3, Some(now.minus(Duration::from_secs(60)))));
@@ -219,7 +219,7 @@ async fn what_is_due_is_said_to_wait_for_the_circuit_of_its_own_route_and_of_no_
     };
     let heartbeat =
         Heartbeat { now: bench.letters().now(), lasts: Duration::from_secs(5), beats: vec![beat] };
-    bench.store.heartbeat(&heartbeat).await.expect("works");
+    bench.store.delivery().expect("it has").heartbeat(&heartbeat).await.expect("works");
     let id = bench.letters().find("order-1").await.expect("recorded");
     let shown = bench.letters().show(&id).await.expect("on record").account.expect("it is due");
     let named: Vec<_> = shown.closed.iter().filter_map(|closed| closed.route.as_deref()).collect();

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast::operation::record::{Filter, Phase, Record, Takeover};
 use steadfast::store::{self, CopyError, Copying, Memory, Sqlite, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Restore, Stage, Standing, Upkeep};
+use steadfast::testkit::internals::{Head, Maintenance, Restore, Stage, Standing};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::{Client, dispatcher};
 use tempfile::TempDir;
@@ -19,12 +19,12 @@ async fn enqueue(client: &Client, key: &str) {
     client.post("/v1/quotes").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
 }
 
-fn upkeep(store: &dyn Store) -> &dyn Upkeep {
-    store.upkeep().expect("it can be copied")
+fn maintenance(store: &dyn Store) -> &dyn Maintenance {
+    store.maintenance().expect("it can be copied")
 }
 
 async fn stage(store: &dyn Store) -> Stage {
-    upkeep(store).head().await.expect("it works").standing.stage
+    maintenance(store).head().await.expect("it works").standing.stage
 }
 
 async fn keys(store: &dyn Store) -> Vec<String> {
@@ -73,23 +73,20 @@ impl Wrapper for Troubled {
         self.store.take(take).await
     }
 
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.check()?;
+        self.store.register(account, terms).await
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
         Some(self)
     }
 }
 
 #[async_trait]
-impl Upkeep for Troubled {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        upkeep(&*self.store).reseal(reseal).await
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        upkeep(&*self.store).wipe().await
-    }
-
+impl Maintenance for Troubled {
     async fn head(&self) -> Result<Head, StoreError> {
-        upkeep(&*self.store).head().await
+        maintenance(&*self.store).head().await
     }
 
     async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
@@ -98,9 +95,9 @@ impl Upkeep for Troubled {
         {
             let rows = rows.lock().take();
             // Whether it is refused shows in what is on record then.
-            let _ = upkeep(&*self.store).restore(rows.expect("the store opens once")).await;
+            let _ = maintenance(&*self.store).restore(rows.expect("the store opens once")).await;
         }
-        upkeep(&*self.store).stand(from, to).await
+        maintenance(&*self.store).stand(from, to).await
     }
 
     async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
@@ -108,12 +105,7 @@ impl Upkeep for Troubled {
             *rows.lock() = Some(restore);
             return Err(StoreError::new("cut off"));
         }
-        upkeep(&*self.store).restore(restore).await
-    }
-
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
-        self.check()?;
-        upkeep(&*self.store).register(account, terms).await
+        maintenance(&*self.store).restore(restore).await
     }
 }
 
@@ -188,7 +180,7 @@ async fn terms_that_a_store_could_not_say_are_asked_for_before_anything_is_taken
     pass(&clock, Duration::from_secs(120)).await;
     assert_eq!(network.requests().len(), 0, "its secret does not go to our address");
     // Somebody means it: it goes on by itself. What was recorded for our address still does not go there.
-    store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
+    store.register("default/stripe/test", None).await.expect("forgets");
     pass(&clock, Duration::from_secs(40)).await;
     assert_eq!(network.requests().len(), 0);
     let tally = store.tally().await.expect("the store works");

@@ -28,7 +28,7 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
         } else {
             call.enqueue().await.expect("recorded");
         }
-        store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
+        store.register("default/stripe/test", None).await.expect("forgets");
         let network = paid().json(200, serde_json::json!({"id": "po_2"}));
         let moved = builder(Arc::clone(&store), OWN, &clock, &network).former_base_url(FORMER);
         let moved = moved.build().expect("a client");

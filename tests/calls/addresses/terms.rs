@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Upkeep};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
@@ -101,7 +100,7 @@ async fn what_a_service_at_another_address_recorded_is_not_carried_on() {
     other.get("/v1/balance").send().await.expect("sent");
     // Somebody means it.
     let account = "default/stripe/test";
-    store.upkeep().expect("memory has").register(account, None).await.expect("forgets");
+    store.register(account, None).await.expect("forgets");
     pass(&clock, Duration::from_secs(31)).await;
     let network = paid();
     drop(recovery);
@@ -115,28 +114,10 @@ async fn what_a_service_at_another_address_recorded_is_not_carried_on() {
 #[derive(Debug)]
 struct Mute(Arc<Memory>);
 
+#[async_trait::async_trait]
 impl Wrapper for Mute {
     fn inner(&self) -> &dyn Store {
         &*self.0
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        Some(self)
-    }
-}
-
-#[async_trait::async_trait]
-impl Upkeep for Mute {
-    async fn reseal(&self, _: &Reseal) -> Result<ResealedBatch, StoreError> {
-        Ok(ResealedBatch::default())
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn head(&self) -> Result<Head, StoreError> {
-        Ok(Head::default())
     }
 
     async fn register(&self, _: &str, _: Option<&str>) -> Result<Option<String>, StoreError> {

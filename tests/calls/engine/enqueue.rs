@@ -11,7 +11,7 @@ use steadfast::dispatcher::PERIOD;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Phase, Record};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::Wakes;
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Disposition, Effect, Enqueued, Obtained, Reason};
@@ -159,6 +159,7 @@ struct Counted {
     store: Arc<Memory>,
     reads: AtomicUsize,
     looks: AtomicUsize,
+    wakes: Wakes,
 }
 
 #[async_trait::async_trait]
@@ -172,13 +173,32 @@ impl Wrapper for Counted {
         self.store.get(id).await
     }
 
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
-        self.store.seen(ids).await
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait::async_trait]
+impl Delivery for Counted {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.store.look(look).await
     }
 
-    fn wakes(&self) -> Option<&Wakes> {
-        None
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.store.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }
 
@@ -186,7 +206,8 @@ impl Wrapper for Counted {
 async fn of_many_that_wait_one_looks_for_all() {
     const CALLS: usize = 50;
     let store = Arc::new(Memory::new());
-    let counted = Arc::new(Counted { store: store.clone(), reads: 0.into(), looks: 0.into() });
+    let counted =
+        Arc::new(Counted { store: store.clone(), reads: 0.into(), looks: 0.into(), wakes: Wakes::new() });
     let rig = Rig::of(Acme::new()).network(ok()).store(Arc::clone(&counted)).build();
     let mut waiting = JoinSet::new();
     for nth in 0..CALLS {
@@ -200,7 +221,7 @@ async fn of_many_that_wait_one_looks_for_all() {
     assert!(reads <= CALLS * 10 && looks <= 210, "{reads} reads and {looks} looks");
     rig.clock.latency(secs(51)).await;
     // Another process delivers them.
-    let other = Counted { store, reads: 0.into(), looks: 0.into() };
+    let other = Counted { store, reads: 0.into(), looks: 0.into(), wakes: Wakes::new() };
     let other = rig.beside(Acme::new()).network(ok()).store(Arc::new(other)).build();
     assert_eq!(other.client.recover(CALLS).await.expect("a store").succeeded, CALLS);
     let began = rig.clock.now();

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Claim, Claimed, Page};
-use steadfast::store::{Memory, OutboxTally, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::operation::record::{AuditEntry, Claim, Claimed, Page};
+use steadfast::store::{Memory, OutboxTally, Queued, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Reseal, ResealedBatch, Statement};
+use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement};
 use steadfast::vendor::Stripe;
 use steadfast::{OnUnknown, dispatcher};
 
@@ -77,7 +77,8 @@ impl Outbox for Locked {
         &self,
         _: &Account,
         after: Option<&str>,
-        (limit, _): (usize, usize),
+        limit: usize,
+        _: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         let first: u64 = after.map_or(1, |after| after.parse().expect("its own"));
         let rows: Vec<OutboxRow> = (first..=150).take(limit).map(row).collect();
@@ -105,8 +106,16 @@ impl Outbox for Locked {
         Ok(None)
     }
 
-    async fn reseal(&self, _: &Reseal) -> Result<ResealedBatch, StoreError> {
-        Ok(ResealedBatch::default())
+    async fn of_key(&self, _: &str) -> Result<Vec<Queued>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn remove(&self, _: u64, _: &AuditEntry) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn disown(&self, _: &str, _: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

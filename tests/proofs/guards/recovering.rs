@@ -40,7 +40,7 @@ pub fn two_that_deliver_have_half_of_the_rate_each() -> bool {
     };
     let heartbeat = Heartbeat { now: clock.wall(), lasts: Duration::from_secs(5), beats: vec![beat] };
     wait(async {
-        store.heartbeat(&heartbeat).await.expect("a store").expect("it tells the others");
+        store.delivery().expect("it has").heartbeat(&heartbeat).await.expect("a store");
         client.recover(1).await.expect("a store");
     });
     rate() == alone / 2.0

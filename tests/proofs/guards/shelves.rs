@@ -126,9 +126,9 @@ pub fn a_copy_of_a_file_takes_nothing() -> bool {
 }
 
 async fn displaced(store: &Memory) {
-    let upkeep = store.upkeep().expect("it can be copied");
+    let maintenance = store.maintenance().expect("it can be copied");
     let elsewhere = Standing::displaced("elsewhere".to_owned());
-    upkeep.stand(&Standing::default(), &elsewhere).await.expect("a store");
+    maintenance.stand(&Standing::default(), &elsewhere).await.expect("a store");
 }
 
 pub fn a_copy_does_not_say_that_there_is_nothing() -> bool {

@@ -267,4 +267,8 @@ impl Store for TapeStore {
     async fn purge(&self, now: Timestamp, _: usize) -> Result<usize, StoreError> {
         Ok(self.0.0.lock().shelf.purge(now))
     }
+
+    async fn register(&self, _: &str, _: Option<&str>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
 }

@@ -17,15 +17,15 @@ impl World {
     /// If the copy sends anything, or leaves anything open.
     pub async fn refresh_staging(&self, operator: &Arc<Life>) {
         let copy = Memory::new();
-        let upkeep = copy.upkeep().expect("it can be copied");
+        let maintenance = copy.maintenance().expect("it can be copied");
         let records = self.records().await;
         let rows = records.into_iter().map(|record| Row { record, evidence: Vec::new() }).collect();
         let arriving = Standing { stage: Stage::Arriving, copy: "staging".to_owned(), other: String::new() };
-        upkeep.stand(&Standing::default(), &arriving).await.expect("a store");
+        maintenance.stand(&Standing::default(), &arriving).await.expect("a store");
         let restore = Restore { copy: arriving.copy.clone(), rows, ..Restore::default() };
-        upkeep.restore(restore).await.expect("a store");
+        maintenance.restore(restore).await.expect("a store");
         // What an opening finds of a copied file, or a copied database.
-        upkeep.stand(&arriving, &Standing::displaced("a copy".to_owned())).await.expect("a store");
+        maintenance.stand(&arriving, &Standing::displaced("a copy".to_owned())).await.expect("a store");
         let copy: Arc<dyn Store> = Arc::new(copy);
         let clients = self.clients_on(operator, (STAGING, &copy));
         for (_, client) in &clients {

@@ -15,12 +15,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::operation::record::{Claim, Claimed, DOUBTED_FOR, Page};
+use steadfast::operation::record::{AuditEntry, Claim, Claimed, DOUBTED_FOR, Page};
 use steadfast::outbox::{Database, Transaction, Value};
-use steadfast::store::{Memory, OutboxTally, Rejected, Store as _, StoreError};
-use steadfast::testkit::internals::{
-    Account, Outbox, OutboxRow, Reseal, ResealedBatch, Statement, claimed_by_row, spare,
-};
+use steadfast::store::{Memory, OutboxTally, Queued, Rejected, Store as _, StoreError};
+use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement, claimed_by_row, spare};
 use steadfast::{BoxFuture, Client};
 use tokio::task::JoinSet;
 
@@ -253,7 +251,8 @@ impl Outbox for Watched {
         &self,
         account: &Account,
         after: Option<&str>,
-        (limit, _): (usize, usize),
+        limit: usize,
+        _: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         let from: u64 = after.map_or(0, |after| after.parse().expect("a cursor of its own"));
         Ok(self.rows.page(account, (from, limit.max(1))))
@@ -286,10 +285,18 @@ impl Outbox for Watched {
         Ok(self.rows.rejection(account, key))
     }
 
-    // No store of the world seals, and nobody here counts or lists.
+    // Nobody here counts, lists, cancels or makes a copy of rows.
 
-    async fn reseal(&self, _: &Reseal) -> Result<ResealedBatch, StoreError> {
-        Ok(ResealedBatch::default())
+    async fn of_key(&self, _: &str) -> Result<Vec<Queued>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn remove(&self, _: u64, _: &AuditEntry) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn disown(&self, _: &str, _: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {
@@ -333,14 +340,15 @@ impl Outbox for Renewing {
         &self,
         account: &Account,
         after: Option<&str>,
-        limits: (usize, usize),
+        limit: usize,
+        body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         let name = || "looks into the outbox".to_owned();
         let numbers = |page: &Page<OutboxRow>| {
             let numbers: Vec<u64> = page.rows.iter().map(|row| row.number).collect();
             if numbers.is_empty() { String::new() } else { format!("{numbers:?}") }
         };
-        self.inner.carry_out(name, self.below().waiting(account, after, limits), numbers).await
+        self.inner.carry_out(name, self.below().waiting(account, after, limit, body_bytes_max), numbers).await
     }
 
     async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
@@ -368,8 +376,16 @@ impl Outbox for Renewing {
         self.inner.carry_out(name, self.below().rejection(account, key), said).await
     }
 
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        self.below().reseal(reseal).await
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
+        self.below().of_key(key).await
+    }
+
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+        self.below().remove(number, entry).await
+    }
+
+    async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        self.below().disown(why, now).await
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

@@ -12,7 +12,7 @@ use steadfast::operation::record::{
     is_final,
 };
 use steadfast::store::{Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight, Wakes};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 use crate::world::plan::{When, ms};
 use crate::world::process::Life;
@@ -203,20 +203,37 @@ impl Wrapper for SharedStore {
         .await
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.carry_out(|| "looks".to_owned(), self.inner.look(look), |_| String::new()).await
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+impl SharedStore {
+    fn below(&self) -> &dyn Delivery {
+        self.inner.delivery().expect("it has")
+    }
+}
+
+#[async_trait]
+impl Delivery for SharedStore {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.carry_out(|| "looks".to_owned(), self.below().look(look), |_| String::new()).await
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        self.carry_out(
-            || "says that it is there".to_owned(),
-            self.inner.heartbeat(heartbeat),
-            |_| String::new(),
-        )
-        .await
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        let name = || "says that it is there".to_owned();
+        self.carry_out(name, self.below().heartbeat(heartbeat), |_| String::new()).await
     }
 
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.life.wakes)
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.below().backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.below().versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.life.wakes
     }
 }

@@ -12,7 +12,9 @@ use steadfast::operation::record::{
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Heartbeat, Look, Outbox, Peer, Sight};
+use steadfast::testkit::internals::{
+    Backlog, Delivery, Heartbeat, Look, Outbox, Peer, Sight, Version, Wakes,
+};
 use steadfast::{AttemptReport, Sequence};
 use tokio::sync::Mutex;
 
@@ -275,20 +277,50 @@ impl Store for Watched {
         self.alone(self.inner.purge(now, limit)).await
     }
 
+    /// Terms are none of the world's matters.
+    async fn register(&self, _: &str, _: Option<&str>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     fn time(&self, now: Timestamp) -> Timestamp {
         self.inner.time(now)
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.alone(self.inner.look(look)).await
-    }
-
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        self.alone(self.inner.heartbeat(heartbeat)).await
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
     }
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         self.rows.is_there.then_some(self as &dyn Outbox)
+    }
+}
+
+impl Watched {
+    fn below(&self) -> &dyn Delivery {
+        self.inner.delivery().expect("it has")
+    }
+}
+
+#[async_trait]
+impl Delivery for Watched {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.alone(self.below().look(look)).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.alone(self.below().heartbeat(heartbeat)).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.alone(self.below().backlog(now)).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.alone(self.below().versions(ids)).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.below().wakes()
     }
 }
 

@@ -236,7 +236,7 @@ fn one_that_delivers_alone_leaves_room_for_the_calls_of_a_process_that_waits_for
         let mut requests = 0;
         for second in 0..20 {
             let heartbeat = Heartbeat { now: clock.wall(), lasts: secs(5), beats: vec![beat()] };
-            store.heartbeat(&heartbeat).await.expect("a store");
+            store.delivery().expect("it has").heartbeat(&heartbeat).await.expect("a store");
             clock.latency(secs(1)).await;
             if second == 9 {
                 requests = vendor.with(|seen| seen.requests);

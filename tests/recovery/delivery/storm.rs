@@ -12,15 +12,17 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use steadfast::BoxFuture;
-use steadfast::clock::{Clock as _, Instant};
+use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dispatcher::PERIOD;
+use steadfast::operation::OperationId;
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
-use steadfast::store::{Memory, Store, Wrapper};
-use steadfast::testkit::internals::Wakes;
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
@@ -46,8 +48,31 @@ impl Wrapper for OfAProcess {
         &*self.store
     }
 
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.wakes)
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for OfAProcess {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.store.look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.store.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }
 

@@ -13,7 +13,7 @@ use steadfast::operation::record::{
 };
 use steadfast::store::{Store, StoreError};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Heartbeat, Peer};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Runs `play` on one thread. Time moves to the next moment whenever nobody has anything to do, the store included.
 pub fn on_virtual_time<F: Future>(play: impl FnOnce(TestClock, Arc<AtomicUsize>) -> F) -> F::Output {
@@ -41,6 +41,13 @@ pub struct Watched<S> {
 impl<S> Watched<S> {
     pub fn new(inner: S, at_work: Arc<AtomicUsize>) -> Watched<S> {
         Watched { inner, at_work, takes: AtomicUsize::new(0) }
+    }
+
+    fn below(&self) -> &dyn Delivery
+    where
+        S: Store,
+    {
+        self.inner.delivery().expect("it has")
     }
 
     fn working(&self) -> AtWork<'_> {
@@ -138,8 +145,39 @@ impl<S: Store> Store for Watched<S> {
         self.inner.purge(now, limit).await
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
         let _working = self.working();
-        self.inner.heartbeat(heartbeat).await
+        self.inner.register(account, terms).await
+    }
+
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl<S: Store> Delivery for Watched<S> {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        let _working = self.working();
+        self.below().look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        let _working = self.working();
+        self.below().heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        let _working = self.working();
+        self.below().backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        let _working = self.working();
+        self.below().versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.below().wakes()
     }
 }

@@ -12,7 +12,7 @@ use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Declined, Record, State, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Look, Sight, Wakes};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::{Keyed, KeyedConfig};
@@ -152,6 +152,10 @@ impl Seen {
         std::array::from_fn(|nth| now[nth] - before[nth])
     }
 
+    fn below(&self) -> &dyn Delivery {
+        self.store.delivery().expect("it has")
+    }
+
     async fn asked(&self, what: usize) -> Result<(), StoreError> {
         self.counts[what].fetch_add(1, Ordering::Relaxed);
         if self.hangs.load(Ordering::Relaxed) {
@@ -198,17 +202,36 @@ impl Wrapper for Seen {
         self.store.believed(now).await
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.asked(0).await?;
-        self.store.look(look).await
-    }
-
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.asked(2).await?;
         self.store.purge(now, limit).await
     }
 
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.wakes)
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Seen {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.asked(0).await?;
+        self.below().look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.below().heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.below().backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.below().versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }

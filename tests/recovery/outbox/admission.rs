@@ -86,7 +86,7 @@ fn claim(shop: &Shop, key: &str) -> Claim {
 async fn a_dispatcher_that_stood_still_admits_nothing_twice() {
     let shop = Shop::open();
     shop.place(42);
-    let seen = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store").rows;
+    let seen = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store").rows;
     let number = seen[0].number;
     shop.deliver().await;
     shop.clock.advance(Duration::from_secs(60 * 86_400));
@@ -100,7 +100,7 @@ async fn a_dispatcher_that_stood_still_admits_nothing_twice() {
     assert_eq!((late, shop.operations().await.len()), (None, 0));
     // The number is nobody else's, ever.
     shop.place(43);
-    let next = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store").rows;
+    let next = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store").rows;
     assert!(next[0].number > number);
 }
 
@@ -110,8 +110,8 @@ async fn the_store_admits_each_row_once_and_rejects_it_once() {
     for order in 1..=3 {
         shop.place(order);
     }
-    let rows = shop.store.waiting(&account(), None, (2, 1_000)).await.expect("a store");
-    let rest = shop.store.waiting(&account(), rows.next.as_deref(), (2, 1_000)).await.expect("a store");
+    let rows = shop.store.waiting(&account(), None, 2, 1_000).await.expect("a store");
+    let rest = shop.store.waiting(&account(), rows.next.as_deref(), 2, 1_000).await.expect("a store");
     assert_eq!((rows.rows.len(), rest.rows.len(), rest.next), (2, 1, None));
     let (one, two) = (rows.rows[0].number, rows.rows[1].number);
     let first = shop.store.admit(one, claim(&shop, "a")).await.expect("a store");

@@ -9,11 +9,12 @@ use http::{HeaderMap, StatusCode};
 use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::operation::record::{Claim, Claimed, Page};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{OutboxTally, Rejected, Sqlite, Store, StoreError, Wrapper};
+use steadfast::store::{OutboxTally, Queued, Rejected, Sqlite, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{
-    Account, Look, Outbox, OutboxRow, Reseal, ResealedBatch, Sight, Statement,
+    Account, Backlog, Delivery, Heartbeat, Look, Outbox, OutboxRow, Peer, Sight, Statement, Version, Wakes,
 };
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
@@ -36,14 +37,37 @@ impl Wrapper for Counted {
         &self.store
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        Some(self)
+    }
+
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Counted {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
         let sight = self.store.look(look).await;
         self.looks.fetch_add(1, Ordering::Relaxed);
         sight
     }
 
-    fn outbox(&self) -> Option<&dyn Outbox> {
-        Some(self)
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.store.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.store.wakes()
     }
 }
 
@@ -69,10 +93,11 @@ impl Outbox for Counted {
         &self,
         account: &Account,
         after: Option<&str>,
-        limits: (usize, usize),
+        limit: usize,
+        body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         self.pages.fetch_add(1, Ordering::Relaxed);
-        self.store.waiting(account, after, limits).await
+        self.store.waiting(account, after, limit, body_bytes_max).await
     }
 
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
@@ -91,8 +116,16 @@ impl Outbox for Counted {
         self.store.rejection(account, key).await
     }
 
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        Outbox::reseal(&self.store, reseal).await
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
+        self.store.of_key(key).await
+    }
+
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
+        self.store.remove(number, entry).await
+    }
+
+    async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError> {
+        self.store.disown(why, now).await
     }
 
     async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {

@@ -134,7 +134,7 @@ async fn a_rejected_row_holds_those_behind_it_until_it_is_dealt_with() {
     sent.sort();
     assert_eq!(sent, amounts([20, 30]));
     assert_eq!((shop.waiting(), shop.rejected().await.len()), (1, 2));
-    let page = shop.store.waiting(&account(), None, (10, 1024)).await.expect("a store");
+    let page = shop.store.waiting(&account(), None, 10, 1024).await.expect("a store");
     assert_eq!(page.rows, [], "nobody is shown what has to wait");
     // Somebody mends it and puts it back: it comes first.
     shop.sql("UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'a-1'");

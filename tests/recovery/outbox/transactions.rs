@@ -91,11 +91,11 @@ async fn nobody_sees_an_uncommitted_call() {
     let mut connection = shop.connection();
     let transaction = connection.transaction().expect("begins");
     shop.charge(42).blocking_enqueue_in(&transaction).expect("it is written");
-    let seen = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store");
+    let seen = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store");
     assert!(seen.rows.is_empty(), "{seen:?}");
     assert!(shop.letters().stats().await.expect("a store").outbox.is_empty());
     transaction.commit().expect("commits");
-    let seen = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store");
+    let seen = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store");
     assert_eq!(seen.rows.len(), 1);
 }
 

@@ -5,7 +5,7 @@ use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
+use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Carries every command out at its own now, and gives a host's clock no hearing.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ impl<C: Clock> ServerTimed<C> {
 
     pub fn over(store: Box<dyn Store>, clock: C) -> ServerTimed<C> {
         ServerTimed { store, clock }
+    }
+
+    fn below(&self) -> &dyn Delivery {
+        self.store.delivery().expect("it has")
     }
 }
 
@@ -62,12 +66,31 @@ impl<C: Clock> Wrapper for ServerTimed<C> {
         self.store.purge(self.clock.wall(), limit).await
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.store.look(&look.clone().rebased(self.clock.wall())).await
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl<C: Clock> Delivery for ServerTimed<C> {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.below().look(&look.clone().rebased(self.clock.wall())).await
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
         let now = self.clock.wall();
-        self.store.heartbeat(&Heartbeat { now, ..heartbeat.clone() }).await
+        self.below().heartbeat(&Heartbeat { now, ..heartbeat.clone() }).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.below().backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.below().versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.below().wakes()
     }
 }

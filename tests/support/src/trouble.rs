@@ -8,7 +8,9 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Claim, Claimed, Declined, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Look, Sight};
+use steadfast::testkit::internals::{
+    Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Waiting, Wakes,
+};
 
 /// What a store does to one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,11 +94,6 @@ async fn with<T>(
 
 #[async_trait]
 impl Wrapper for Troubled {
-    /// It cannot say what there is, so that recovery takes and purges to find out.
-    async fn look(&self, _: &Look) -> Result<Option<Sight>, StoreError> {
-        Ok(None)
-    }
-
     fn inner(&self) -> &dyn Store {
         &self.store
     }
@@ -123,5 +120,34 @@ impl Wrapper for Troubled {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         with(&self.purges, self.store.purge(now, limit)).await
+    }
+
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Troubled {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        // It says too much, so that recovery takes and purges to find out.
+        let all = Waiting { due: Some(look.now), lapsed: true };
+        Ok(Sight { waiting: vec![all; look.accounts.len()], expired: true, rows: None })
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        self.store.heartbeat(heartbeat).await
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(now).await
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        self.store.versions(ids).await
+    }
+
+    fn wakes(&self) -> &Wakes {
+        self.store.wakes()
     }
 }

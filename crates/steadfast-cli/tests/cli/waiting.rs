@@ -28,7 +28,7 @@ async fn says(place: &Place, dispatcher: &str, word: Value) {
     let (account, says) = ("default/stripe/test".to_owned(), Some(word.to_string()));
     let beats = vec![Beat { account, dispatcher: dispatcher.to_owned(), says }];
     let beat = Heartbeat { now: SystemClock::new().wall(), lasts: Duration::from_secs(60), beats };
-    store.heartbeat(&beat).await.expect("works");
+    store.delivery().expect("it has").heartbeat(&beat).await.expect("works");
     store.close().await;
 }
 

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Peer;
+use super::heartbeat::Peer;
 use crate::clock::Timestamp;
 pub use crate::operation::record::view::LATE;
 use crate::operation::record::{Phase, Summary};
 use crate::operation::{Key, Scope};
 
-/// What [`Store::backlog`](super::Store::backlog) gives.
+/// What [`Delivery::backlog`](super::delivery::Delivery::backlog) gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// What is in progress, what is scheduled and the unresolved dead letters, by scope and phase; none is empty.
@@ -35,7 +35,7 @@ pub struct Queue {
     pub behind: u64,
     /// Of these, scheduled ones that were sent before.
     pub tried: u64,
-    /// Of those, the ones that are due in more than [`LATE`].
+    /// Of those, the ones that are due in more than a day.
     pub late: u64,
     /// The earliest time at which one is due, or a lease ends. `None` if all wait for their turn, and for dead letters.
     pub next: Option<Timestamp>,

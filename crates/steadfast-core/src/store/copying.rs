@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use super::{Restore, Row, Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
+use super::capability::maintenance_of;
+use super::maintenance::{Head, Maintenance, Restore, Row, Stage, Standing};
+use super::{Store, StoreError, StoreErrorKind};
 use crate::clock::{Clock, SystemClock};
 use crate::operation::OperationId;
 use crate::operation::record::Record;
@@ -199,7 +201,7 @@ struct Run<'a> {
 struct Side<'a> {
     name: &'static str,
     store: &'a dyn Store,
-    upkeep: &'a dyn Upkeep,
+    maintenance: &'a dyn Maintenance,
 }
 
 impl<'a> Run<'a> {
@@ -223,17 +225,14 @@ impl Run<'_> {
     /// Writes to the target, as a part of this copy.
     async fn restore(&self, restore: Restore) -> Result<(), CopyError> {
         let restore = Restore { copy: self.name.clone(), ..restore };
-        self.target.upkeep.restore(restore).await.map_err(self.target.failed())
+        self.target.maintenance.restore(restore).await.map_err(self.target.failed())
     }
 }
 
 impl<'a> Side<'a> {
     fn new(name: &'static str, store: &'a dyn Store) -> Result<Side<'a>, CopyError> {
-        let problem = "records of this store cannot be copied";
-        let upkeep = store
-            .upkeep()
-            .ok_or_else(|| CopyError::Store { side: name, source: StoreError::new(problem) })?;
-        Ok(Side { name, store, upkeep })
+        let maintenance = maintenance_of(store).map_err(|source| CopyError::Store { side: name, source })?;
+        Ok(Side { name, store, maintenance })
     }
 
     fn failed(&self) -> impl Fn(StoreError) -> CopyError + use<> {
@@ -241,13 +240,13 @@ impl<'a> Side<'a> {
         move |source| CopyError::Store { side, source }
     }
 
-    async fn head(&self) -> Result<super::Head, CopyError> {
-        self.upkeep.head().await.map_err(self.failed())
+    async fn head(&self) -> Result<Head, CopyError> {
+        self.maintenance.head().await.map_err(self.failed())
     }
 
     /// From one standing to the next. It is no failure if it is there already.
     async fn step(&self, from: &Standing, to: &Standing) -> Result<(), CopyError> {
-        let there = self.upkeep.stand(from, to).await.map_err(self.failed())?;
+        let there = self.maintenance.stand(from, to).await.map_err(self.failed())?;
         if there == *to { Ok(()) } else { Err(CopyError::Overtaken { side: self.name }) }
     }
 

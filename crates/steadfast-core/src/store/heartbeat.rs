@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// What the dispatchers of one process tell those of others, in [`Store::heartbeat`](crate::store::Store::heartbeat).
+/// What the dispatchers of one process tell those of others, in [`Delivery::heartbeat`](super::delivery::Delivery::heartbeat).
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     /// As [`Claim::now`](crate::operation::record::Claim::now).

@@ -10,8 +10,9 @@
 
 use std::time::Duration;
 
-use super::place::Noted;
-use super::{Stage, Standing, Store, StoreError, StoreErrorKind, Upkeep};
+use super::capability::maintenance_of;
+use super::maintenance::{Maintenance, Noted, Stage, Standing};
+use super::{Store, StoreError, StoreErrorKind};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::OperationId;
@@ -71,7 +72,7 @@ pub struct Here {
 ///
 /// # Errors
 ///
-/// A [`StoreError`]: `Invalid` without a name or a reason, or for what cannot be said of a store that is as it is;
+/// A [`StoreError`]: `Unsupported` of a store without [`Maintenance`]; `Invalid` without a name or a reason, or for what cannot be said of a store that is as it is;
 /// `Closed` while its records are copied to another one.
 ///
 /// # Cancellation safety
@@ -83,12 +84,12 @@ pub async fn here(
     (by, why): (&str, &str),
     now: Timestamp,
 ) -> Result<Here, StoreError> {
-    let upkeep = store.upkeep().ok_or_else(|| invalid("a store of this kind has no place of its own"))?;
-    let Some(said) = said else { return shown(upkeep).await };
+    let maintenance = maintenance_of(store)?;
+    let Some(said) = said else { return shown(maintenance).await };
     let disown = Act { action: Action::Disown, by: by.to_owned(), why: why.to_owned(), now, fence: None };
     disown.check().map_err(|forbidden| invalid(&forbidden.to_string()))?;
-    let standing = upkeep.head().await?.standing;
-    let place = upkeep.place().await?;
+    let standing = maintenance.head().await?.standing;
+    let place = maintenance.place().await?;
     let word = match said {
         Said::Moved => "moved here",
         Said::Copy => "a copy",
@@ -109,36 +110,38 @@ pub async fn here(
             // Whoever announces it may be unable to read the place: the note stays as good as it was.
             let noted = place.noted.clone().unwrap_or_else(|| place.as_noted());
             let announced = Noted { moves_until_ms: Some(until.as_millis()), said: Some(text), ..noted };
-            upkeep.set_place(&announced).await?;
+            maintenance.set_place(&announced).await?;
         }
         Said::Moved if !is_displaced => {}
         Said::Moved => {
-            upkeep.set_place(&Noted { said: Some(text), ..place.as_noted() }).await?;
-            open(upkeep, &standing).await?;
+            maintenance.set_place(&Noted { said: Some(text), ..place.as_noted() }).await?;
+            open(maintenance, &standing).await?;
         }
         Said::Copy => {
-            let standing = if is_displaced { standing } else { displace(upkeep, &standing).await? };
+            let standing = if is_displaced { standing } else { displace(maintenance, &standing).await? };
             if Guard::CopyCloses.holds() {
-                done.rows = upkeep.disown_rows(&text, now).await?;
+                if let Some(outbox) = store.outbox() {
+                    done.rows = outbox.disown(&text, now).await?;
+                }
                 done.operations = close(store, &disown).await?;
             }
-            upkeep.set_place(&Noted { said: Some(text), ..place.as_noted() }).await?;
-            open(upkeep, &standing).await?;
+            maintenance.set_place(&Noted { said: Some(text), ..place.as_noted() }).await?;
+            open(maintenance, &standing).await?;
         }
     }
-    Ok(Here { operations: done.operations, rows: done.rows, ..shown(upkeep).await? })
+    Ok(Here { operations: done.operations, rows: done.rows, ..shown(maintenance).await? })
 }
 
 /// Some copies no machine can tell: a clone of a disk, a base backup. A person can.
-async fn displace(upkeep: &dyn Upkeep, standing: &Standing) -> Result<Standing, StoreError> {
+async fn displace(maintenance: &dyn Maintenance, standing: &Standing) -> Result<Standing, StoreError> {
     let displaced = Standing::displaced("a person says that it is a copy".to_owned());
-    moved(&upkeep.stand(standing, &displaced).await?, &displaced)?;
+    moved(&maintenance.stand(standing, &displaced).await?, &displaced)?;
     Ok(displaced)
 }
 
-async fn open(upkeep: &dyn Upkeep, standing: &Standing) -> Result<(), StoreError> {
+async fn open(maintenance: &dyn Maintenance, standing: &Standing) -> Result<(), StoreError> {
     let opened = Standing::default();
-    moved(&upkeep.stand(standing, &opened).await?, &opened)
+    moved(&maintenance.stand(standing, &opened).await?, &opened)
 }
 
 fn moved(there: &Standing, to: &Standing) -> Result<(), StoreError> {
@@ -175,8 +178,8 @@ async fn close(store: &dyn Store, disown: &Act) -> Result<u64, StoreError> {
     }
 }
 
-async fn shown(upkeep: &dyn Upkeep) -> Result<Here, StoreError> {
-    let (place, standing) = (upkeep.place().await?, upkeep.head().await?.standing);
+async fn shown(maintenance: &dyn Maintenance) -> Result<Here, StoreError> {
+    let (place, standing) = (maintenance.place().await?, maintenance.head().await?.standing);
     let noted = place.noted.as_ref();
     Ok(Here {
         displaced: Some(standing.other).filter(|_| standing.stage == Stage::Displaced),

@@ -1,9 +1,9 @@
 //! The question of an idle dispatcher to its store: one for all of its accounts.
 
-use super::Account;
+use super::outbox::Account;
 use crate::clock::Timestamp;
 
-/// What a dispatcher asks of a store in [`Store::look`](crate::store::Store::look).
+/// What a dispatcher asks of a store in [`Delivery::look`](super::delivery::Delivery::look).
 #[derive(Clone, Debug)]
 pub struct Look {
     /// As [`Claim::now`](crate::operation::record::Claim::now).
@@ -12,7 +12,7 @@ pub struct Look {
     pub until: Timestamp,
     /// The accounts that it delivers for, as [`Takeover::account`](crate::operation::record::Takeover::account) names one.
     pub accounts: Vec<String>,
-    /// The same accounts as [`Outbox::have_rows`](super::Outbox::have_rows) names them, in the same order; empty
+    /// The same accounts as [`Outbox::have_rows`](super::outbox::Outbox::have_rows) names them, in the same order; empty
     /// where the store has no outbox, or the asker does not need it.
     pub outbox: Vec<Account>,
 }
@@ -33,7 +33,7 @@ pub struct Sight {
     pub waiting: Vec<Waiting>,
     /// Whether there is a record whose time is over, for [`Store::purge`](crate::store::Store::purge).
     pub expired: bool,
-    /// What [`Outbox::have_rows`](super::Outbox::have_rows) would say of [`Look::outbox`], by a store that finds it
+    /// What [`Outbox::have_rows`](super::outbox::Outbox::have_rows) would say of [`Look::outbox`], by a store that finds it
     /// in the same question. `None`: ask there.
     pub rows: Option<Vec<bool>>,
 }

@@ -20,26 +20,26 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Declined, Filter, Forbidden, Notes,
     Page, Phase, Record, StateExt, Summary, Takeover, Tally, Transition,
 };
+use crate::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use crate::store::look::FAR_MAX;
-use crate::store::numbers::phase_number;
+use crate::store::maintenance::{Maintenance, Standing};
 use crate::store::pages::{listable, page, start};
-use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
-use crate::store::{Backlog, Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
+use crate::store::{Store, StoreError};
 
+pub(crate) mod blobs;
 pub(crate) mod copying;
 pub(crate) mod ending;
 pub(crate) mod heartbeat;
 pub(crate) mod names;
 pub(crate) mod room;
 pub(crate) mod rows;
-pub(crate) mod sealed;
 pub(crate) mod sequence;
 pub(crate) mod tally;
 
+use blobs::{Blobs, answer_blob, hollow};
 use ending::{Bucket, Ending};
 use room::full;
-use sealed::{Blobs, answer_blob, hollow};
 use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -86,7 +86,6 @@ use sequence::{Line, Name};
 pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,
-    seals: Seals,
     wakes: Wakes,
     tenants: Tenants,
 }
@@ -104,8 +103,6 @@ struct Inner {
     sequences: HashMap<Name, Line>,
     notes: Notes,
     standing: Standing,
-    /// Whether no record is in the clear, nor ever will be.
-    sealed: bool,
     /// What clients have registered, by account.
     accounts: BTreeMap<String, String>,
     /// The last words of the dispatchers, by account and name.
@@ -146,13 +143,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory {
-            inner: Arc::default(),
-            records_max,
-            seals: Seals::default(),
-            wakes: Wakes::new(),
-            tenants: Tenants::default(),
-        }
+        Memory { inner: Arc::default(), records_max, wakes: Wakes::new(), tenants: Tenants::default() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -198,10 +189,9 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         // Before the lock, as in a transition.
-        let blobs = Blobs::of_request(&claim.request, &claim.id, &self.seals)?;
+        let blobs = Blobs::of_request(&claim.request)?;
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
-        inner.check_seals(&self.seals)?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         // Before anything is evicted: it may be the predecessor.
@@ -221,10 +211,10 @@ impl Store for Memory {
         let is_new = existing.is_none();
         let mut claimed = record::claimed(existing, claim, &inner.notes);
         if !is_new {
-            inner.fill_found(&mut claimed, &self.seals)?;
+            inner.fill_found(&mut claimed)?;
         }
         if superseded.is_some()
-            && let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)?
+            && let Some(in_the_way) = inner.superseded(superseded, &claimed)?
         {
             return Ok(in_the_way);
         }
@@ -232,9 +222,9 @@ impl Store for Memory {
             Claimed::Fresh(record) if is_new => inner.add(hollow(record), blobs),
             Claimed::Fresh(record) => {
                 inner.remove(&record.id);
-                inner.put(record.clone(), &self.seals)?;
+                inner.put(record.clone())?;
             }
-            Claimed::TakenOver(record) | Claimed::Freed(record) => inner.put(record.clone(), &self.seals)?,
+            Claimed::TakenOver(record) | Claimed::Freed(record) => inner.put(record.clone())?,
             _ => {}
         }
         if let Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) = &mut claimed {
@@ -249,20 +239,20 @@ impl Store for Memory {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let answer = transition.to.answer_mut();
-        let blob = answer.map(|answer| answer_blob(answer, &held.id, &self.seals)).transpose()?;
+        let blob = answer.map(|answer| answer_blob(answer)).transpose()?;
         let inner = &mut *self.inner.lock();
         inner.standing.check_held()?;
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
         row.note(std::mem::take(&mut transition.reports));
-        let moved = row.transition(held, transition, (blob, &self.seals), &mut inner.ending)?;
+        let moved = row.transition(held, transition, blob, &mut inner.ending)?;
         // What is in a sequence may pass its turn on.
         if matches!(&moved, Ok(record) if record.sequence.is_some()) {
             inner.moved_in_sequence(&held.id);
         }
         if let Ok(record) = &moved {
-            inner.settle_heirs(record, &self.seals)?;
+            inner.settle_heirs(record)?;
         }
         Ok(moved)
     }
@@ -270,7 +260,6 @@ impl Store for Memory {
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
-        inner.check_seals(&self.seals)?;
         inner.notes.saw(take.now);
         let Some(bucket) = Bucket::of(take.phase) else {
             return Ok(Vec::new());
@@ -289,12 +278,11 @@ impl Store for Memory {
         // Of a clock that was wrong. Only those that end last are looked at: see `Takeover::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit.max(FAR_MAX));
-        let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far.map(|(_, number)| *number))
             .filter_map(|number| {
-                let row = inner.rows.get(inner.order.get(&number)?).filter(|row| readable(row))?;
-                Some(row.fill_request(row.record.take(&take)?, &self.seals))
+                let row = inner.rows.get(inner.order.get(&number)?)?;
+                Some(row.fill_request(row.record.take(&take)?))
             })
             .take(take.limit)
             .collect::<Result<Vec<Record>, StoreError>>()?;
@@ -302,7 +290,7 @@ impl Store for Memory {
             self.tenants.took(account, last.id.scope.account_path());
         }
         for record in &taken {
-            inner.put(record.clone(), &self.seals)?;
+            inner.put(record.clone())?;
         }
         Ok(taken)
     }
@@ -310,21 +298,20 @@ impl Store for Memory {
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
         inner.standing.check_act(&act.action)?;
-        inner.check_seals(&self.seals)?;
         let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
-        let (record, entry) = match inner.placed(row.whole(&self.seals)?).act(&act) {
+        let (record, entry) = match inner.placed(row.whole()?).act(&act) {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
         if let Action::Adopt { to } = &act.action
-            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max, &self.seals)?
+            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max)?
         {
             return Ok(Err(forbidden));
         }
-        inner.put(record.clone(), &self.seals)?;
+        inner.put(record.clone())?;
         inner.log(entry);
         Ok(Ok(record))
     }
@@ -351,20 +338,10 @@ impl Store for Memory {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let inner = self.inner.lock();
-        inner.check_seals(&self.seals)?;
         let Some(row) = inner.rows.get(id) else {
             return inner.standing.check_absent().map(|()| None);
         };
-        row.whole(&self.seals).map(|record| Some(inner.placed(record)))
-    }
-
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        let inner = self.inner.lock();
-        let seen = |id| {
-            let record = &inner.rows.get(id)?.record;
-            Some((phase_number(record.phase()), record.fence))
-        };
-        Ok(ids.iter().map(seen).collect())
+        row.whole().map(|record| Some(inner.placed(record)))
     }
 
     async fn list(
@@ -415,24 +392,44 @@ impl Store for Memory {
         Ok(inner.purge(now, limit))
     }
 
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.inner.lock().look(look, &self.seals).map(Some)
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.inner.lock().register(account, terms)
     }
 
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        Ok(Some(self.inner.lock().heartbeat(heartbeat)))
-    }
-
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        Ok(Some(self.inner.lock().backlog(now)))
-    }
-
-    fn wakes(&self) -> Option<&Wakes> {
-        Some(&self.wakes)
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    fn delivery(&self) -> Option<&dyn Delivery> {
         Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Delivery for Memory {
+    async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
+        self.inner.lock().look(look)
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+        Ok(self.inner.lock().heartbeat(heartbeat))
+    }
+
+    async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
+        Ok(self.inner.lock().backlog(now))
+    }
+
+    async fn versions(&self, ids: &[OperationId]) -> Result<Vec<Option<Version>>, StoreError> {
+        let inner = self.inner.lock();
+        let version = |id| {
+            let record = &inner.rows.get(id)?.record;
+            Some(Version { phase: record.phase(), fence: record.fence })
+        };
+        Ok(ids.iter().map(version).collect())
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 }
 

@@ -20,27 +20,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::Method;
-use serde::{Serialize, Serializer};
-use serde_json::json;
 
-use super::{Reseal, ResealedBatch, StoreError};
+use super::sealing::{Reseal, ResealedBatch};
+use super::{OutboxTally, Queued, Rejected, StoreError};
 use crate::clock::Timestamp;
-use crate::guard::Guard;
+use crate::operation::Sequence;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::policy::OnUnknown;
 
 pub(crate) mod form;
 pub(crate) mod sealed;
 
-/// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
-/// written, however late it is admitted.
-pub fn spares<T>(with_row: T, without: T) -> T {
-    Guard::RowSparesRecord.or(with_row, without)
-}
-
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
+///
+/// Its contract is `steadfast_testkit::contract::check_outbox`.
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// What the caller's transaction has to execute, in this order, to put `row` into the outbox. The row's own
@@ -85,7 +78,8 @@ pub trait Outbox: Send + Sync {
         &self,
         account: &Account,
         after: Option<&str>,
-        (limit, body_bytes_max): (usize, usize),
+        limit: usize,
+        body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError>;
 
     /// The committed rows of the account under this key that were not rejected, by number: what may be recorded yet.
@@ -129,38 +123,42 @@ pub trait Outbox: Send + Sync {
 
     /// The committed rows under this key, whatever their account, by number; those that were rejected too.
     ///
-    /// Default: none.
-    ///
     /// # Errors
     ///
     /// A [`StoreError`].
-    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError> {
-        let _ = key;
-        Ok(Vec::new())
-    }
+    async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError>;
 
     /// Removes a row, and keeps `entry` on the audit record in the same commit. Whether it was there: a dispatcher that
     /// records it at the same time was first, or finds no row.
     ///
-    /// Default: none is.
-    ///
     /// # Errors
     ///
     /// A [`StoreError`]; of kind [`Denied`](super::StoreErrorKind::Denied) for a role that may not admit rows.
-    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
-        let _ = (number, entry);
-        Ok(false)
-    }
+    async fn remove(&self, number: u64, entry: &AuditEntry) -> Result<bool, StoreError>;
 
-    /// Seals rows anew that are sealed with another than the store's current key, as [`Upkeep::reseal`] does operations.
+    /// Rejects the rows that wait, for the reason `why`, and has none of them hold a sequence: what
+    /// [`Action::Disown`](crate::operation::record::Action::Disown) is to an operation. Gives how many there were.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Seals rows anew that are sealed with another than the store's current key, as [`Sealing::reseal`] does operations.
     /// Rows that are in the clear stay so: no key is needed for them.
     ///
-    /// [`Upkeep::reseal`]: super::Upkeep::reseal
+    /// Default, for a store without [`Sealing`]: there are none.
+    ///
+    /// [`Sealing`]: super::sealing::Sealing
+    /// [`Sealing::reseal`]: super::sealing::Sealing::reseal
     ///
     /// # Errors
     ///
     /// As there.
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError>;
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        let _ = reseal;
+        Ok(ResealedBatch::default())
+    }
 
     /// How many rows there are, by account. An account without rows is left out.
     ///
@@ -293,93 +291,4 @@ pub enum Value {
     Text(Option<String>),
     /// Bytes, or none.
     Bytes(Option<Bytes>),
-}
-
-/// How many rows of an account lie in the outbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutboxTally {
-    /// The client's namespace.
-    pub namespace: String,
-    /// The adapter's name.
-    pub vendor: String,
-    /// The adapter's account.
-    pub account: String,
-    /// Rows that no dispatcher has admitted yet.
-    pub waiting: u64,
-    /// When the oldest of those was written. Where it is long ago, no dispatcher has a client of this account.
-    pub oldest: Option<Timestamp>,
-    /// Rows that were rejected.
-    pub rejected: u64,
-}
-
-/// A row of the outbox, as somebody who asks by its key is told of it: a call that no dispatcher has recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queued {
-    /// Its place in the outbox.
-    pub number: u64,
-    /// The name of its operation, by the account and the path as they are written. An adapter may name it otherwise.
-    pub id: OperationId,
-    /// When it was written.
-    pub enqueued_at: Timestamp,
-    /// Not to be sent before; `None` is at once.
-    pub due: Option<Timestamp>,
-    /// The sequence that it is enqueued into.
-    pub sequence: Option<String>,
-    /// Why it was rejected. `None` while it waits.
-    pub rejected: Option<String>,
-}
-
-/// The name of a row's operation, of its account, method, path and key. `None` where these are no names.
-pub fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
-    let Account { namespace, vendor, account } = account;
-    let method = Method::from_bytes(method.as_bytes()).ok()?;
-    let path = path.split('?').next().unwrap_or_default();
-    Some(OperationId::new(Scope::new(namespace, vendor, account, &method, path), Key::new(key).ok()?))
-}
-
-/// A row that was rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// Its place in the outbox.
-    pub number: u64,
-    /// The client's namespace.
-    pub namespace: String,
-    /// The adapter's name.
-    pub vendor: String,
-    /// The adapter's account.
-    pub account: String,
-    /// The method.
-    pub method: String,
-    /// The key as it was written.
-    pub key: String,
-    /// When it was rejected.
-    pub at: Timestamp,
-    /// Why. Never a header's value, a query or a body.
-    pub why: String,
-    /// The sequence that it holds: the rows behind it wait until it is mended or deleted.
-    pub holds: Option<String>,
-}
-
-impl Serialize for Rejected {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = self;
-        json!({
-            "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
-            "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
-            "holds_sequence": row.holds,
-        })
-        .serialize(serializer)
-    }
-}
-
-impl Serialize for Queued {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = self;
-        json!({
-            "number": row.number, "scope": row.id.scope.as_str(), "key": row.id.key.as_str(),
-            "enqueued_at_ms": row.enqueued_at.as_millis(), "due_ms": row.due.map(Timestamp::as_millis),
-            "sequence": row.sequence, "rejected": row.rejected,
-        })
-        .serialize(serializer)
-    }
 }

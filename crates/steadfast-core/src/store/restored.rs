@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Notes, Record};
+use crate::store::maintenance::{Restore, Row};
 use crate::store::seals::Seals;
 use crate::store::stored::answer_of;
-use crate::store::{Restore, Row, StoreError, reports};
+use crate::store::{StoreError, reports};
 
 /// Its rows are sealed. It is made on the caller's task, like all that does not depend on the database.
 pub struct Sealed {

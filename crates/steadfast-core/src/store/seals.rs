@@ -171,11 +171,6 @@ impl Seals {
         matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
     }
 
-    /// Whether `blob` would be written the same way now: sealed with the current key, or not sealed if there is none.
-    pub fn is_as_written_now(&self, blob: &[u8]) -> bool {
-        matches!(head(blob), Ok(head) if head.map(|(key, _)| *key) == self.current())
-    }
-
     /// Whether the key of `blob` is at hand, or it has none and needs none.
     pub fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {

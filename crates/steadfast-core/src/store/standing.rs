@@ -91,7 +91,7 @@ impl Standing {
         if is_elsewhere && Guard::AbsentElsewhere.holds() { Err(self.closed()) } else { Ok(()) }
     }
 
-    /// For [`Upkeep::restore`](super::Upkeep::restore), in the transaction of its write.
+    /// For [`Maintenance::restore`](super::maintenance::Maintenance::restore), in the transaction of its write.
     ///
     /// # Errors
     ///

@@ -16,7 +16,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, Notify, broadcast};
 
-use super::Store;
+use super::delivery::Version;
+use super::{Store, StoreError};
 use crate::clock::{Clock, Instant};
 use crate::error::Effect;
 use crate::operation::OperationId;
@@ -41,8 +42,8 @@ struct Waited {
     seen: Option<Seen>,
 }
 
-/// The phase's number and the fence of an operation; `None` where nothing is on record.
-type Seen = Option<(i64, u64)>;
+/// `None` where nothing is on record.
+type Seen = Option<Version>;
 
 #[derive(Default)]
 struct Round {
@@ -132,7 +133,7 @@ impl Waiters {
             let from = round.left.len().saturating_sub(LOOKED_AT_ONCE);
             // A store that fails is asked again.
             if let Some(ids) = round.left.get(from..)
-                && let Ok(found) = store.seen(ids).await
+                && let Ok(found) = versions(store, ids).await
             {
                 self.found(ids, found);
             }
@@ -152,6 +153,19 @@ impl Waiters {
             }
         }
     }
+}
+
+/// A store without [`Delivery`](super::delivery::Delivery) has them read, one after the other.
+async fn versions(store: &dyn Store, ids: &[OperationId]) -> Result<Vec<Seen>, StoreError> {
+    if let Some(delivery) = store.delivery() {
+        return delivery.versions(ids).await;
+    }
+    let mut versions = Vec::with_capacity(ids.len());
+    for id in ids {
+        let record = store.get(id).await?;
+        versions.push(record.map(|record| Version { phase: record.phase(), fence: record.fence }));
+    }
+    Ok(versions)
 }
 
 impl fmt::Debug for Waiters {

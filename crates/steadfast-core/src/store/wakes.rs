@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use easy_ext::ext;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -13,14 +14,14 @@ use crate::operation::Scope;
 
 /// Wakes the dispatchers of this process that deliver from one store, each at the time at which something is due.
 ///
-/// A store has one and gives it as [`Store::wakes`](crate::store::Store::wakes). Clients of the store then share it:
+/// A store has one and gives it as [`Delivery::wakes`](super::delivery::Delivery::wakes). Clients of the store then share it:
 /// what one of them enqueues or postpones wakes the dispatcher of another, and their dispatcher looks once for all of
 /// them. A store that hears of what *other processes* enqueue, such as by a notification of its database, calls
 /// [`wake`](Wakes::wake) for it. What is not told is found by looking. Clones wake the same dispatchers.
 ///
 /// ```
 /// use steadfast::clock::{Clock, SystemClock};
-/// use steadfast::testkit::internals::Wakes;
+/// use steadfast_core::store::delivery::Wakes;
 ///
 /// // In a store that listens to its database: something was enqueued, and it did not say what.
 /// let wakes = Wakes::new();
@@ -30,7 +31,7 @@ use crate::operation::Scope;
 pub struct Wakes {
     sleepers: Arc<Mutex<Vec<Weak<Sleeper>>>>,
     /// The calls of this process that wait for an operation of the store.
-    pub waiting: Arc<Waiters>,
+    waiting: Arc<Waiters>,
 }
 
 impl Wakes {
@@ -50,17 +51,26 @@ impl Wakes {
             sleeper.wake(scope, due);
         }
     }
+}
 
+/// What dispatchers and calls of this workspace ask of [`Wakes`].
+#[ext(WakesExt)]
+pub impl Wakes {
     /// Registered to be woken, until it is dropped.
-    pub fn sleeper(&self) -> Arc<Sleeper> {
+    fn sleeper(&self) -> Arc<Sleeper> {
         let sleeper = Arc::new(Sleeper::default());
         self.sleepers.lock().push(Arc::downgrade(&sleeper));
         sleeper
     }
 
     /// Whether both wake the same dispatchers: their stores are one.
-    pub fn is_same(&self, other: &Wakes) -> bool {
+    fn is_same(&self, other: &Wakes) -> bool {
         Arc::ptr_eq(&self.sleepers, &other.sleepers)
+    }
+
+    /// The calls of this process that wait for an operation of the store.
+    fn waiting(&self) -> &Arc<Waiters> {
+        &self.waiting
     }
 }
 

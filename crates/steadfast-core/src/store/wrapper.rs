@@ -1,10 +1,11 @@
 //! [`Wrapper`]: a store around another one.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Backlog, Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes};
+use super::{Delivery, Maintenance, Outbox, Sealing, Store, StoreError};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -124,12 +125,6 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().get(id).await
     }
 
-    /// See [`Store::seen`].
-    #[doc(hidden)]
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        self.inner().seen(ids).await
-    }
-
     /// See [`Store::list`].
     ///
     /// # Errors
@@ -190,52 +185,13 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().purge(now, limit).await
     }
 
-    /// See [`Store::look`].
+    /// See [`Store::register`].
     ///
     /// # Errors
     ///
     /// As there.
-    #[doc(hidden)]
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        self.inner().look(look).await
-    }
-
-    /// See [`Store::heartbeat`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    #[doc(hidden)]
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        self.inner().heartbeat(heartbeat).await
-    }
-
-    /// See [`Store::backlog`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    #[doc(hidden)]
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        self.inner().backlog(now).await
-    }
-
-    /// See [`Store::wakes`].
-    #[doc(hidden)]
-    fn wakes(&self) -> Option<&Wakes> {
-        self.inner().wakes()
-    }
-
-    /// See [`Store::upkeep`].
-    #[doc(hidden)]
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        self.inner().upkeep()
-    }
-
-    /// See [`Store::outbox`]. Claims that admit a row go there, and past [`claim`](Wrapper::claim).
-    #[doc(hidden)]
-    fn outbox(&self) -> Option<&dyn Outbox> {
-        self.inner().outbox()
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.inner().register(account, terms).await
     }
 
     /// See [`Store::footing`].
@@ -243,113 +199,88 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// As there.
-    #[doc(hidden)]
     fn footing(&self) -> Result<Vec<String>, StoreError> {
         self.inner().footing()
     }
-}
 
-#[async_trait]
-impl<W: Wrapper> Store for W {
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        Wrapper::claim(self, claim).await
+    /// See [`Store::name`].
+    fn name(&self) -> &str {
+        self.inner().name()
     }
 
-    async fn transition(
-        &self,
-        held: &Record,
-        transition: Transition,
-    ) -> Result<Result<Record, Declined>, StoreError> {
-        Wrapper::transition(self, held, transition).await
+    /// See [`Store::delivery`].
+    fn delivery(&self) -> Option<&dyn Delivery> {
+        self.inner().delivery()
     }
 
-    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
-        Wrapper::take(self, take).await
-    }
-
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        Wrapper::act(self, id, act).await
-    }
-
-    async fn append_evidence(
-        &self,
-        id: &OperationId,
-        reports: Vec<AttemptReport>,
-    ) -> Result<Result<(), Declined>, StoreError> {
-        Wrapper::append_evidence(self, id, reports).await
-    }
-
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        Wrapper::evidence(self, id).await
-    }
-
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        Wrapper::get(self, id).await
-    }
-
-    async fn seen(&self, ids: &[OperationId]) -> Result<Vec<Option<(i64, u64)>>, StoreError> {
-        Wrapper::seen(self, ids).await
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        Wrapper::list(self, filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        Wrapper::tally(self).await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        Wrapper::audit(self, id, after, limit).await
-    }
-
-    fn time(&self, now: Timestamp) -> Timestamp {
-        Wrapper::time(self, now)
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        Wrapper::believed(self, now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        Wrapper::purge(self, now, limit).await
-    }
-
-    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        Wrapper::look(self, look).await
-    }
-
-    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
-        Wrapper::heartbeat(self, heartbeat).await
-    }
-
-    async fn backlog(&self, now: Timestamp) -> Result<Option<Backlog>, StoreError> {
-        Wrapper::backlog(self, now).await
-    }
-
-    fn wakes(&self) -> Option<&Wakes> {
-        Wrapper::wakes(self)
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        Wrapper::upkeep(self)
-    }
-
+    /// See [`Store::outbox`]. Claims that admit a row go there, and past [`claim`](Wrapper::claim).
     fn outbox(&self) -> Option<&dyn Outbox> {
-        Wrapper::outbox(self)
+        self.inner().outbox()
     }
 
-    fn footing(&self) -> Result<Vec<String>, StoreError> {
-        Wrapper::footing(self)
+    /// See [`Store::sealing`].
+    fn sealing(&self) -> Option<&dyn Sealing> {
+        self.inner().sealing()
+    }
+
+    /// See [`Store::maintenance`].
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        self.inner().maintenance()
     }
 }
+
+/// `Store` for a type, by the methods of the same names of `$via`, on what `$to` makes of `self`.
+macro_rules! store_by {
+    (impl[$($generics:tt)*] for $type:ty, by $via:ident: |$this:ident| $to:expr) => {
+        store_by! {
+            [$($generics)*] [$type] [$via] [$this] [$to]
+            async {
+                claim(claim: Claim) -> Result<Claimed, StoreError>;
+                transition(held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError>;
+                take(take: Takeover) -> Result<Vec<Record>, StoreError>;
+                act(id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError>;
+                append_evidence(id: &OperationId, reports: Vec<AttemptReport>)
+                    -> Result<Result<(), Declined>, StoreError>;
+                evidence(id: &OperationId) -> Result<Vec<AttemptReport>, StoreError>;
+                get(id: &OperationId) -> Result<Option<Record>, StoreError>;
+                list(filter: &Filter, after: Option<&str>, limit: usize) -> Result<Page<Summary>, StoreError>;
+                tally() -> Result<Vec<Tally>, StoreError>;
+                audit(id: Option<&OperationId>, after: Option<&str>, limit: usize)
+                    -> Result<Page<AuditEntry>, StoreError>;
+                believed(now: Timestamp) -> Result<Timestamp, StoreError>;
+                purge(now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+                register(account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError>;
+            }
+            at once {
+                time(now: Timestamp) -> Timestamp;
+                footing() -> Result<Vec<String>, StoreError>;
+                name() -> &str;
+                delivery() -> Option<&dyn Delivery>;
+                outbox() -> Option<&dyn Outbox>;
+                sealing() -> Option<&dyn Sealing>;
+                maintenance() -> Option<&dyn Maintenance>;
+            }
+        }
+    };
+    (
+        [$($generics:tt)*] [$type:ty] [$via:ident] [$this:ident] [$to:expr]
+        async { $($name:ident($($value:ident: $of:ty),*) -> $gives:ty;)* }
+        at once { $($now:ident($($given:ident: $is:ty),*) -> $back:ty;)* }
+    ) => {
+        #[async_trait]
+        impl<$($generics)*> Store for $type {
+            $(async fn $name(&self, $($value: $of),*) -> $gives {
+                let $this = self;
+                $via::$name($to, $($value),*).await
+            })*
+
+            $(fn $now(&self, $($given: $is),*) -> $back {
+                let $this = self;
+                $via::$now($to, $($given),*)
+            })*
+        }
+    };
+}
+
+store_by!(impl[S: Store + ?Sized] for Arc<S>, by Store: |shared| &**shared);
+store_by!(impl[W: Wrapper] for W, by Wrapper: |wrapper| wrapper);

@@ -30,13 +30,10 @@ impl Shelf {
 }
 
 #[tokio::test]
-async fn records_are_copied_from_file_to_file_and_memory() {
+async fn records_are_copied_from_file_to_memory_and_back() {
     let shelf = Shelf::new();
-    let file = async || shelf.file();
-    let memory = async || Arc::new(Memory::new()) as Arc<dyn Store>;
-    contract::check_copying(file, file).await;
-    contract::check_copy(file().await, memory().await).await;
-    contract::check_copy(memory().await, file().await).await;
+    contract::check_copy(shelf.file(), Arc::new(Memory::new())).await;
+    contract::check_copy(Arc::new(Memory::new()), shelf.file()).await;
 }
 
 /// Every other call goes to the other of two stores on one file, as of two processes.

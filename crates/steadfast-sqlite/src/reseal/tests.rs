@@ -6,9 +6,9 @@ use http::{HeaderMap, StatusCode};
 use tempfile::TempDir;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::Upkeep;
 use steadfast_core::operation::record::{Claim, Claimed, Record, State};
 use steadfast_core::store;
+use steadfast_core::store::sealing::Sealing;
 use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
 use steadfast_core::transport::Answer;
 
@@ -105,7 +105,7 @@ async fn a_batch_is_a_commit_and_what_a_killed_process_left_is_done_by_the_next(
     drop(old);
     let store = place.open(Some(new_key()));
     let three = Reseal { rows_max: 3, ..all() };
-    let batch = Upkeep::reseal(&store, &three).await.expect("works");
+    let batch = Sealing::reseal(&store, &three).await.expect("works");
     assert_eq!((batch.found, batch.resealed), (3, 3));
     // Killed here: its file and log, as they are on the disk.
     let killed = Place::new();
@@ -135,7 +135,7 @@ async fn bodies_of_many_megabytes_are_not_read_at_once() {
     }
     drop(store);
     let store = place.open(Some(new_key()));
-    let batch = Upkeep::reseal(&store, &all()).await.expect("works");
+    let batch = Sealing::reseal(&store, &all()).await.expect("works");
     assert_eq!((batch.found, batch.resealed), (2, 2));
     assert_eq!(store::reseal(&store, false).await.expect("works").resealed, 2);
 }
@@ -169,7 +169,7 @@ async fn what_was_not_sealed_is_gone_from_the_file_once_it_is_wiped() {
     assert!(place.holds("hunter2"));
     let store = place.open(Some(new_key()));
     assert_eq!(store::reseal(&store, false).await.expect("works").resealed, 50);
-    Upkeep::wipe(&store).await.expect("nobody reads");
+    Sealing::wipe(&store).await.expect("nobody reads");
     assert!(!place.holds("hunter2"));
     assert_eq!(std::fs::metadata(place.directory.path().join("calls.db-wal")).map_or(0, |log| log.len()), 0);
     store.get(&id("7")).await.expect("readable").expect("a record");

@@ -1,16 +1,16 @@
 //! Copies from one store to another: all arrives, once, whatever cuts it short; and at no time are both stores open.
 //!
-//! A store that can be copied runs this beside [`check_all`](super::check_all): with itself on both sides, and with
-//! [`Memory`](crate::store::Memory) on either.
+//! [`check_maintenance`](super::check_maintenance) runs this with the store on both sides. With
+//! [`Memory`](steadfast_core::store::Memory) on either side it shows that two kinds of store agree.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Head, Stage, Standing, Upkeep};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Action, Phase, Takeover};
 use steadfast_core::store;
+use steadfast_core::store::maintenance::{Head, Maintenance, Stage, Standing};
 use steadfast_core::store::{CopyError, Copying, Store, StoreErrorKind};
 
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
@@ -31,13 +31,12 @@ pub async fn check_copying(from: impl AsyncFn() -> Arc<dyn Store>, to: impl Asyn
     check_copy_of_held_operations(&from, &to).await;
     check_copy_that_is_cut_short(&from, &to).await;
     check_giving_a_copy_up(&from, &to).await;
-    check_registered_terms(from().await).await;
 }
 
 /// Everything is in the target as it was in the source, which is closed; fences go on.
 pub async fn check_copy(source: Arc<dyn Store>, target: Arc<dyn Store>) {
     fill(&*source).await;
-    upkeep(&source).register("prod/acme/a", Some("terms")).await.expect("it is open");
+    source.register("prod/acme/a", Some("terms")).await.expect("it is open");
     let (before, head) = (Contents::of(&*source).await, head(&source).await);
     assert!(head.notes.purged > 1 && head.audit > 3, "the suite has filled it: {head:?}");
     let copied = store::copy(&*source, &*target, &how()).await.expect("copies");
@@ -186,14 +185,14 @@ pub async fn check_copy_of_what_changes(
     source.transition(&left, settled).await.expect("its holder may").expect("it does");
     // As a service would have, had the first run been given up.
     let leaving = head(&source).await.standing;
-    upkeep(&source).stand(&leaving, &Standing::default()).await.expect("the store works");
+    maintenance(&source).stand(&leaving, &Standing::default()).await.expect("the store works");
     // It lies before others.
     act(&*source, "exhausted", Action::Redrive { forced: true }).await;
     let far = LATER.plus(Duration::from_secs(3 * 24 * 3600));
     let_pass(&*source, far).await;
     assert!(source.purge(far, 100).await.expect("it is open") > 0, "some have expired");
     take(&*source, claim_at(&name("new"), far)).await;
-    upkeep(&source).stand(&Standing::default(), &leaving).await.expect("the store works");
+    maintenance(&source).stand(&Standing::default(), &leaving).await.expect("the store works");
     let how = how().clock(Fixed(far.plus(LEASE)));
     store::copy(&*source, &*target, &how).await.expect("goes on");
     assert_eq!(Contents::of(&*target).await, Contents::of(&*source).await);
@@ -231,31 +230,16 @@ pub async fn check_giving_a_copy_up(
     take(&*source, claim_at(&name("new"), LATER)).await;
 }
 
-/// The first to register an account is the one whose terms stay, until they are removed.
-pub async fn check_registered_terms(store: Arc<dyn Store>) {
-    let keep = upkeep(&store);
-    for (account, terms, before) in [
-        ("prod/acme/a", Some("one"), None),
-        ("prod/acme/a", Some("two"), Some("one")),
-        ("prod/acme/b", Some("two"), None),
-        ("prod/acme/a", None, Some("one")),
-        ("prod/acme/a", None, None),
-        ("prod/acme/a", Some("three"), None),
-        ("prod/acme/a", Some("one"), Some("three")),
-    ] {
-        let found = keep.register(account, terms).await.expect("the store works");
-        assert_eq!(found.as_deref(), before, "{account} {terms:?}");
-    }
-    let expected = [("prod/acme/a", "three"), ("prod/acme/b", "two")];
-    let expected = expected.map(|(account, terms)| (account.to_owned(), terms.to_owned())).into();
-    assert_eq!(head(&store).await.accounts, expected);
-    // What is refused is not written.
+/// A store that is closed registers nothing.
+pub async fn check_terms_of_a_closed_store(store: Arc<dyn Store>) {
+    store.register("prod/acme/b", Some("two")).await.expect("it is open");
     let leaving = Standing { stage: Stage::Leaving, ..Standing::default() };
-    keep.stand(&Standing::default(), &leaving).await.expect("the store works");
+    maintenance(&store).stand(&Standing::default(), &leaving).await.expect("the store works");
     for (account, terms) in [("prod/acme/c", Some("one")), ("prod/acme/b", None)] {
-        let error = keep.register(account, terms).await.expect_err("it is closed");
+        let error = store.register(account, terms).await.expect_err("it is closed");
         assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
     }
+    let expected = [("prod/acme/b".to_owned(), "two".to_owned())].into();
     assert_eq!(head(&store).await.accounts, expected);
 }
 
@@ -274,16 +258,16 @@ fn how() -> Copying {
     Copying::new("the old store", "the new store").clock(Fixed(LATER))
 }
 
-fn upkeep(store: &Arc<dyn Store>) -> &dyn Upkeep {
-    upkeep_of(&**store)
+fn maintenance(store: &Arc<dyn Store>) -> &dyn Maintenance {
+    maintenance_of(&**store)
 }
 
-fn upkeep_of(store: &dyn Store) -> &dyn Upkeep {
-    store.upkeep().expect("a store that can be copied has upkeep")
+fn maintenance_of(store: &dyn Store) -> &dyn Maintenance {
+    store.maintenance().expect("the store has maintenance")
 }
 
 async fn head(store: &Arc<dyn Store>) -> Head {
-    upkeep(store).head().await.expect("the store works")
+    maintenance(store).head().await.expect("the store works")
 }
 
 fn lapsed(now: Timestamp) -> Takeover {

@@ -3,28 +3,28 @@
 
 use std::time::Duration;
 
-use steadfast_core::internal::store::{Stage, Standing, Upkeep};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Filter, Forbidden, Phase, Resolution, State, Takeover,
 };
+use steadfast_core::store::maintenance::{Maintenance, Stage, Standing};
 use steadfast_core::store::{Said, Store, StoreError, StoreErrorKind};
 use steadfast_core::{Effect, Reason, store};
 
 use super::{LEASE, NOW, claim, claim_at, dead_letter, get, id, succeed, take, transition_at, write};
 
-/// Runs it on a store that can be copied; another one has no place.
+/// What a person says of a store that was opened elsewhere is carried out.
 pub async fn check_displaced(store: &dyn Store) {
-    let Some(upkeep) = store.upkeep() else { return };
-    if upkeep.head().await.is_err() {
-        return;
-    }
+    let maintenance = store.maintenance().expect("the store has maintenance");
     fill(store).await;
     let disown = act(Action::Disown);
     let error = store.act(&name("due"), disown.clone()).await.expect_err("it is in use");
     assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
     let displaced = Standing::displaced("another file".to_owned());
-    assert_eq!(upkeep.stand(&Standing::default(), &displaced).await.expect("the store works"), displaced);
+    assert_eq!(
+        maintenance.stand(&Standing::default(), &displaced).await.expect("the store works"),
+        displaced
+    );
 
     for key in ["done", "due", "letter", "never"] {
         refused(store.claim(claim_at(&name(key), LATER)).await.map(drop));
@@ -34,7 +34,7 @@ pub async fn check_displaced(store: &dyn Store) {
     }
     refused(store.act(&name("letter"), act(Action::Redrive { forced: true })).await.map(drop));
     refused(store.purge(LATER, 10).await.map(drop));
-    refused(upkeep.register("prod/acme/a", Some("terms")).await.map(drop));
+    refused(store.register("prod/acme/a", Some("terms")).await.map(drop));
     // What is on record is told, and not that there is nothing.
     assert_eq!(get(store, &name("done")).await.expect("is there").phase(), Phase::Succeeded);
     refused(store.get(&name("never")).await.map(drop));
@@ -47,19 +47,19 @@ pub async fn check_displaced(store: &dyn Store) {
         let error = store::here(store, Some(said), (by, "staging"), LATER).await.expect_err("refused");
         assert_eq!(error.kind(), StoreErrorKind::Invalid, "{said:?}: {error}");
     }
-    check_left_to_the_original(store, upkeep).await;
+    check_left_to_the_original(store, maintenance).await;
     // Moved, all goes on.
-    let standing = upkeep.stand(&Standing::default(), &displaced).await.expect("the store works");
+    let standing = maintenance.stand(&Standing::default(), &displaced).await.expect("the store works");
     assert_eq!(standing.stage, Stage::Displaced);
     store::here(store, Some(Said::Moved), ("ada", "new host"), LATER).await.expect("is said");
     take(store, claim_at(&name("newest"), LATER)).await;
 }
 
-async fn check_left_to_the_original(store: &dyn Store, upkeep: &dyn Upkeep) {
+async fn check_left_to_the_original(store: &dyn Store, maintenance: &dyn Maintenance) {
     let copied = store::here(store, Some(Said::Copy), ("ada", "staging"), LATER).await.expect("is said");
     let left = (copied.operations, copied.displaced);
     assert_eq!(left, (5 + MANY as u64, None), "due, held, letter, refuted, first, and many");
-    assert_eq!(upkeep.head().await.expect("the store works").standing, Standing::default());
+    assert_eq!(maintenance.head().await.expect("the store works").standing, Standing::default());
     for phase in [Phase::Scheduled, Phase::InProgress] {
         assert_eq!(store.take(taker(phase)).await.expect("it is open"), [], "{phase}");
     }

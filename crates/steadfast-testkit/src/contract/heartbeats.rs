@@ -3,43 +3,42 @@
 use std::time::Duration;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Beat, Heartbeat, Peer};
 use steadfast_core::store::Store;
+use steadfast_core::store::delivery::{Beat, Heartbeat, Peer};
 
-use super::NOW;
+use super::{NOW, delivery};
 
 /// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken
-/// back. A store without other processes says so each time.
+/// back.
 pub async fn check_heartbeats(store: &dyn Store) {
     let (a, b) = ("test/beats/a", "test/beats/b");
-    let Some(alone) = beat(store, NOW, &[(a, "one", Some("1"))]).await else { return };
+    let alone = beat(store, NOW, &[(a, "one", Some("1"))]).await;
     assert_eq!(alone, [peer(a, "one", "1", 0)], "it hears itself");
     let later = NOW.plus(Duration::from_millis(300));
     let both = beat(store, later, &[(a, "two", Some("2")), (b, "two", Some("of b"))]).await;
-    let both = both.expect("it could tell before");
     assert_eq!(both, [peer(a, "one", "1", 300), peer(a, "two", "2", 0), peer(b, "two", "of b", 0)]);
     // What is said about another account is no business of this one.
     let again = NOW.plus(Duration::from_millis(999));
-    let heard = beat(store, again, &[(a, "one", Some("1'"))]).await.expect("it could tell before");
+    let heard = beat(store, again, &[(a, "one", Some("1'"))]).await;
     assert_eq!(heard, [peer(a, "one", "1'", 0), peer(a, "two", "2", 699)], "the last word of each");
     let at_its_end = later.plus(LASTS);
-    let heard = beat(store, at_its_end, &[(a, "three", None)]).await.expect("it could tell before");
+    let heard = beat(store, at_its_end, &[(a, "three", None)]).await;
     assert_eq!(heard, [peer(a, "one", "1'", 301)], "two has said nothing for as long as its word lasts");
-    let heard = beat(store, at_its_end, &[(a, "one", None)]).await.expect("it could tell before");
+    let heard = beat(store, at_its_end, &[(a, "one", None)]).await;
     assert_eq!(heard, [], "one has taken its word back");
-    let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await.expect("it could tell before");
+    let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await;
     assert_eq!(heard, [peer(a, "one", "3", 0)], "and is there again");
     // A clock that was ahead said it, and was set back or died: nobody can tell when that was.
     let said = at_its_end.plus(Duration::from_secs(90_000));
     let heard_at = said.minus(LASTS);
-    assert!(beat(store, said, &[(a, "ahead", Some("4"))]).await.is_some());
-    let heard = beat(store, heard_at, &[(a, "two", None)]).await.expect("it could tell before");
+    beat(store, said, &[(a, "ahead", Some("4"))]).await;
+    let heard = beat(store, heard_at, &[(a, "two", None)]).await;
     assert_eq!(heard, [peer(a, "ahead", "4", 0)], "by as much as it lasts it is ahead");
     let heard = beat(store, heard_at.minus(Duration::from_millis(1)), &[(a, "two", None)]).await;
-    assert_eq!(heard, Some(Vec::new()), "ahead by more");
+    assert_eq!(heard, [], "ahead by more");
     let heard = beat(store, heard_at, &[(a, "two", None)]).await;
-    assert_eq!(heard, Some(Vec::new()), "it is forgotten");
-    assert_eq!(beat(store, at_its_end, &[]).await, Some(Vec::new()), "nothing was asked");
+    assert_eq!(heard, [], "it is forgotten");
+    assert_eq!(beat(store, at_its_end, &[]).await, [], "nothing was asked");
 }
 
 fn peer(account: &str, dispatcher: &str, says: &str, ago_ms: u64) -> Peer {
@@ -47,16 +46,16 @@ fn peer(account: &str, dispatcher: &str, says: &str, ago_ms: u64) -> Peer {
     Peer { account, dispatcher, says, ago: Duration::from_millis(ago_ms) }
 }
 
-async fn beat(store: &dyn Store, now: Timestamp, beats: &[(&str, &str, Option<&str>)]) -> Option<Vec<Peer>> {
+async fn beat(store: &dyn Store, now: Timestamp, beats: &[(&str, &str, Option<&str>)]) -> Vec<Peer> {
     let beat = |(account, dispatcher, says): &(&str, &str, Option<&str>)| Beat {
         account: (*account).to_owned(),
         dispatcher: (*dispatcher).to_owned(),
         says: says.map(str::to_owned),
     };
     let heartbeat = Heartbeat { now, lasts: LASTS, beats: beats.iter().map(beat).collect() };
-    let mut peers = store.heartbeat(&heartbeat).await.expect("the store works")?;
+    let mut peers = delivery(store).heartbeat(&heartbeat).await.expect("the store works");
     peers.sort_by(|a, b| (&a.account, &a.dispatcher).cmp(&(&b.account, &b.dispatcher)));
-    Some(peers)
+    peers
 }
 
 const LASTS: Duration = Duration::from_secs(1);

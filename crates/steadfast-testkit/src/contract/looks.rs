@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Look, Sight, Waiting};
-use steadfast_core::operation::record::State;
+use steadfast_core::operation::record::{Phase, State};
 use steadfast_core::store::Store;
+use steadfast_core::store::delivery::{Look, Sight, Version, Waiting};
 
-use super::{LEASE, NOW, claim_at, id, succeed, take, transition_at, write};
+use super::{LEASE, NOW, claim_at, delivery, id, succeed, take, transition_at, write};
 
 /// A look tells of each account what a take would find by then, and when the first of the rest is due; and whether a
-/// purge would find something. It takes nothing. A store that cannot tell says so each time.
+/// purge would find something. It takes nothing.
 pub async fn check_looks(store: &dyn Store) {
     let second = Duration::from_secs(1);
     let nothing = [Waiting::default(); 3];
-    let Some(empty) = look(store, NOW).await else { return };
+    let empty = look(store, NOW).await;
     assert_eq!(empty, Sight { waiting: nothing.into(), expired: false, rows: None }, "an empty store");
 
     let lease = NOW.plus(LEASE);
@@ -29,34 +29,51 @@ pub async fn check_looks(store: &dyn Store) {
     }
 
     let early = lease.minus(Duration::from_millis(1));
-    let seen = look(store, early.minus(second)).await.expect("it could tell before");
+    let seen = look(store, early.minus(second)).await;
     assert_eq!(seen.waiting, nothing, "nothing within the time that was asked for");
-    let seen = look(store, early).await.expect("it could tell before");
+    let seen = look(store, early).await;
     assert_eq!(seen.waiting[0], Waiting { due: None, lapsed: false }, "a millisecond early for both");
-    let seen = look(store, lease).await.expect("it could tell before");
+    let seen = look(store, lease).await;
     let due = Some(lease.plus(second));
     assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "what it reaches is its own");
     assert_eq!(seen.waiting[1..], nothing[1..], "and of no other account");
-    assert_eq!(look(store, lease).await.expect("it could tell before"), seen, "nothing was taken");
-    let seen = look(store, lease.plus(LEASE)).await.expect("it could tell before");
+    assert_eq!(look(store, lease).await, seen, "nothing was taken");
+    let seen = look(store, lease.plus(LEASE)).await;
     assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "it is still due");
 
     let done = transition_at(1, NOW, succeed());
     write(store, &held, done).await.expect("the holder may write");
-    let seen = look(store, lease.plus(LEASE)).await.expect("it could tell before");
+    let seen = look(store, lease.plus(LEASE)).await;
     assert!(!seen.waiting[0].lapsed && !seen.expired, "it is settled");
     let kept = NOW.plus(super::KEEP);
     // In steps that a store in use sees, or it would doubt the time.
     let mut now = lease.plus(LEASE);
     while now < kept {
-        assert!(!look(store, now).await.expect("it could tell before").expired, "its time is not over");
+        assert!(!look(store, now).await.expired, "its time is not over");
         now = now.plus(Duration::from_secs(240));
     }
-    assert!(look(store, now).await.expect("it could tell before").expired, "a purge would remove it");
+    assert!(look(store, now).await.expired, "a purge would remove it");
 }
 
-async fn look(store: &dyn Store, now: Timestamp) -> Option<Sight> {
+/// The version of an operation changes with each of its moves, and of what is not there there is none.
+pub async fn check_versions(store: &dyn Store) {
+    let (known, absent) = (id("test/versions//POST /x", "known"), id("test/versions//POST /x", "absent"));
+    let ids = [absent.clone(), known.clone(), absent];
+    let versions = async || delivery(store).versions(&ids).await.expect("the store works");
+    let version = |phase, fence| vec![None, Some(Version { phase, fence }), None];
+    assert_eq!(versions().await, [None; 3]);
+    let fence = take(store, claim_at(&known, NOW)).await.fence;
+    assert_eq!(versions().await, version(Phase::InProgress, fence));
+    assert_eq!(versions().await, version(Phase::InProgress, fence), "it was not moved");
+    let again = take(store, claim_at(&known, NOW.plus(LEASE))).await.fence;
+    assert!(again > fence, "a takeover moves it");
+    assert_eq!(versions().await, version(Phase::InProgress, again));
+    write(store, &known, transition_at(again, NOW.plus(LEASE), succeed())).await.expect("its holder");
+    assert_eq!(versions().await, version(Phase::Succeeded, again));
+}
+
+async fn look(store: &dyn Store, now: Timestamp) -> Sight {
     let accounts = ["test/looks/a", "test/looks/a>other", "test/looks/"].map(str::to_owned).into();
     let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts, outbox: Vec::new() };
-    store.look(&look).await.expect("the store works")
+    delivery(store).look(&look).await.expect("the store works")
 }

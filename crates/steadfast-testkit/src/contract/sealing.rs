@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use steadfast_core::internal::store::{Reseal, codec};
+use steadfast_core::internal::store::codec;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
     Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition,
 };
+use steadfast_core::store::sealing::Reseal;
 use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
 use steadfast_core::{Reason, store};
 
@@ -122,11 +123,11 @@ pub async fn check_reseal(open: &Open) {
     let counted = store::reseal(&**new, true).await.expect("the store works");
     assert_eq!((counted.matched, counted.resealed, counted.remaining, counted.unreadable), (6, 0, 6, 0));
     // Two batches of one, and no more.
-    let upkeep = new.upkeep().expect("it can seal");
+    let sealing = new.sealing().expect("it can seal");
     let mut after = None;
     for _ in 0..2 {
         let one = Reseal { after, rows_max: 1, dry_run: false };
-        let batch = upkeep.reseal(&one).await.expect("the store works");
+        let batch = sealing.reseal(&one).await.expect("the store works");
         assert_eq!((batch.found, batch.resealed, batch.changed), (1, 1, 0));
         after = batch.next;
         assert!(after.is_some(), "there is more");

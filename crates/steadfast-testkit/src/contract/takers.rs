@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::Look;
 use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Declined, Part, Phase, Record, Resolution, State, Takeover, Transition,
     Wanted,
 };
 use steadfast_core::operation::{OperationId, RouteName};
 use steadfast_core::store::Store;
+use steadfast_core::store::delivery::Look;
 use steadfast_core::{Effect, Reason, Refusal};
 
 use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
@@ -158,7 +158,8 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     assert_eq!(names(&taken(store, &ask).await), [&postponed], "whatever ends later");
     let accounts = vec!["test/wrong/".to_owned()];
     let look = Look { now: NOW, until: NOW.plus(LEASE), accounts, outbox: Vec::new() };
-    if let Some(sight) = store.look(&look).await.expect("the store works") {
+    if let Some(delivery) = store.delivery() {
+        let sight = delivery.look(&look).await.expect("the store works");
         assert_eq!(sight.waiting[0].due, None, "nothing is due");
     }
     // Beside what is due soon it is due at once.
@@ -172,7 +173,8 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     }
     let until = NOW.plus(Duration::from_secs(1));
     let look = Look { now: NOW, until, accounts: vec!["test/beside/".to_owned()], outbox: Vec::new() };
-    if let Some(sight) = store.look(&look).await.expect("the store works") {
+    if let Some(delivery) = store.delivery() {
+        let sight = delivery.look(&look).await.expect("the store works");
         assert_eq!(sight.waiting[0].due, Some(NOW), "a wrong clock's is for a taker now");
     }
 }

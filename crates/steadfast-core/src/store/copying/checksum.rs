@@ -10,7 +10,8 @@ use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::Key;
 use crate::operation::record::{Record, State};
-use crate::store::{Row, StoreError, codec};
+use crate::store::maintenance::Row;
+use crate::store::{StoreError, codec};
 
 pub(super) fn checksum(row: &Row) -> Result<[u8; 32], StoreError> {
     let mut sum = Sum(Sha256::new());

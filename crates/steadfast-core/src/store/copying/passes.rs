@@ -10,7 +10,7 @@ use super::checksum::{answer, checksum};
 use super::{Copied, CopyError, Run, Side};
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Filter};
-use crate::store::{Restore, Row};
+use crate::store::maintenance::{Restore, Row};
 
 /// What one pass over all rows met.
 #[derive(Default)]

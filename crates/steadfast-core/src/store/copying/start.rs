@@ -5,7 +5,8 @@
 
 use super::{CopyError, Run};
 use crate::operation::record::Filter;
-use crate::store::{Head, Stage, Standing, StoreError, StoreErrorKind};
+use crate::store::maintenance::{Head, Stage, Standing};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// What a copy found.
 pub(super) enum Began {

@@ -1,17 +1,34 @@
 //! Records that come from another store, or go to one: see [`copy`](crate::store::copy()).
 
-use super::{Inner, Row, full};
+use async_trait::async_trait;
+
+use super::{Inner, Memory, Row, full};
 use crate::operation::OperationId;
-use crate::store::seals::Seals;
-use crate::store::{self, Head, Restore, Standing, StoreError, StoreErrorKind};
+use crate::store::maintenance::{self, AUDIT_MOVED, Head, Maintenance, Restore, Standing};
+use crate::store::{StoreError, StoreErrorKind};
+
+#[async_trait]
+impl Maintenance for Memory {
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.inner.lock().head())
+    }
+
+    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        Ok(self.inner.lock().stand(from, to))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        self.inner.lock().restore(restore, self.records_max)
+    }
+}
 
 impl Inner {
-    pub(super) fn head(&self) -> Head {
+    fn head(&self) -> Head {
         let (standing, accounts) = (self.standing.clone(), self.accounts.clone());
         Head { standing, notes: self.notes, audit: self.audit.len() as u64, accounts }
     }
 
-    pub(super) fn stand(&mut self, from: &Standing, to: &Standing) -> Standing {
+    fn stand(&mut self, from: &Standing, to: &Standing) -> Standing {
         if self.standing == *from {
             self.standing = to.clone();
         }
@@ -35,18 +52,13 @@ impl Inner {
     }
 
     /// What can fail comes first, so that nothing is written by halves.
-    pub(super) fn restore(
-        &mut self,
-        restore: Restore,
-        records_max: usize,
-        seals: &Seals,
-    ) -> Result<(), StoreError> {
+    fn restore(&mut self, restore: Restore, records_max: usize) -> Result<(), StoreError> {
         let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
         self.standing.check_restore(&copy)?;
         if !audit.is_empty() && audit_after != self.audit.len() as u64 {
-            return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
+            return Err(StoreError::new(AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
         }
-        let is_new = |row: &&store::Row| !self.rows.contains_key(&row.record.id);
+        let is_new = |row: &&maintenance::Row| !self.rows.contains_key(&row.record.id);
         if self.rows.len() + rows.iter().filter(is_new).count() > records_max {
             return Err(full(records_max));
         }
@@ -54,7 +66,7 @@ impl Inner {
             self.forget(id);
         }
         for row in rows {
-            self.restore_row(row, seals)?;
+            self.restore_row(row)?;
         }
         for entry in audit {
             self.log(entry);
@@ -70,14 +82,14 @@ impl Inner {
         Ok(())
     }
 
-    fn restore_row(&mut self, row: store::Row, seals: &Seals) -> Result<(), StoreError> {
-        let store::Row { record, evidence } = row;
+    fn restore_row(&mut self, row: maintenance::Row) -> Result<(), StoreError> {
+        let maintenance::Row { record, evidence } = row;
         let id = record.id.clone();
         let is_same_life = |held: &Row| held.record.first_fence == record.first_fence;
         if !self.rows.get(&id).is_some_and(|held| is_same_life(held)) {
             self.forget(&id);
         }
-        self.put(record, seals)?;
+        self.put(record)?;
         if let Some(row) = self.rows.get_mut(&id) {
             row.evidence = evidence;
         }

@@ -7,10 +7,10 @@ use super::Inner;
 use crate::clock::Timestamp;
 use crate::operation::record::take::RecordTakeExt;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record};
+use crate::store::StoreError;
+use crate::store::delivery::{Look, Sight, Waiting};
 use crate::store::look::FAR_MAX;
-use crate::store::seals::Seals;
 use crate::store::tenants::{Tenants, behind};
-use crate::store::{Look, Sight, StoreError, Waiting};
 
 /// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
 /// quicker to compare than their names.
@@ -108,22 +108,22 @@ impl Bucket {
 
 impl Inner {
     /// What a dispatcher finds.
-    pub(super) fn look(&mut self, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
+    pub(super) fn look(&mut self, look: &Look) -> Result<Sight, StoreError> {
         self.standing.check_new()?;
         self.notes.saw(look.now);
         let now = self.notes.now(look.now);
         Ok(Sight {
-            waiting: look.accounts.iter().map(|account| self.waiting(account, look, seals)).collect(),
+            waiting: look.accounts.iter().map(|account| self.waiting(account, look)).collect(),
             expired: self.ending[Bucket::Expires as usize].first().is_some_and(|(at, _)| *at <= now),
             rows: None,
         })
     }
 
     /// What waits for a taker of this account.
-    fn waiting(&self, account: &str, look: &Look, seals: &Seals) -> Waiting {
+    fn waiting(&self, account: &str, look: &Look) -> Waiting {
         Waiting {
-            due: self.first_of(Bucket::Due, account, (look.now, look.until), seals),
-            lapsed: self.first_of(Bucket::Lapses, account, (look.now, look.now), seals).is_some(),
+            due: self.first_of(Bucket::Due, account, (look.now, look.until)),
+            lapsed: self.first_of(Bucket::Lapses, account, (look.now, look.now)).is_some(),
         }
     }
 
@@ -133,11 +133,10 @@ impl Inner {
         bucket: Bucket,
         account: &str,
         (now, until): (Timestamp, Timestamp),
-        seals: &Seals,
     ) -> Option<Timestamp> {
         let ending = &self.ending[bucket as usize];
         let is_ours = |number: &u64| {
-            let row = self.rows.get(self.order.get(number)?).filter(|row| row.check(seals).is_ok());
+            let row = self.rows.get(self.order.get(number)?);
             row.filter(|row| row.record.id.scope.is_reached_by(account))
         };
         let first_in = |times: &Times| {

@@ -4,7 +4,7 @@ use super::Inner;
 use crate::clock::Timestamp;
 use crate::operation::record::{Phase, Record};
 use crate::store::backlog::queues;
-use crate::store::{Backlog, Heartbeat, Peer};
+use crate::store::delivery::{Backlog, Heartbeat, Peer};
 
 /// What a dispatcher said, when, and until when it counts.
 pub(super) struct Word {

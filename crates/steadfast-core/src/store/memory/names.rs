@@ -10,7 +10,6 @@ use crate::operation::record::rename::RecordNameExt;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
-use crate::store::seals::Seals;
 
 /// What a claim makes of the predecessor that it names.
 type Superseded = Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)>;
@@ -28,7 +27,6 @@ impl Inner {
         &mut self,
         superseded: Option<Superseded>,
         claimed: &Claimed,
-        seals: &Seals,
     ) -> Result<Option<Claimed>, StoreError> {
         match superseded {
             Some(Err((obstacle, effect))) if matches!(claimed, Claimed::Fresh(_)) => {
@@ -36,8 +34,8 @@ impl Inner {
             }
             Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
                 if let Some(row) = self.rows.get(&closed.id) {
-                    let closed = row.fill(closed, seals)?;
-                    self.put(closed, seals)?;
+                    let closed = row.fill(closed)?;
+                    self.put(closed)?;
                 }
                 self.log(entry);
             }
@@ -52,7 +50,6 @@ impl Inner {
         old: &OperationId,
         (to, now): (&Scope, Timestamp),
         records_max: usize,
-        seals: &Seals,
     ) -> Result<Result<(), Forbidden>, StoreError> {
         let id = OperationId::new(to.clone(), old.key.clone());
         // Not by the operator's clock alone, which may be days ahead.
@@ -65,12 +62,12 @@ impl Inner {
             return Err(full(records_max));
         }
         let Some(row) = self.rows.get(old) else { return Ok(Err(Forbidden::Absent)) };
-        let record = match row.whole(seals)?.adopted(to, now, self.notes.purged) {
+        let record = match row.whole()?.adopted(to, now, self.notes.purged) {
             Ok(record) => record,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
         let evidence = row.evidence.clone();
-        self.put(record, seals)?;
+        self.put(record)?;
         if let Some(row) = self.rows.get_mut(&id) {
             row.evidence = evidence;
         }
@@ -78,13 +75,13 @@ impl Inner {
     }
 
     /// Settles what carries on under other names an operation that has succeeded late.
-    pub(super) fn settle_heirs(&mut self, record: &Record, seals: &Seals) -> Result<(), StoreError> {
+    pub(super) fn settle_heirs(&mut self, record: &Record) -> Result<(), StoreError> {
         let Some(mut id) = record.heir() else { return Ok(()) };
         let mut former = Cow::Borrowed(record);
         while let Some(row) = self.rows.get_mut(&id)
             && let Some(heir) = row.record.settled_by(&former)
         {
-            row.settle(heir.clone(), seals, &mut self.ending)?;
+            row.settle(heir.clone(), &mut self.ending)?;
             if heir.sequence.is_some() {
                 self.moved_in_sequence(&id);
             }

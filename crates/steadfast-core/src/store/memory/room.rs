@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::operation::record::Phase;
 use crate::operation::{Key, OperationId};
 #[cfg(feature = "testkit")]
-use crate::store::outbox;
+use crate::store::outbox::form::spares;
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Inner {
@@ -36,7 +36,7 @@ impl Inner {
         #[cfg(feature = "testkit")]
         return self.order.get(&number).is_some_and(|id| {
             let rows = self.rows_of_key.get(id.key.as_str());
-            outbox::spares(rows.is_some_and(|rows| *rows > 0), false)
+            spares(rows.is_some_and(|rows| *rows > 0), false)
         });
         #[cfg(not(feature = "testkit"))]
         {

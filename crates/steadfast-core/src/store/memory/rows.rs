@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::blobs::Blobs;
 use super::ending::{Bucket, Ending, ends, move_time};
-use super::sealed::Blobs;
 use super::sequence::without_turn;
 use super::{Inner, Memory, Row};
 use crate::attempt::AttemptReport;
@@ -11,7 +11,6 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Declined, Record, Transition};
 use crate::store::StoreError;
-use crate::store::seals::Seals;
 
 impl Row {
     pub(super) fn replace(&mut self, mut record: Record, blobs: Blobs, ending: &mut Ending) {
@@ -45,9 +44,9 @@ impl Row {
 }
 
 impl Inner {
-    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
-    pub(super) fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        let blobs = Blobs::of(&mut record, seals)?;
+    /// Writes a record that is whole. Nothing is written if it cannot be.
+    pub(super) fn put(&mut self, mut record: Record) -> Result<(), StoreError> {
+        let blobs = Blobs::of(&mut record)?;
         match self.rows.get_mut(&record.id) {
             Some(row) => {
                 let id = record.sequence.is_some().then(|| record.id.clone());

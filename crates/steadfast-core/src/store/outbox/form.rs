@@ -9,12 +9,27 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{Account, OutboxRow, Value as Parameter};
+use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::{Part, Seals};
 use crate::store::{StoreError, StoreErrorKind, codec};
+
+/// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
+/// written, however late it is admitted.
+pub fn spares<T>(with_row: T, without: T) -> T {
+    Guard::RowSparesRecord.or(with_row, without)
+}
+
+/// The name of a row's operation, of its account, method, path and key. `None` where these are no names.
+pub fn name_of_row(account: &Account, (method, path): (&str, &str), key: &str) -> Option<OperationId> {
+    let Account { namespace, vendor, account } = account;
+    let method = Method::from_bytes(method.as_bytes()).ok()?;
+    let path = path.split('?').next().unwrap_or_default();
+    Some(OperationId::new(Scope::new(namespace, vendor, account, &method, path), Key::new(key).ok()?))
+}
 
 /// `{"Stripe-Account": "acct_1"}`; a header that is there more than once has an array of its values.
 fn headers_text(headers: &[(String, String)]) -> String {

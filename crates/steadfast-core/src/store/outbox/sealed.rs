@@ -4,7 +4,7 @@
 
 use super::Account;
 use super::form::sealed_for;
-use crate::store::ResealedBatch;
+use crate::store::sealing::ResealedBatch;
 use crate::store::seals::{Part, Seals};
 
 /// A row as it is on file: what is sealed of it, and whom it is sealed for.

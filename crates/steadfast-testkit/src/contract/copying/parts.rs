@@ -7,11 +7,11 @@ use async_trait::async_trait;
 
 use steadfast_core::BoxFuture;
 use steadfast_core::clock::{Clock, Instant, Timestamp};
-use steadfast_core::internal::store::{Head, Reseal, ResealedBatch, Restore, Stage, Standing, Upkeep};
 use steadfast_core::operation::record::{Claim, Filter, Page, Summary};
+use steadfast_core::store::maintenance::{Head, Maintenance, Restore, Stage, Standing};
 use steadfast_core::store::{Store, StoreError, Wrapper};
 
-use super::upkeep;
+use super::maintenance;
 
 /// Fails at one of its writes, and from then on.
 #[derive(Debug)]
@@ -51,42 +51,30 @@ impl Wrapper for Breaks {
         &*self.store
     }
 
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
         Some(self)
     }
 }
 
 #[async_trait]
-impl Upkeep for Breaks {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        upkeep(&self.store).reseal(reseal).await
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        upkeep(&self.store).wipe().await
-    }
-
+impl Maintenance for Breaks {
     async fn head(&self) -> Result<Head, StoreError> {
-        upkeep(&self.store).head().await
+        maintenance(&self.store).head().await
     }
 
     async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
         let (is_written, ended) = self.next();
         let to = if is_written { to } else { from };
-        let there = upkeep(&self.store).stand(from, to).await?;
+        let there = maintenance(&self.store).stand(from, to).await?;
         ended.map(|()| there)
     }
 
     async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
         let (is_written, ended) = self.next();
         if is_written {
-            upkeep(&self.store).restore(restore).await?;
+            maintenance(&self.store).restore(restore).await?;
         }
         ended
-    }
-
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
-        upkeep(&self.store).register(account, terms).await
     }
 }
 
@@ -99,30 +87,26 @@ impl Wrapper for Claimed {
         &*self.0
     }
 
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
         Some(self)
     }
 }
 
 #[async_trait]
-impl Upkeep for Claimed {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        upkeep(&self.0).reseal(reseal).await
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        upkeep(&self.0).wipe().await
-    }
-
+impl Maintenance for Claimed {
     async fn head(&self) -> Result<Head, StoreError> {
-        upkeep(&self.0).head().await
+        maintenance(&self.0).head().await
     }
 
     async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
         if from.stage == Stage::Open {
             self.0.claim(self.1.clone()).await?;
         }
-        upkeep(&self.0).stand(from, to).await
+        maintenance(&self.0).stand(from, to).await
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        maintenance(&self.0).restore(restore).await
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a store shows of itself: all that is in it, and that it is closed.
 
-use steadfast_core::internal::store::{Look, Restore, Row, Stage};
 use steadfast_core::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary, Tally};
+use steadfast_core::store::delivery::Look;
+use steadfast_core::store::maintenance::{Restore, Row, Stage};
 use steadfast_core::store::{Store, StoreErrorKind};
 
 use super::super::{claim_at, succeed, transition_at};
-use super::{LATER, lapsed, name, upkeep_of};
+use super::{LATER, lapsed, maintenance_of, name};
 
 /// Each write is refused, and its error says where the other store is.
 pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
@@ -17,12 +18,11 @@ pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
         store.claim(claim_at(&name("new"), LATER)).await.map(drop),
         store.take(lapsed(LATER)).await.map(drop),
         store.purge(LATER, 1).await.map(drop),
-        upkeep_of(store).register("prod/acme/new", Some("terms")).await.map(drop),
+        store.register("prod/acme/new", Some("terms")).await.map(drop),
     ];
     let look = Look { now: LATER, until: LATER, accounts: Vec::new(), outbox: Vec::new() };
-    // A store that cannot say what there is leaves it to the take.
-    if let seen @ (Ok(Some(_)) | Err(_)) = store.look(&look).await {
-        refused.push(seen.map(drop));
+    if let Some(delivery) = store.delivery() {
+        refused.push(delivery.look(&look).await.map(drop));
     }
     if let Some(held) = held {
         refused.push(store.act(&holder, act).await.map(drop));
@@ -30,8 +30,8 @@ pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
         refused.push(store.transition(&held, done).await.map(drop));
         refused.push(store.append_evidence(&holder, Vec::new()).await.map(drop));
         let again = Restore { rows: vec![Row { record: held, evidence: Vec::new() }], ..Restore::default() };
-        if upkeep_of(store).head().await.expect("the store works").standing.stage != Stage::Arriving {
-            let error = upkeep_of(store).restore(again).await.expect_err("nothing arrives here");
+        if maintenance_of(store).head().await.expect("the store works").standing.stage != Stage::Arriving {
+            let error = maintenance_of(store).restore(again).await.expect_err("nothing arrives here");
             assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
         }
     }
