@@ -72,6 +72,7 @@ const FAKES: &[(&str, u32)] = &[
     ("fixture", 1),
     ("in_process", 1),
     ("ledger", 1),
+    ("machine", 1),
     ("page", 1),
     ("postmark", 1),
     ("serve", 1),

@@ -5,25 +5,16 @@
 //! (<https://docs.adyen.com/development-resources/api-idempotency>). A second payment with the same `reference` is a
 //! second payment. A failure with `transient-error: true` leaves the key free, any other one is stored under it.
 
-use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde_json::Value;
-
-use steadfast_testkit::FaultPlan;
 
 use self::machine::Machine;
 pub(super) use self::settings::AdyenSettings;
-use super::builder::{FakeBuilder, written};
-use super::fixture::Fixtures;
-use super::in_process::InProcess;
-use super::ledger::Ledger;
-use super::page::ControlPage;
+use super::builder::FakeBuilder;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
-use super::webhooks::Outbox;
 
 mod answers;
 mod bodies;
@@ -203,17 +194,6 @@ impl FakeBuilder<AdyenFake> {
     pub fn multiple_partial_captures(mut self) -> Self {
         self.settings.adyen.multiple_partial_captures = true;
         self
-    }
-
-    fn machine(&self) -> Arc<Machine> {
-        Arc::new(Machine {
-            fixtures: &FIXTURES,
-            clock: self.setup.clock.clone(),
-            ledger: self.setup.ledger(),
-            outbox: Outbox::new(self.setup.clock.clone()),
-            settings: self.settings.adyen.clone(),
-            state: Mutex::default(),
-        })
     }
 }
 

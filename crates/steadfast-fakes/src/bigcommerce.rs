@@ -4,26 +4,14 @@
 //! the resource, and where the documentation is silent (two orders with one `external_order_id`) it is not.
 //! A 504 executes first: the documentation advises to retry one and does not say what became of the write.
 
-use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use steadfast_testkit::FaultPlan;
-
-use self::items::Held;
-use self::machine::{Machine, State};
-use self::quota::Quota;
+use self::machine::Machine;
 pub(super) use self::settings::BigCommerceSettings;
-use super::builder::{FakeBuilder, written};
-use super::fixture::Fixtures;
-use super::in_process::InProcess;
-use super::ledger::Ledger;
-use super::page::ControlPage;
+use super::builder::FakeBuilder;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
-use super::webhooks::Outbox;
 
 mod answers;
 mod bodies;
@@ -264,26 +252,6 @@ impl FakeBuilder<BigCommerceFake> {
     pub fn quota(mut self, requests: u32) -> Self {
         self.settings.bigcommerce.quota = Some(requests);
         self
-    }
-
-    fn machine(&self) -> Arc<Machine> {
-        let settings = self.settings.bigcommerce.clone();
-        Arc::new(Machine {
-            fixtures: &FIXTURES,
-            clock: self.setup.clock.clone(),
-            ledger: self.setup.ledger(),
-            outbox: Outbox::new(self.setup.clock.clone()),
-            held: Held {
-                orders: settings.order.iter().copied().map(u64::from).collect(),
-                products: settings.product.iter().copied().map(u64::from).collect(),
-                customers: settings.customer.iter().copied().map(u64::from).collect(),
-                carts: settings.cart.clone(),
-                // They show at once.
-                since: self.setup.clock.wall().minus(settings.apply_after),
-            },
-            state: Mutex::new(State { quota: Quota::new(settings.quota), ..State::default() }),
-            settings,
-        })
     }
 }
 

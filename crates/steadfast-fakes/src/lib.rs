@@ -56,6 +56,7 @@ mod encoding;
 mod fixture;
 mod in_process;
 mod ledger;
+mod machine;
 mod page;
 mod postmark;
 mod serve;

@@ -5,24 +5,14 @@
 //! and search lags by a time that Postmark does not document. Set it with [`FakeBuilder::search_lag`] to
 //! prove that a miss is not taken for proof.
 
-use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
-
-use parking_lot::Mutex;
-
-use steadfast_testkit::FaultPlan;
 
 use self::machine::Machine;
 pub(super) use self::settings::PostmarkSettings;
-use super::builder::{FakeBuilder, written};
-use super::fixture::Fixtures;
-use super::in_process::InProcess;
-use super::ledger::Ledger;
-use super::page::ControlPage;
+use super::builder::FakeBuilder;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
-use super::webhooks::Outbox;
 
 mod account;
 mod answers;
@@ -165,17 +155,6 @@ impl FakeBuilder<PostmarkFake> {
     pub fn delete_servers(mut self) -> Self {
         self.settings.postmark.delete_servers = true;
         self
-    }
-
-    fn machine(&self) -> Arc<Machine> {
-        Arc::new(Machine {
-            fixtures: &FIXTURES,
-            clock: self.setup.clock.clone(),
-            ledger: self.setup.ledger(),
-            outbox: Outbox::new(self.setup.clock.clone()),
-            settings: self.settings.postmark.clone(),
-            state: Mutex::default(),
-        })
     }
 }
 

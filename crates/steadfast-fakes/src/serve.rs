@@ -19,7 +19,6 @@ use steadfast_testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 use super::fixture::Reply;
 use super::in_process::InProcess;
-use super::ledger::Ledger;
 use super::servers::{Answers, Servers};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
@@ -45,15 +44,6 @@ pub(super) struct Setup {
 impl Default for Setup {
     fn default() -> Setup {
         Setup { clock: Arc::new(SystemClock::new()), plan: FaultPlan::new(), pace: None, ledger_file: None }
-    }
-}
-
-impl Setup {
-    /// # Panics
-    ///
-    /// If the file cannot be opened.
-    pub(super) fn ledger(&self) -> Ledger {
-        Ledger::kept_in(self.ledger_file.as_deref()).expect("the ledger's file can be opened")
     }
 }
 
@@ -122,10 +112,4 @@ pub(super) fn shows(made: Timestamp, now: Timestamp, lag: Duration) -> bool {
 /// With the `Date` of the fake's own clock: the machine's would not be that of what the fake creates.
 pub(super) fn dated(reply: Reply, clock: &dyn Clock) -> Reply {
     reply.header("Date", clock.wall().to_string())
-}
-
-/// An HTTP date this long after the clock's present, rounded up to a whole second.
-pub(super) fn date(clock: &dyn Clock, wait: Duration) -> String {
-    let seconds = clock.wall().plus(wait).as_millis().div_ceil(1000);
-    Timestamp::from_millis(seconds.saturating_mul(1000)).to_string()
 }

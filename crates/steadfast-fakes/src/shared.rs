@@ -2,12 +2,16 @@
 //!
 //! A macro and not a generic type: what a test holds is a `StripeFake`, with all its methods on one page.
 
-/// For a fake with the fields `served` and `machine`, whose builder has a method `machine`.
+/// For a fake with the fields `served` and `machine`, with its type of machine as `Machine`.
 macro_rules! shared_by_fakes {
     ($fake:ident, $answer:ident, $vendor:ident, $held:ident) => {
         /// Read once: a test may make thousands of fakes.
-        static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| {
-            Fixtures::parse(include_str!(concat!("../fixtures/", stringify!($vendor), ".json")))
+        static FIXTURES: std::sync::LazyLock<crate::fixture::Fixtures> = std::sync::LazyLock::new(|| {
+            crate::fixture::Fixtures::parse(include_str!(concat!(
+                "../fixtures/",
+                stringify!($vendor),
+                ".json"
+            )))
         });
 
         impl $fake {
@@ -26,23 +30,23 @@ macro_rules! shared_by_fakes {
             }
 
             /// Reaches it without a socket, under the same plan and with the same ledger.
-            pub fn transport(&self) -> InProcess {
+            pub fn transport(&self) -> crate::InProcess {
                 self.served.transport()
             }
 
             /// What goes wrong on the way.
-            pub fn plan(&self) -> &FaultPlan {
+            pub fn plan(&self) -> &steadfast_testkit::FaultPlan {
                 self.served.plan()
             }
 
             /// What took effect.
-            pub fn ledger(&self) -> Ledger {
+            pub fn ledger(&self) -> crate::Ledger {
                 self.machine.ledger.clone()
             }
 
             /// Answers the next authorised write with this instead. Several queue up.
             pub fn answer_next(&self, answer: $answer) -> &$fake {
-                self.machine.state.lock().scripted.push_back(answer);
+                self.machine.script(answer);
                 self
             }
 
@@ -55,7 +59,7 @@ macro_rules! shared_by_fakes {
 
         impl<'de> serde::Deserialize<'de> for FakeBuilder<$fake> {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let (plan, settings) = written(deserializer)?;
+                let (plan, settings) = crate::builder::written(deserializer)?;
                 let mut builder = FakeBuilder::new().plan(plan);
                 builder.settings.$vendor = settings;
                 Ok(builder)
@@ -81,11 +85,12 @@ macro_rules! shared_by_fakes {
             /// # Panics
             ///
             /// If the ledger's file cannot be opened.
-            pub async fn listen(self, port: u16) -> io::Result<$fake> {
+            pub async fn listen(self, port: u16) -> std::io::Result<$fake> {
                 let machine = self.machine();
                 let (ledger, outbox) = (machine.ledger.clone(), machine.outbox.clone());
-                let page = ControlPage::new(stringify!($vendor), &self.setup.plan, ledger, outbox);
-                let page = Arc::new(page.with_shoppers(machine.clone()));
+                let page =
+                    crate::page::ControlPage::new(stringify!($vendor), &self.setup.plan, ledger, outbox);
+                let page = std::sync::Arc::new(page.with_shoppers(machine.clone()));
                 let served = Served::start(machine.clone(), self.setup, page, port).await?;
                 Ok($fake { served, machine })
             }
@@ -100,6 +105,10 @@ macro_rules! shared_by_fakes {
                 let machine = self.machine();
                 let served = Served::in_process(machine.clone(), self.setup, stringify!($vendor));
                 $fake { served, machine }
+            }
+
+            fn machine(&self) -> std::sync::Arc<Machine> {
+                Machine::open(&FIXTURES, &self.setup, &self.settings.$vendor)
             }
         }
     };

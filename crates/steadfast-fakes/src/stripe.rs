@@ -7,24 +7,14 @@
 //!
 //! That is v1. Paths below `/v2` go by v2's own rules: the module `v2`, and `tests/stripe/v2.rs`.
 
-use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
-
-use parking_lot::Mutex;
-
-use steadfast_testkit::FaultPlan;
 
 use self::machine::Machine;
 pub(super) use self::settings::StripeSettings;
-use super::builder::{FakeBuilder, written};
-use super::fixture::Fixtures;
-use super::in_process::InProcess;
-use super::ledger::Ledger;
-use super::page::ControlPage;
+use super::builder::FakeBuilder;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
-use super::webhooks::Outbox;
 
 mod actions;
 mod answers;
@@ -153,17 +143,6 @@ impl FakeBuilder<StripeFake> {
     pub fn compare_versions(mut self) -> Self {
         self.settings.stripe.compare_versions = true;
         self
-    }
-
-    fn machine(&self) -> Arc<Machine> {
-        Arc::new(Machine {
-            fixtures: &FIXTURES,
-            clock: self.setup.clock.clone(),
-            ledger: self.setup.ledger(),
-            outbox: Outbox::new(self.setup.clock.clone()),
-            settings: self.settings.stripe.clone(),
-            state: Mutex::default(),
-        })
     }
 }
 

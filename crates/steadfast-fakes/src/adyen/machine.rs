@@ -1,20 +1,16 @@
 //! What Adyen does with a request: who sends it, what its key has answered before, and then the request itself.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use http::Method;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wiremock::Request;
 
-use steadfast_core::clock::{Clock, Timestamp};
-use steadfast_testkit::{Fault, WaitForm};
+use steadfast_core::clock::Timestamp;
+use steadfast_testkit::Fault;
 
 use super::super::fixture::{Fixtures, Reply};
-use super::super::ledger::{Effect, Ledger};
-use super::super::serve::{Behaviour, date, fault_of, header};
+use super::super::machine::{self, Failure, Vendor};
+use super::super::serve::{fault_of, header};
 use super::super::table::Table;
 use super::super::webhooks::Outbox;
 use super::changes::{self, Change};
@@ -25,15 +21,7 @@ use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
 use super::{AdyenAnswer, links, manage, methods, sessions};
 
-#[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) fixtures: &'static Fixtures,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ledger: Ledger,
-    pub(super) outbox: Outbox,
-    pub(super) settings: AdyenSettings,
-    pub(super) state: Mutex<State>,
-}
+pub(super) type Machine = machine::Machine<State>;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -41,7 +29,6 @@ pub(super) struct State {
     pub(super) payments: Table<Payment>,
     pub(super) checkouts: Table<Checkout>,
     pub(super) hooks: Hooks,
-    pub(super) scripted: VecDeque<AdyenAnswer>,
     given: u64,
 }
 
@@ -76,25 +63,36 @@ pub(super) struct Made {
     pub(super) reply: Reply,
 }
 
-impl Behaviour for Machine {
-    fn answer(&self, request: &Request) -> Reply {
-        let mut state = self.state.lock();
-        let reply = self.route(&mut state, request);
-        let psp = state.next_psp();
-        drop(state);
-        let mut reply = reply.fill("<pspReference>", &psp);
-        let is_gateways = reply.headers.iter().any(|(_, value)| value == "text/html");
-        if let Some(key) = header(&request.headers, KEY)
-            && !is_gateways
-        {
-            reply = reply.header("Idempotency-Key", key);
-        }
-        reply.header("Date", self.clock.wall().to_string())
+impl Vendor for State {
+    type Settings = AdyenSettings;
+    type Answer = AdyenAnswer;
+
+    const HAS_KEYS: bool = true;
+
+    fn opened(_: &AdyenSettings, _: Timestamp) -> State {
+        State::default()
     }
 
-    fn shopper(&self, body: &[u8]) -> Option<Reply> {
+    fn answer(machine: &Machine, state: &mut State, request: &Request) -> Reply {
+        let reply = machine.route(state, request).fill("<pspReference>", &state.next_psp());
+        let is_gateways = reply.headers.iter().any(|(_, value)| value == "text/html");
+        match header(&request.headers, KEY) {
+            Some(key) if !is_gateways => reply.header("Idempotency-Key", key),
+            _ => reply,
+        }
+    }
+
+    fn failure(machine: &Machine, failure: Failure) -> Reply {
+        machine.fixtures.reply(match failure {
+            Failure::Server => "store_unavailable",
+            Failure::Gateway => "gateway_html",
+            Failure::RateLimit(_) => "rate_limited",
+        })
+    }
+
+    fn shopper(machine: &Machine, body: &[u8]) -> Option<Reply> {
         Some(match serde_json::from_slice::<Order>(body) {
-            Ok(order) => self.pay(&order.id, &order.payment_method),
+            Ok(order) => machine.pay(&order.id, &order.payment_method),
             Err(error) => Reply::json(400, &json!({ "problem": error.to_string() })),
         })
     }
@@ -125,7 +123,7 @@ impl Machine {
             let is_managed = manage::is_managed(path);
             return if is_managed { manage::unauthorized() } else { self.fixtures.reply("unauthorized") };
         }
-        if let Some(reply) = fault_of(&request.headers).and_then(|fault| self.refuse(fault)) {
+        if let Some(reply) = self.refused(request) {
             return reply;
         }
         match checkout {
@@ -181,7 +179,7 @@ impl Machine {
         key: Option<&str>,
         now: Timestamp,
     ) -> Reply {
-        if let Some(answer) = state.scripted.pop_front() {
+        if let Some(answer) = self.scripted() {
             return answer.reply(self.fixtures);
         }
         if fault_of(&request.headers) == Some(Fault::Stored500) {
@@ -206,7 +204,7 @@ impl Machine {
         };
         match made {
             Ok(made) => {
-                self.record(("POST", request.url.path()), key, made.psp, now);
+                self.effect(COMPANY, key, ("POST", request.url.path()), &made.psp, 0);
                 made.reply
             }
             Err(no) => no,
@@ -222,14 +220,14 @@ impl Machine {
             ("GET", ["sessions", id]) => sessions::result(state, &write, request, id),
             ("GET", ["paymentLinks", id]) => links::show(state, &write, id),
             ("PATCH", ["paymentLinks", id]) => {
-                if let Some(answer) = state.scripted.pop_front() {
+                if let Some(answer) = self.scripted() {
                     return Err(answer.reply(self.fixtures));
                 }
                 if fault == Some(Fault::Stored500) {
                     return Err(self.fixtures.reply("io_exception"));
                 }
                 let made = links::expire(state, &write, id)?;
-                self.record(("PATCH", request.url.path()), None, made.psp, now);
+                self.effect(COMPANY, None, ("PATCH", request.url.path()), &made.psp, 0);
                 let is_lost = fault == Some(Fault::Error500After);
                 Ok(if is_lost { self.fixtures.reply("io_exception") } else { made.reply })
             }
@@ -243,7 +241,7 @@ impl Machine {
         let now = self.clock.wall();
         let reply = match checkouts::pay(&mut state, &self.write_of(&[], now), id, method) {
             Ok(made) => {
-                self.record(("POST", PAY), None, made.psp, now);
+                self.effect(COMPANY, None, ("POST", PAY), &made.psp, 0);
                 made.reply
             }
             Err(no) => no,
@@ -262,18 +260,6 @@ impl Machine {
         }
     }
 
-    fn record(&self, (method, path): (&str, &str), key: Option<&str>, id: String, at: Timestamp) {
-        self.ledger.record(Effect {
-            wire_key: key.map(str::to_owned),
-            account: COMPANY.to_owned(),
-            method: method.to_owned(),
-            path: path.to_owned(),
-            id,
-            part: 0,
-            at,
-        });
-    }
-
     /// Whether an answer is kept under its key. Not what Adyen marks as transient, nor what it could not read or did not let
     /// in. Nor what a proxy or a limit in front of it says.
     ///
@@ -285,23 +271,6 @@ impl Machine {
         let is_outside = matches!(reply.status, 400 | 401 | 403 | 404 | 429 | 502);
         let is_forgotten = is_invalid && self.settings.forget_invalid_requests;
         !(is_transient || is_outside || is_forgotten)
-    }
-
-    /// What a fault makes of a request before it can execute.
-    fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before => Some(self.fixtures.reply("store_unavailable")),
-            Fault::Html => Some(self.fixtures.reply("gateway_html")),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
-                    _ => reply,
-                })
-            }
-            _ => None,
-        }
     }
 }
 

@@ -137,7 +137,7 @@ impl Machine {
         cart["version"] = (cart["version"].as_u64().unwrap_or(0) + 1).into();
         let id = id_text(&cart["id"]);
         state.items.update(call.store, "v3/carts", &id, &cart, call.now);
-        self.effect(call, None, &cart["id"], 0);
+        self.made(call, None, &cart["id"], 0);
         hooks::tell(&self.outbox, &state.items, call, "v3/carts", "updated", &cart);
         state.items.one(call.store, "v3/carts", &id).unwrap_or(cart)
     }

@@ -90,7 +90,7 @@ impl Machine {
         }
         let (fields, unsaved) = saved(&state.items, call.store, parent, Some(id), &call.body);
         self.update(state, call, (parent, id), &fields);
-        self.effect(call, None, &held["id"], 0);
+        self.made(call, None, &held["id"], 0);
         hooks::tell(&self.outbox, &state.items, call, parent, "updated", held);
         let Some(changed) = state.items.one(call.store, parent, id) else { return Err(not_found(call)) };
         Ok(match call.is_v2() {
@@ -167,7 +167,7 @@ impl Machine {
             let (fields, unsaved) = saved(&state.items, call.store, &collection, Some(&id), item);
             self.update(state, call, (&collection, &id), &fields);
             let changed = state.items.one(call.store, &collection, &id).unwrap_or_default();
-            self.effect(call, None, &changed["id"], part);
+            self.made(call, None, &changed["id"], part);
             hooks::tell(&self.outbox, &state.items, call, &collection, "updated", &changed);
             (changed, unsaved)
         };
@@ -197,7 +197,7 @@ impl Machine {
     }
 
     fn removed(&self, state: &mut State, call: &Call<'_>, collection: &str, held: &Value, part: usize) {
-        self.effect(call, None, &Value::from(id_text(&held["id"])), part);
+        self.made(call, None, &Value::from(id_text(&held["id"])), part);
         if collection == ORDERS {
             let mut archived = held.clone();
             archived["is_deleted"] = true.into();

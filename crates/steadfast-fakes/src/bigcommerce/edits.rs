@@ -63,7 +63,7 @@ impl Machine {
             self.hold_edited(state, call, &id, edited);
         }
         self.update(state, call, ("v2/orders", &id), &Value::Object(order));
-        self.effect(call, None, &held["id"], 0);
+        self.made(call, None, &held["id"], 0);
         if let Some(taking) = taking {
             self.retake(state, call, &id, taking);
         }

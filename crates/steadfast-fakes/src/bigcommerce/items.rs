@@ -23,7 +23,6 @@ use super::super::serve::shows;
 use super::super::table::{Row, Table, Tables, Term};
 use super::contract;
 use super::machine::{Call, problem, problem_v2};
-pub(super) use held::Held;
 pub(super) use question::{Asks, question};
 pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of_base, variants_of};
 

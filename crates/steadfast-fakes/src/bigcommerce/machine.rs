@@ -1,50 +1,38 @@
 //! What a store does with a request: the quota, then the faults, then the route.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use http::Method;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wiremock::Request;
 
-use steadfast_core::clock::{Clock, Timestamp};
-use steadfast_testkit::{Fault, WaitForm};
+use steadfast_core::clock::Timestamp;
+use steadfast_testkit::Fault;
 
-use super::super::fixture::{Fixtures, Reply};
-use super::super::ledger::{Effect, Ledger};
-use super::super::serve::{Behaviour, date, fault_of, header};
-use super::super::webhooks::Outbox;
+use super::super::fixture::Reply;
+use super::super::machine::{self, Failure, Vendor};
+use super::super::serve::{fault_of, header};
 use super::contract::fields_of;
-use super::items::{Asks, Held, Items, id_text, question};
+use super::items::{Asks, Items, id_text, question};
 use super::quota::Quota;
 use super::routes::Route;
 use super::settings::BigCommerceSettings;
 use super::taking::Taking;
 use super::{BigCommerceAnswer, answers, keys};
 
-#[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) fixtures: &'static Fixtures,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ledger: Ledger,
-    pub(super) outbox: Outbox,
-    pub(super) settings: BigCommerceSettings,
-    pub(super) held: Held,
-    pub(super) state: Mutex<State>,
-}
+pub(super) type Machine = machine::Machine<State>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
     pub(super) items: Items,
     pub(super) quota: Quota,
-    pub(super) scripted: VecDeque<BigCommerceAnswer>,
     pub(super) requests: u64,
     /// What each order takes from the stock, by store and order.
     pub(super) takings: HashMap<(String, String), Taking>,
     /// The payment access tokens that were given, by store and token, each with its order.
     pub(super) tokens: HashMap<(String, String), String>,
+    since: Timestamp,
 }
 
 /// One request, taken apart.
@@ -68,20 +56,44 @@ impl Call<'_> {
     }
 }
 
-impl Behaviour for Machine {
-    fn answer(&self, request: &Request) -> Reply {
-        let mut state = self.state.lock();
+impl Vendor for State {
+    type Settings = BigCommerceSettings;
+    type Answer = BigCommerceAnswer;
+
+    const HAS_KEYS: bool = false;
+
+    fn opened(settings: &BigCommerceSettings, now: Timestamp) -> State {
+        State {
+            items: Items::default(),
+            quota: Quota::new(settings.quota),
+            requests: 0,
+            takings: HashMap::new(),
+            tokens: HashMap::new(),
+            // What stores begin with shows at once.
+            since: now.minus(settings.apply_after),
+        }
+    }
+
+    fn answer(machine: &Machine, state: &mut State, request: &Request) -> Reply {
         state.requests += 1;
-        let now = self.clock.wall();
-        let admitted = state.quota.take(now);
-        let reply = match admitted {
-            Ok(()) => self.route(&mut state, request, now),
-            Err(wait) => self.rate_limited(wait),
+        let now = machine.clock.wall();
+        let reply = match state.quota.take(now) {
+            Ok(()) => machine.route(state, request, now),
+            Err(wait) => machine.rate_limited(wait),
         };
         // Load shedding and gateways stand in front of what adds these headers.
         let bare = reply.body.is_empty() && matches!(reply.status, 429 | 500)
             || reply.headers.iter().any(|(_, value)| value == "text/html");
-        if bare { reply } else { self.with_headers(reply, &state, now) }
+        if bare { reply } else { machine.with_headers(reply, state, now) }
+    }
+
+    fn failure(machine: &Machine, failure: Failure) -> Reply {
+        match failure {
+            Failure::Server => problem(500, "Internal Server Error"),
+            Failure::Gateway => answers::html(502, "Bad Gateway"),
+            Failure::RateLimit(Some(wait)) => machine.rate_limited(wait),
+            Failure::RateLimit(None) => machine.fixtures.reply("rate_limited_platform"),
+        }
     }
 }
 
@@ -97,7 +109,7 @@ impl Machine {
         let ["stores", store, route @ ..] = segments.as_slice() else {
             return problem(404, "The resource was not found.");
         };
-        state.items.hold(store, &self.held);
+        state.items.hold(store, &self.settings, state.since);
         let parsed =
             if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
         let malformed = parsed.is_err();
@@ -110,10 +122,10 @@ impl Machine {
             return problem(401, "X-Auth-Token header is required");
         }
         let fault = fault_of(&request.headers);
-        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
+        if let Some(reply) = self.refused(request) {
             return reply;
         }
-        let scripted = if writes { state.scripted.pop_front() } else { None };
+        let scripted = if writes { self.scripted() } else { None };
         if let Some(answer) = scripted.filter(|answer| !answer.applies()) {
             return answer.reply(self.fixtures);
         }
@@ -128,27 +140,6 @@ impl Machine {
             (Some(answer), _) => answer.reply(self.fixtures),
             (None, Some(Fault::Error500After)) => problem(500, "Internal Server Error"),
             (None, _) => reply,
-        }
-    }
-
-    /// What a fault makes of a request before it can execute. There are no keys here: a fault about one is no
-    /// fault, and a stored 500 is a plain one.
-    fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before | Fault::Stored500 => Some(problem(500, "Internal Server Error")),
-            Fault::Html => Some(answers::html(502, "Bad Gateway")),
-            Fault::TooManyRequests(WaitForm::VendorForm(wait)) => Some(self.rate_limited(wait)),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited_platform");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply
-                        .header("Retry-After", date(&*self.clock, wait))
-                        .header("Date", self.clock.wall().to_string()),
-                    _ => reply,
-                })
-            }
-            _ => None,
         }
     }
 
@@ -178,16 +169,10 @@ impl Machine {
         reply.header("X-Request-Id", format!("{:032x}", state.requests))
     }
 
-    pub(super) fn effect(&self, call: &Call<'_>, wire_key: Option<String>, id: &Value, part: usize) {
-        self.ledger.record(Effect {
-            wire_key,
-            account: call.store.to_owned(),
-            method: call.request.method.to_string(),
-            path: call.path.to_owned(),
-            id: id_text(id),
-            part,
-            at: call.now,
-        });
+    /// Notes what a request made of this id.
+    pub(super) fn made(&self, call: &Call<'_>, wire_key: Option<&str>, id: &Value, part: usize) {
+        let by = (call.request.method.as_str(), call.path);
+        self.effect(call.store, wire_key, by, &id_text(id), part);
     }
 }
 

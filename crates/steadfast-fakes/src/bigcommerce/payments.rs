@@ -61,7 +61,7 @@ impl Machine {
             transaction.insert(name.to_owned(), value);
         }
         state.items.add(call.store, &collection, &Value::Object(transaction), call.now);
-        self.effect(call, Some(token), &answer["data"]["id"], 0);
+        self.made(call, Some(&token), &answer["data"]["id"], 0);
         let data = json!({
             "type": "transaction", "order_id": order, "transaction_id": payment, "transaction_status": "complete",
             "transaction_type": "authorization",

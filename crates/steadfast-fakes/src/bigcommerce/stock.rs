@@ -49,7 +49,7 @@ impl Machine {
             // Also by an amount: it is not by an order.
             self.set_level(state, call, &stocked, level, "absolute");
         }
-        self.effect(call, None, &Value::from(transaction.to_string()), 0);
+        self.made(call, None, &Value::from(transaction.to_string()), 0);
         Ok(Reply::json(status, &json!({ "transaction_id": transaction.to_string() })))
     }
 

@@ -139,7 +139,7 @@ impl Machine {
         (key, part): (Option<String>, usize),
     ) -> Value {
         let value = self.new_one(state, call, collection, id, fields);
-        self.effect(call, key, &value["id"], part);
+        self.made(call, key.as_deref(), &value["id"], part);
         hooks::tell(&self.outbox, &state.items, call, collection, "created", &value);
         value
     }

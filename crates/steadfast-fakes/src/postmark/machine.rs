@@ -1,54 +1,56 @@
 //! What Postmark does with a request.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use http::Method;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wiremock::Request;
 
-use steadfast_core::clock::Clock;
-use steadfast_testkit::{Fault, WaitForm};
+use steadfast_core::clock::Timestamp;
+use steadfast_testkit::Fault;
 
 use super::super::calendar::eastern;
-use super::super::fixture::{Fixtures, Reply};
-use super::super::ledger::{Effect, Ledger};
-use super::super::serve::{Behaviour, date, fault_of, header};
-use super::super::webhooks::Outbox;
+use super::super::fixture::Reply;
+use super::super::machine::{self, Failure, Vendor};
+use super::super::serve::{fault_of, header};
 use super::account::{self, Account};
 use super::messages::{Message, Messages};
 use super::server::{STREAMS, Server};
 use super::settings::PostmarkSettings;
 use super::{PostmarkAnswer, answers, questions, suppressions, validation};
 
-#[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) fixtures: &'static Fixtures,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ledger: Ledger,
-    pub(super) outbox: Outbox,
-    pub(super) settings: PostmarkSettings,
-    pub(super) state: Mutex<State>,
-}
+pub(super) type Machine = machine::Machine<State>;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) messages: Messages,
     pub(super) server: Server,
     pub(super) account: Account,
-    pub(super) scripted: VecDeque<PostmarkAnswer>,
 }
 
-impl Behaviour for Machine {
-    fn answer(&self, request: &Request) -> Reply {
-        let mut state = self.state.lock();
-        let reply = self.route(&mut state, request);
+impl Vendor for State {
+    type Settings = PostmarkSettings;
+    type Answer = PostmarkAnswer;
+
+    const HAS_KEYS: bool = false;
+
+    fn opened(_: &PostmarkSettings, _: Timestamp) -> State {
+        State::default()
+    }
+
+    fn answer(machine: &Machine, state: &mut State, request: &Request) -> Reply {
+        let reply = machine.route(state, request);
         // Not the whole body: that of a search is large, and has none.
         match serde_json::from_slice(&reply.body) {
             Ok(Coded { code: Some(code) }) => reply.header("X-PM-ApiErrorCode", code.to_string()),
             _ => reply,
+        }
+    }
+
+    fn failure(machine: &Machine, failure: Failure) -> Reply {
+        match failure {
+            Failure::Server => machine.fixtures.reply("server_error"),
+            Failure::Gateway => answers::html(),
+            Failure::RateLimit(_) => machine.fixtures.reply("rate_limited"),
         }
     }
 }
@@ -81,7 +83,7 @@ impl Machine {
                 .fill("X-Postmark-Server-Token", &words("X-Postmark-Server-Token"));
         };
         let fault = fault_of(&request.headers);
-        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
+        if let Some(reply) = self.refused(request) {
             return reply;
         }
         if let Err(refusal) = questions::check(request, &route) {
@@ -96,7 +98,7 @@ impl Machine {
                 self.settings.second_filter,
             ),
             ("POST", "/email" | "/email/withtemplate" | "/email/batch" | "/email/batchwithtemplates") => {
-                match state.scripted.pop_front() {
+                match self.scripted() {
                     Some(PostmarkAnswer::AcceptedDelayed) => {
                         let sent = self.post(state, &account, path, body);
                         answers::without_error_code(self.fixtures, sent)
@@ -189,16 +191,9 @@ impl Machine {
         answer["SubmittedAt"] = Value::from(eastern(now));
         answer["MessageID"] = Value::from(id.as_str());
         if account != TEST_TOKEN {
-            self.ledger.record(Effect {
-                wire_key: wire_key(item).map(str::to_owned),
-                account: account.to_owned(),
-                method: "POST".to_owned(),
-                path: path.to_owned(),
-                id: id.clone(),
-                // A message of a batch with a key of its own needs no position to be told apart.
-                part: if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part },
-                at: now,
-            });
+            // A message of a batch with a key of its own needs no position to be told apart.
+            let part = if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part };
+            self.effect(account, wire_key(item), ("POST", path), &id, part);
             let words = &mut state.messages.words;
             let message_id = if self.settings.keep_message_ids { kept_id(item) } else { None };
             let mut message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
@@ -217,15 +212,8 @@ impl Machine {
         let Some(answered) = answered else { return not_found() };
         if let (Ok(reply), true) = (&answered, request.method != Method::GET) {
             let own = reply.value()["ID"].as_u64().map(|id| id.to_string());
-            self.ledger.record(Effect {
-                wire_key: None,
-                account: "account".to_owned(),
-                method: request.method.to_string(),
-                path: request.url.path().to_owned(),
-                id: own.unwrap_or_else(|| route.split('/').nth(2).unwrap_or_default().to_owned()),
-                part: 0,
-                at: self.clock.wall(),
-            });
+            let id = own.unwrap_or_else(|| route.split('/').nth(2).unwrap_or_default().to_owned());
+            self.effect("account", None, (request.method.as_str(), request.url.path()), &id, 0);
         }
         answered.unwrap_or_else(|refusal| refusal)
     }
@@ -243,26 +231,6 @@ impl Machine {
         let valid = token == TEST_TOKEN || self.settings.token.as_deref().is_none_or(|only| only == token);
         let account = if token == TEST_TOKEN { TEST_TOKEN } else { "server" };
         valid.then(|| account.to_owned())
-    }
-
-    /// What a fault makes of a request before it can be accepted. Postmark has no keys: a fault about one is
-    /// no fault here, and a stored 500 is a plain one.
-    fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before | Fault::Stored500 => Some(self.fixtures.reply("server_error")),
-            Fault::Html => Some(answers::html()),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply
-                        .header("Retry-After", date(&*self.clock, wait))
-                        .header("Date", self.clock.wall().to_string()),
-                    _ => reply,
-                })
-            }
-            _ => None,
-        }
     }
 }
 

@@ -2,33 +2,11 @@
 
 use serde_json::json;
 
-use steadfast_testkit::{Fault, WaitForm};
-
 use super::super::fixture::Reply;
-use super::super::serve::date;
 use super::ConflictType;
 use super::machine::Machine;
 
 impl Machine {
-    /// What a fault makes of a request before it can execute.
-    pub(super) fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before => Some(self.server_error()),
-            Fault::Html => Some(self.fixtures.reply("gateway_html")),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited_global");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply
-                        .header("Retry-After", date(&*self.clock, wait))
-                        .header("Date", self.clock.wall().to_string()),
-                    _ => reply,
-                })
-            }
-            _ => None,
-        }
-    }
-
     /// A 500 of which nothing is stored: the words of a stored one, without its advice.
     pub(super) fn server_error(&self) -> Reply {
         let mut reply = self.fixtures.reply("stored_500");

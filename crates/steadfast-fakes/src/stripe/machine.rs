@@ -1,20 +1,17 @@
 //! What Stripe does with a request, in its own order.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use http::Method;
-use parking_lot::Mutex;
 use serde_json::Value;
 use wiremock::Request;
 
-use steadfast_core::clock::Clock;
+use steadfast_core::clock::Timestamp;
 use steadfast_testkit::Fault;
 
-use super::super::fixture::{Fixtures, Reply};
-use super::super::ledger::{Effect, Ledger};
-use super::super::serve::{Behaviour, fault_of, header};
-use super::super::webhooks::Outbox;
+use super::super::fixture::Reply;
+use super::super::machine::{self, Failure, Vendor};
+use super::super::serve::{fault_of, header};
 use super::cards::Charging;
 use super::desk::{Desk, Made};
 use super::edge::KEY_LEN_MAX;
@@ -29,15 +26,7 @@ use super::settings::StripeSettings;
 use super::v2::Asked;
 use super::{StripeAnswer, actions, reads, webhooks};
 
-#[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) fixtures: &'static Fixtures,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ledger: Ledger,
-    pub(super) outbox: Outbox,
-    pub(super) settings: StripeSettings,
-    pub(super) state: Mutex<State>,
-}
+pub(super) type Machine = machine::Machine<State>;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -46,7 +35,6 @@ pub(super) struct State {
     pub(super) objects: Objects,
     pub(super) methods: HashMap<String, Charging>,
     pub(super) due: Due,
-    pub(super) scripted: VecDeque<StripeAnswer>,
     pub(super) requests: u64,
 }
 
@@ -61,15 +49,30 @@ pub(super) struct Write<'a> {
     pub(super) version: &'a str,
 }
 
-impl Behaviour for Machine {
-    fn answer(&self, request: &Request) -> Reply {
-        let mut state = self.state.lock();
+impl Vendor for State {
+    type Settings = StripeSettings;
+    type Answer = StripeAnswer;
+
+    const HAS_KEYS: bool = true;
+
+    fn opened(_: &StripeSettings, _: Timestamp) -> State {
+        State::default()
+    }
+
+    fn answer(machine: &Machine, state: &mut State, request: &Request) -> Reply {
         state.requests += 1;
         let request_id = format!("req_{:014}", state.requests);
-        self.pass_time(&mut state);
-        let reply = self.route(&mut state, request, &request_id);
-        // The server would add the machine's, which is another clock than the objects are dated by.
-        echo(reply, request, &request_id).header("Date", self.clock.wall().to_string())
+        machine.pass_time(state);
+        let reply = machine.route(state, request, &request_id);
+        echo(reply, request, &request_id)
+    }
+
+    fn failure(machine: &Machine, failure: Failure) -> Reply {
+        match failure {
+            Failure::Server => machine.server_error(),
+            Failure::Gateway => machine.fixtures.reply("gateway_html"),
+            Failure::RateLimit(_) => machine.fixtures.reply("rate_limited_global"),
+        }
     }
 }
 
@@ -98,11 +101,11 @@ impl Machine {
         let fault = fault_of(&request.headers);
         let params = Params::of(request);
         let write = Write { account: &account, key, path, params, fault, request_id, version };
+        if let Some(reply) = self.refused(request) {
+            return reply;
+        }
         if is_post {
             return self.write(state, &write, rest);
-        }
-        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
-            return reply;
         }
         let reply = match (request.method.as_str(), rest.split_once('/')) {
             ("GET", _) => self.read(state, &write, rest),
@@ -132,7 +135,7 @@ impl Machine {
         let (shown, paths) = expansions(write, "DELETE", &rest)?;
         let act = |desk: &mut Desk<'_>| actions::delete(desk, name, id, &write.params, write.path);
         let made = self.at_desk(state, write, act)?;
-        self.effect(write.account, write.key, "DELETE", write.path, id);
+        self.effect(write.account, write.key, ("DELETE", write.path), id, 0);
         let made = match shown {
             Some(shown) => shown.expand(&state.objects, write.account, made, &paths),
             None => made,
@@ -184,9 +187,6 @@ impl Machine {
     /// record; then validation, which stores nothing either; then execution, whose outcome is stored.
     fn write(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Reply {
         let now = self.clock.wall();
-        if let Some(reply) = write.fault.and_then(|fault| self.refuse(fault)) {
-            return reply;
-        }
         if write.fault == Some(Fault::KeyInUse) {
             return self.key_in_use(write.key);
         }
@@ -222,7 +222,7 @@ impl Machine {
     }
 
     fn first(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Outcome {
-        if let Some(answer) = state.scripted.pop_front() {
+        if let Some(answer) = self.scripted() {
             let reply = answer.reply(self.fixtures);
             return if answer == StripeAnswer::Stored500 {
                 Outcome::Stored(reply)
@@ -240,7 +240,7 @@ impl Machine {
         match made {
             Ok(((shown, paths), made)) => {
                 let id = made["id"].as_str().unwrap_or_default();
-                self.effect(write.account, write.key, "POST", write.path, id);
+                self.effect(write.account, write.key, ("POST", write.path), id, 0);
                 let shown = match shown {
                     Some(shown) => shown.expand(&state.objects, write.account, made, &paths),
                     None => made,
@@ -250,18 +250,6 @@ impl Machine {
             Err(refusal) if refusal.executed => Outcome::Stored(refusal.reply()),
             Err(refusal) => Outcome::NotStored(refusal.reply()),
         }
-    }
-
-    pub(super) fn effect(&self, account: &str, key: Option<&str>, method: &str, path: &str, id: &str) {
-        self.ledger.record(Effect {
-            wire_key: key.map(str::to_owned),
-            account: account.to_owned(),
-            method: method.to_owned(),
-            path: path.to_owned(),
-            id: id.to_owned(),
-            part: 0,
-            at: self.clock.wall(),
-        });
     }
 }
 

@@ -111,7 +111,7 @@ impl Call {
 impl Machine {
     pub(super) fn v2(&self, state: &mut State, asked: &Asked<'_>) -> Reply {
         let fault = fault_of(&asked.request.headers);
-        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
+        if let Some(reply) = self.refused(asked.request) {
             return reply;
         }
         match self.v2_answer(state, asked, fault) {
@@ -170,7 +170,7 @@ impl Machine {
         call: &Call,
         fault: Option<Fault>,
     ) -> Result<(String, Reply), Reply> {
-        match state.scripted.pop_front() {
+        match self.scripted() {
             // v2 stores no failure.
             Some(StripeAnswer::Stored500) => return Err(self.server_error()),
             Some(answer) => return Err(answer.reply(self.fixtures)),
@@ -178,7 +178,8 @@ impl Machine {
             None => {}
         }
         let (id, shown) = destinations::write(&mut state.objects, asked.account, self.clock.wall(), call)?;
-        self.effect(asked.account, asked.key, asked.request.method.as_str(), asked.request.url.path(), &id);
+        let by = (asked.request.method.as_str(), asked.request.url.path());
+        self.effect(asked.account, asked.key, by, &id, 0);
         Ok((id, Reply::json(200, &shown)))
     }
 }

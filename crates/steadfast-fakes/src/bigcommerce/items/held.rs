@@ -1,7 +1,5 @@
 //! What a store holds before any request, as the builder was told.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use steadfast_core::clock::Timestamp;
@@ -9,50 +7,40 @@ use steadfast_core::clock::Timestamp;
 use super::super::carts::{held_cart, uuid_of};
 use super::super::contract::{Resource, fields_of};
 use super::super::fields::finish;
+use super::super::settings::BigCommerceSettings;
 use super::Items;
-
-/// What stores hold from the beginning.
-#[derive(Debug)]
-pub(in super::super) struct Held {
-    pub(in super::super) orders: BTreeSet<u64>,
-    pub(in super::super) products: BTreeSet<u64>,
-    pub(in super::super) customers: BTreeSet<u64>,
-    pub(in super::super) carts: BTreeSet<String>,
-    pub(in super::super) since: Timestamp,
-}
 
 impl Items {
     /// What every store holds from the beginning, and no request made.
-    pub(in super::super) fn hold(&mut self, store: &str, held: &Held) {
+    pub(in super::super) fn hold(&mut self, store: &str, held: &BigCommerceSettings, since: Timestamp) {
         if !self.begun.insert(store.to_owned()) {
             return;
         }
         // Ids only rise.
-        let last =
-            held.orders.iter().chain(&held.products).chain(&held.customers).max().copied().unwrap_or(0);
-        self.made = self.made.max(last.saturating_sub(99));
-        for id in &held.products {
+        let last = held.order.iter().chain(&held.product).chain(&held.customer).max().copied().unwrap_or(0);
+        self.made = self.made.max(u64::from(last).saturating_sub(99));
+        for id in &held.product {
             let product = json!({
                 "id": id, "name": format!("Product {id}"), "sku": format!("SKU-{id}"), "price": 10, "weight": 1,
                 "inventory_tracking": "product", "inventory_level": QUANTITY,
             });
-            self.put(store, "v3/catalog/products", &product, held.since);
+            self.put(store, "v3/catalog/products", &product, since);
         }
-        for id in &held.customers {
+        for id in &held.customer {
             let customer = json!({
                 "id": id, "email": format!("customer-{id}@example.com"), "first_name": "Customer", "last_name": id.to_string(),
             });
-            self.put(store, "v3/customers", &customer, held.since);
+            self.put(store, "v3/customers", &customer, since);
         }
-        for id in &held.orders {
-            self.hold_order(store, *id, held.since);
+        for id in &held.order {
+            self.hold_order(store, u64::from(*id), since);
         }
-        for (at, id) in held.carts.iter().enumerate() {
+        for (at, id) in held.cart.iter().enumerate() {
             let Some(resource) = Resource::of(&["v3", "carts"]) else { continue };
             // Its line has an id above those that requests make.
             let line = uuid_of(u64::MAX - at as u64);
-            let cart = held_cart(id, resource, resource.new_object(held.since), line);
-            self.add(store, "v3/carts", &cart, held.since);
+            let cart = held_cart(id, resource, resource.new_object(since), line);
+            self.add(store, "v3/carts", &cart, since);
         }
     }
 
