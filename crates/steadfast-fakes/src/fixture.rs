@@ -193,7 +193,7 @@ mod tests {
                     include_str!("adyen/methods.rs"),
                     include_str!("adyen/sessions.rs")
                 ),
-                39,
+                40,
             ),
         ];
         for (file, source, distinct) in vendors {

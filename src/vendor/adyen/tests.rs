@@ -88,6 +88,7 @@ fn every_fixture_gets_its_verdict() {
         ("no_connection", retry(Effect::None)),
         ("io_exception", Verdict::Unknown),
         ("configuration_500", Verdict::Unknown),
+        ("unsupported", rejected),
         ("rate_limited", retry(Effect::None)),
         ("gateway_html", retry(Effect::Unknown)),
     ];

@@ -72,11 +72,31 @@ fn refusal(fixtures: &Fixtures, wrong: &Wrong) -> Reply {
     }
 }
 
+/// The refusal of what Adyen does and the fake does not, in the words of a validation: it is known that nothing took effect.
+pub(super) fn unsupported(fixtures: &Fixtures, what: &str) -> Reply {
+    fixtures.reply("unsupported").fill("<field>", what)
+}
+
 /// The amount of a request that has one, which [`read`] has checked.
 pub(super) fn amount(fixtures: &Fixtures, body: &Value) -> Result<Amount, Reply> {
     let value = body["amount"]["value"].as_i64().filter(|value| *value >= 0);
     let value = value.ok_or_else(|| fixtures.reply("amount_invalid"))?;
-    Ok(Amount { value, currency: body["amount"]["currency"].as_str().unwrap_or_default().to_owned() })
+    let currency = body["amount"]["currency"].as_str().unwrap_or_default().to_owned();
+    add_up(fixtures, body, value, &currency)?;
+    Ok(Amount { value, currency })
+}
+
+/// That splits come to the amount, in its currency (<https://docs.adyen.com/platforms/online-payments/split-transactions>).
+/// Those without an amount are fees, of which Adyen knows the amount. The code of the refusal is composed.
+fn add_up(fixtures: &Fixtures, body: &Value, value: i64, currency: &str) -> Result<(), Reply> {
+    let splits = body["splits"].as_array().into_iter().flatten().map(|split| &split["amount"]);
+    let amounts: Vec<&Value> = splits.filter(|amount| !amount.is_null()).collect();
+    let sum: i128 = amounts.iter().filter_map(|amount| amount["value"].as_i64()).map(i128::from).sum();
+    let is_foreign = |amount: &&Value| amount["currency"].as_str().is_some_and(|other| other != currency);
+    if amounts.iter().any(is_foreign) || !amounts.is_empty() && sum != i128::from(value) {
+        return Err(fixtures.reply("field_invalid").fill("<field>", "splits"));
+    }
+    Ok(())
 }
 
 /// Of a value that could not be read.

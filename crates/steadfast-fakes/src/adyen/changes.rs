@@ -77,17 +77,24 @@ pub(super) fn make(
         None => {}
         Some("NO_CONNECTION_AVAILABLE") => return Err(fixtures.reply("no_connection")),
         Some("IOEXCEPTION_RECEIVED") => return Err(fixtures.reply("io_exception")),
-        Some(_) => return Err(fixtures.reply("configuration_500")),
+        Some(_) => {
+            return Err(bodies::unsupported(fixtures, "additionalData.RequestedTestErrorResponseCode"));
+        }
     }
-    let unsupported = || fixtures.reply("configuration_500");
-    let method = methods::method(fixtures, body)?.ok_or_else(unsupported)?;
+    let unsupported = |what: &'static str| move || bodies::unsupported(fixtures, what);
+    let method = methods::method(fixtures, body)?.ok_or_else(unsupported("paymentMethod"))?;
     if asks_for_token(body) {
-        return Err(unsupported());
+        return Err(unsupported("a token of the payment method")());
     }
-    let asked = Outcome::of(body).ok_or_else(unsupported)?;
+    // The fake has none, so that no payment can be of one.
+    if !body["order"].is_null() {
+        return Err(unsupported("order")());
+    }
+    let asked = Outcome::of(body).ok_or_else(unsupported("the result that is asked for"))?;
     // "If you specify an incorrect CVC or an invalid expiry date, the payment fails" as declined: the page of the names.
     let outcome = if method.is_whole { asked } else { Outcome::DECLINED };
-    let captures = Captures::of(body, method.name, write.captures_by_request).ok_or_else(unsupported)?;
+    let captures = Captures::of(body, method.name, write.captures_by_request);
+    let captures = captures.ok_or_else(unsupported("additionalData.manualCapture"))?;
     let (psp, method) = (state.next_psp(), method.name);
     let mut payment = Payment::new(&psp, body, &amount, method, captures, write.now);
     payment.checkout = checkout.map(str::to_owned);

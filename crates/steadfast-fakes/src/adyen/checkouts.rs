@@ -117,10 +117,17 @@ impl Checkout {
         let (status, updated_at, attempts) = (Status::Active, None, Vec::new());
         let checkout = Checkout { id, kind, told, expires_at, status, updated_at, attempts };
         let payment = checkout.payment(&Value::Null);
-        let is_unsupported = changes::asks_for_token(body)
-            || methods::offered(body).is_none()
-            || Captures::of(&payment, "scheme", write.captures_by_request).is_none();
-        if is_unsupported { Err(write.fixtures.reply("configuration_500")) } else { Ok(checkout) }
+        let unsupported = |what| Err(bodies::unsupported(write.fixtures, what));
+        if changes::asks_for_token(body) {
+            return unsupported("a token of the payment method");
+        }
+        if methods::offered(body).is_none() {
+            return unsupported(methods::LISTS);
+        }
+        if Captures::of(&payment, "scheme", write.captures_by_request).is_none() {
+            return unsupported("additionalData.manualCapture");
+        }
+        Ok(checkout)
     }
 
     pub(super) fn status_at(&self, now: Timestamp) -> Status {
@@ -212,7 +219,7 @@ pub(super) fn pay(state: &mut State, write: &Write<'_>, id: &str, method: &Value
     let body = bodies::checked(fixtures, "PaymentRequest", checkout.payment(method))?;
     let offered = methods::offered(&checkout.told).unwrap_or_default();
     if body["paymentMethod"]["type"].as_str().is_some_and(|kind| !offered.contains(&kind)) {
-        return Err(fixtures.reply("configuration_500"));
+        return Err(bodies::unsupported(fixtures, "paymentMethod"));
     }
     let mut made = changes::make(state, write, &body, Some(id))?;
     if checkout.kind == Kind::Session {

@@ -25,10 +25,13 @@ pub(super) fn list(fixtures: &Fixtures, body: &[u8]) -> Result<Reply, Reply> {
         bodies::amount(fixtures, &body)?;
     }
     // The fake has neither orders nor stores, and does not tell debit cards from credit cards.
-    let is_unknown = ["order", "storeFiltrationMode"].iter().any(|name| !body[name].is_null())
-        || body["splitCardFundingSources"] == true;
-    let offered = if is_unknown { None } else { offered(&body) };
-    let offered = offered.ok_or_else(|| fixtures.reply("configuration_500"))?;
+    let foreign = ["order", "storeFiltrationMode"].into_iter().find(|name| !body[name].is_null());
+    let foreign =
+        foreign.or_else(|| (body["splitCardFundingSources"] == true).then_some("splitCardFundingSources"));
+    if let Some(name) = foreign {
+        return Err(bodies::unsupported(fixtures, name));
+    }
+    let offered = offered(&body).ok_or_else(|| bodies::unsupported(fixtures, LISTS))?;
     let mut told = fixtures.reply("payment_methods").value();
     if let Some(all) = told["paymentMethods"].as_array_mut() {
         all.retain(|one| one["type"].as_str().is_some_and(|kind| offered.contains(&kind)));
@@ -130,6 +133,8 @@ fn has_check_digit(number: &str) -> bool {
 
 /// As the fixture lists them.
 const OFFERED: [&str; 2] = ["ideal", "scheme"];
+/// What [`offered`] does not know.
+pub(super) const LISTS: &str = "allowedPaymentMethods or blockedPaymentMethods of this kind";
 const BRANDS: [&str; 3] = ["amex", "mc", "visa"];
 /// What stands for a stored card or account.
 const TOKENS: [&str; 2] = ["storedPaymentMethodId", "recurringDetailReference"];

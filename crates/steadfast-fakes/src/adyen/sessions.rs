@@ -16,7 +16,7 @@ pub(super) fn create(state: &mut State, write: &Write<'_>) -> Result<Made, Reply
     let body = bodies::read(fixtures, "CreateCheckoutSessionRequest", write.body)?;
     // The fake has no stores.
     if !body["storeFiltrationMode"].is_null() {
-        return Err(fixtures.reply("configuration_500"));
+        return Err(bodies::unsupported(fixtures, "storeFiltrationMode"));
     }
     let mut session = Checkout::begin(state, write, Kind::Session, &body, fixtures.reply("session"))?;
     if let Some(date) = body["dateOfBirth"].as_str() {

@@ -233,9 +233,9 @@ fn bad_sessions() -> Vec<(&'static str, Value, u16, &'static str)> {
         ("/metadata", json!({ key: "v" }), 422, "178"),
         ("/metadata", json!({ "order": long(81) }), 422, "177"),
         // The fake stores no cards, has no stores, and does not know these lists.
-        ("/storePaymentMethodMode", json!("askForConsent"), 500, "905"),
-        ("/allowedPaymentMethods", json!([]), 500, "905"),
-        ("/blockedPaymentMethods", json!(["visa"]), 500, "905"),
+        ("/storePaymentMethodMode", json!("askForConsent"), 422, "905"),
+        ("/allowedPaymentMethods", json!([]), 422, "905"),
+        ("/blockedPaymentMethods", json!(["visa"]), 422, "905"),
     ]
 }
 
@@ -253,10 +253,10 @@ async fn a_request_is_refused_for_what_is_wrong_at_any_depth() {
         ("/mode", json!("popup"), 400, "702"),
         ("/reusable", json!(true), 400, "702"),
         ("/dateOfBirth", json!("4 May"), 422, "702"),
-        ("/storePaymentMethod", json!(true), 500, "905"),
-        ("/enablePayOut", json!(true), 500, "905"),
-        ("/storeFiltrationMode", json!("exclusive"), 500, "905"),
-        ("/additionalData", json!({ "manualCapture": "yes" }), 500, "905"),
+        ("/storePaymentMethod", json!(true), 422, "905"),
+        ("/enablePayOut", json!(true), 422, "905"),
+        ("/storeFiltrationMode", json!("exclusive"), 422, "905"),
+        ("/additionalData", json!({ "manualCapture": "yes" }), 422, "905"),
     ] {
         cases.push(("/v71/sessions", with(session(), pointer, value), status, code));
     }
@@ -270,7 +270,7 @@ async fn a_request_is_refused_for_what_is_wrong_at_any_depth() {
         cases.push(("/v71/paymentLinks", with(link(), pointer, value), status, code));
     }
     let both = with(with(link(), "/manualCapture", json!(true)), "/captureDelayHours", json!(2));
-    cases.push(("/v71/paymentLinks", both, 500, "905"));
+    cases.push(("/v71/paymentLinks", both, 422, "905"));
     let methods = json!({ "merchantAccount": "ShopECOM" });
     for (pointer, value, status, code) in [
         ("/merchantAccount", Value::Null, 403, "901"),
@@ -279,11 +279,11 @@ async fn a_request_is_refused_for_what_is_wrong_at_any_depth() {
         ("/amount", json!({ "value": -1, "currency": "EUR" }), 422, "137"),
         ("/amount", json!({ "value": 1, "currency": "ZZZ" }), 422, "138"),
         ("/store", json!("x".repeat(17)), 422, "702"),
-        ("/order", json!({ "orderData": "x", "pspReference": "y" }), 500, "905"),
-        ("/storeFiltrationMode", json!("inclusive"), 500, "905"),
-        ("/splitCardFundingSources", json!(true), 500, "905"),
-        ("/allowedPaymentMethods", json!(["mc"]), 500, "905"),
-        ("/blockedPaymentMethods", json!([]), 500, "905"),
+        ("/order", json!({ "orderData": "x", "pspReference": "y" }), 422, "905"),
+        ("/storeFiltrationMode", json!("inclusive"), 422, "905"),
+        ("/splitCardFundingSources", json!(true), 422, "905"),
+        ("/allowedPaymentMethods", json!(["mc"]), 422, "905"),
+        ("/blockedPaymentMethods", json!([]), 422, "905"),
     ] {
         cases.push(("/v71/paymentMethods", with(methods.clone(), pointer, value), status, code));
     }
@@ -515,15 +515,15 @@ async fn a_page_takes_the_methods_that_it_offers() {
     let fake = AdyenFake::start().await;
     let ideal = json!({ "type": "ideal" });
     let in_dollars = with(session(), "/amount/currency", json!("USD"));
-    let unsupported = "Payment details are not supported";
+    let unsupported = "This fake does not implement: paymentMethod";
     let unknown = "Structure of CardDetails contains the following unknown fields: [cardNumber]";
     for (body, method, status, message) in [
-        (in_dollars, ideal.clone(), 500, unsupported),
-        (with(session(), "/countryCode", json!("DE")), ideal.clone(), 500, unsupported),
-        (with(session(), "/blockedPaymentMethods", json!(["ideal"])), ideal.clone(), 500, unsupported),
-        (with(session(), "/allowedPaymentMethods", json!(["ideal"])), card("Ann"), 500, unsupported),
-        (session(), json!({ "type": "klarna" }), 500, unsupported),
-        (session(), card("NOT_A_NAME"), 500, unsupported),
+        (in_dollars, ideal.clone(), 422, unsupported),
+        (with(session(), "/countryCode", json!("DE")), ideal.clone(), 422, unsupported),
+        (with(session(), "/blockedPaymentMethods", json!(["ideal"])), ideal.clone(), 422, unsupported),
+        (with(session(), "/allowedPaymentMethods", json!(["ideal"])), card("Ann"), 422, unsupported),
+        (session(), json!({ "type": "klarna" }), 422, unsupported),
+        (session(), card("NOT_A_NAME"), 422, "This fake does not implement: the result that is asked for"),
         (session(), with(card("Ann"), "/cardNumber", json!("4")), 400, unknown),
         (session(), with(card("Ann"), "/encryptedCardNumber", json!("test_1")), 422, "Invalid card number"),
         (session(), json!({}), 422, "Required field 'paymentMethod.type' is not provided."),

@@ -67,21 +67,39 @@ fn bad_payments() -> Vec<(&'static str, Value, u16, &'static str)> {
         ("/paymentMethod/encryptedCardNumber", json!("adyenjs_0_1_25$abc"), 422, "174"),
         ("/paymentMethod/encryptedCardNumber", json!("test_4111111111111112"), 422, "101"),
         ("/paymentMethod/encryptedCardNumber", json!("test_hello"), 422, "101"),
-        ("/paymentMethod/encryptedCardNumber", json!("test_6011601160116611"), 500, "905"),
+        ("/paymentMethod/encryptedCardNumber", json!("test_6011601160116611"), 422, "905"),
         ("/paymentMethod/encryptedSecurityCode", json!("737"), 422, "174"),
         ("/paymentMethod/encryptedCard", json!("a.b.c.d.e"), 422, "174"),
         ("/paymentMethod/storedPaymentMethodId", json!("8415"), 422, "800"),
         ("/paymentMethod/recurringDetailReference", json!("8415"), 422, "800"),
         ("/paymentMethod", json!({ "type": "ideal", "storedPaymentMethodId": "8415" }), 422, "800"),
-        ("/paymentMethod/type", json!("giftcard"), 500, "905"),
-        ("/storePaymentMethod", json!(true), 500, "905"),
+        ("/paymentMethod/type", json!("giftcard"), 422, "905"),
+        ("/storePaymentMethod", json!(true), 422, "905"),
+        // The fake has no orders, so that no payment is a part of one.
+        ("/order", order(), 422, "905"),
+        // Splits that do not come to the amount.
+        ("/splits", splits(&[300, 600], "EUR"), 422, "702"),
+        ("/splits", splits(&[300, 800], "EUR"), 422, "702"),
+        ("/splits", splits(&[1000], "USD"), 422, "702"),
         // Adyen's specification has "true".
-        ("/additionalData", json!({ "manualCapture": "yes" }), 500, "905"),
+        ("/additionalData", json!({ "manualCapture": "yes" }), 422, "905"),
         ("/additionalData", json!({ "manualCapture": true }), 400, "702"),
         // Results that Adyen's list has and the fake does not, or that are misspelt.
-        ("/paymentMethod/holderName", json!("PARTIALLY_APPROVED"), 500, "905"),
-        ("/paymentMethod/holderName", json!("NOT_ENOUGH_MONEY : 51"), 500, "905"),
+        ("/paymentMethod/holderName", json!("PARTIALLY_APPROVED"), 422, "905"),
+        ("/paymentMethod/holderName", json!("NOT_ENOUGH_MONEY : 51"), 422, "905"),
     ]
+}
+
+fn order() -> Value {
+    json!({ "orderData": "x", "pspReference": "y" })
+}
+
+/// These, and a fee of which Adyen knows the amount.
+fn splits(amounts: &[i64], currency: &str) -> Value {
+    let split =
+        |value: &i64| json!({ "type": "Default", "amount": { "value": value, "currency": currency } });
+    let fee = json!({ "type": "PaymentFee", "account": "BA1" });
+    amounts.iter().map(split).chain([fee]).collect()
 }
 
 #[tokio::test]
@@ -101,6 +119,7 @@ async fn a_request_is_refused_for_what_is_wrong_at_any_depth() {
             ("/reference", json!(5), 400, "702"),
             ("/reference", json!("x".repeat(81)), 422, "702"),
             ("/splits", json!([{ "type": "Everything" }]), 400, "702"),
+            ("/splits", splits(&[2], "EUR"), 422, "702"),
             ("/splits", json!([{ "amount": { "value": 1 } }]), 422, "702"),
         ] {
             let path = format!("/v71/payments/{psp}/{what}");
@@ -119,6 +138,8 @@ async fn a_request_is_refused_for_what_is_wrong_at_any_depth() {
         assert!(told["errorType"].is_string() && told["message"].is_string());
         assert!(!told.to_string().contains('<'), "{told}");
     }
+    let (_, told) = ask(&fake, "POST", "/v71/payments", &with(payment(), "/order", order())).await;
+    assert_eq!(told["message"], "This fake does not implement: order");
     let (_, told) =
         ask(&fake, "POST", "/v71/payments", &with(payment(), "/paymentMethod/cardNumber", json!("4"))).await;
     // As published in the issues of Adyen's own libraries.
