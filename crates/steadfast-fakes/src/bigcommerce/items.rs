@@ -8,7 +8,7 @@ mod question;
 mod variants;
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -24,7 +24,7 @@ use super::super::table::{Row, Table, Tables, Term};
 use super::contract;
 use super::machine::{Call, problem, problem_v2};
 pub(super) use question::{Asks, question};
-pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of_base, variants_of};
+pub(super) use variants::{SHARED, base_id, is_base, price_of, product_of, product_of_base, variants_of};
 
 /// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ pub(super) struct Items {
     made: u64,
     /// How many events were told of.
     told: Cell<u64>,
+    /// By store, the products that had variants with options.
+    complex: BTreeSet<(String, String)>,
     /// The stores that were asked for something.
     begun: HashSet<String>,
 }
@@ -72,7 +74,8 @@ impl Items {
         self.tables.of_mut(store, collection).add(Item::new(value, made, made));
     }
 
-    /// Whether the store holds another than `id` with this field, shown in lookups or not: uniqueness does not lag.
+    /// Whether the store holds another than `id` with this field, of those that are `also` so, shown in lookups or not: uniqueness
+    /// does not lag.
     pub(super) fn holds(
         &self,
         store: &str,
@@ -80,6 +83,7 @@ impl Items {
         field: &str,
         value: &Value,
         id: Option<&str>,
+        also: impl Fn(&Value) -> bool,
     ) -> bool {
         debug_assert!(LOOKED_UP_BY.contains(&field), "{field} has no terms");
         let (Some(table), Some(term)) = (self.tables.of(store, collection), term(field, value)) else {
@@ -87,7 +91,7 @@ impl Items {
         };
         table.with(&[term]).any(|(_, item)| {
             let held = parsed(&item.text);
-            same(&held[field], value) && id.is_none_or(|id| !equal(&held["id"], id))
+            same(&held[field], value) && id.is_none_or(|id| !equal(&held["id"], id)) && also(&held)
         })
     }
 
@@ -415,7 +419,7 @@ mod tests {
             ["sku", "name"].iter().flat_map(|field| values.iter().flatten().map(move |v| (field, v)))
         {
             let by_walk = !value.is_null() && table.all().any(|item| same(&parsed(&item.text)[field], value));
-            assert_eq!(items.holds("s", "c", field, value, None), by_walk, "{field} {value}");
+            assert_eq!(items.holds("s", "c", field, value, None, |_| true), by_walk, "{field} {value}");
         }
     }
 }

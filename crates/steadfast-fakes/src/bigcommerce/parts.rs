@@ -101,7 +101,7 @@ impl Machine {
     pub(super) fn taken(&self, collection: &str, field: &str) -> Reply {
         let duplicate = |what: &str| self.fixtures.reply("product_duplicate").fill("product name", what);
         match collection {
-            "v3/catalog/products" if field == "sku" => duplicate("product sku"),
+            _ if field == "sku" => duplicate("product sku"),
             "v3/catalog/products" => duplicate("product name"),
             "v3/catalog/brands" => duplicate("brand name"),
             "v3/catalog/categories" => duplicate("category name"),

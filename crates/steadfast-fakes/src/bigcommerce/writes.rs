@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 use super::super::fixture::Reply;
 use super::contract::{Resource, Taken, fields_of};
 use super::fields::finish;
-use super::items::{Asks, V3, id_text, not_allowed, not_found, question};
+use super::items::{Asks, V3, id_text, not_allowed, not_found, product_of, question};
 use super::machine::{Call, Machine, State, problem};
 use super::parents::unknown_parent;
 use super::parts::saved;
 use super::routes::{Route, parent_of, route_of};
+use super::stock::PRODUCTS;
 use super::{hooks, keys};
 
 impl Machine {
@@ -184,7 +185,7 @@ impl Machine {
         fields: &Value,
     ) -> Option<Reply> {
         let unique: &[&str] = match collection {
-            "v3/catalog/products" => &["name", "sku"],
+            "v3/catalog/products" => &["name"],
             "v3/catalog/brands"
             | "v3/catalog/categories"
             | "v3/pricelists"
@@ -196,17 +197,41 @@ impl Machine {
             "v2/hooks" | "v3/hooks" => return self.is_no_hook(call, fields),
             _ => &[],
         };
-        let is_empty = |value: &Value| value.is_null() || value == "";
+        let is_category = collection.ends_with("/categories");
+        let held = id.filter(|_| is_category).and_then(|id| state.items.one(call.store, collection, id));
+        let held = held.unwrap_or_default();
+        let of = |name: &str| if fields[name].is_null() { &held[name] } else { &fields[name] };
+        // A category shares its name with none below the same parent.
+        let parent = |category: &Value| category.as_u64().unwrap_or(0);
+        let beside = |other: &Value| !is_category || parent(&other["parent_id"]) == parent(of("parent_id"));
         let taken = |field: &&&str| {
-            let value = &fields[**field];
-            let holds = |collection: &str, id| state.items.holds(call.store, collection, field, value, id);
+            let value = of(field);
+            let holds = |collection, id| state.items.holds(call.store, collection, field, value, id, beside);
             // A customer of V2 is one of V3's.
             let is_customer = collection == "v2/customers";
             !is_empty(value) && (holds(collection, id) || is_customer && holds("v3/customers", None))
         };
         let taken = unique.iter().find(taken).map(|field| self.taken(collection, field));
+        let taken = taken.or_else(|| {
+            has_twin(state, call, collection, id, &fields["sku"]).then(|| self.taken(collection, "sku"))
+        });
         taken.or_else(|| unknown_other(state, call, collection, fields))
     }
+}
+
+/// Whether another product or variant has the SKU of one.
+fn has_twin(state: &State, call: &Call<'_>, collection: &str, id: Option<&str>, sku: &Value) -> bool {
+    let has_sku = |product, variant| state.items.has_sku(call.store, sku, product, variant);
+    match product_of(collection) {
+        _ if is_empty(sku) => false,
+        // A new variant is none of those that there are.
+        Some(product) => has_sku(Some(product), id.or(Some(""))),
+        None => collection == PRODUCTS && has_sku(id, None),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value == ""
 }
 
 /// The refusal of a product whose brand or category is not held, or of a category whose parent is not. Of a product that

@@ -81,6 +81,10 @@ fn refused_bodies() -> Vec<Refused> {
         (Method::POST, "/v3/catalog/products", with(product(), "brand_id", json!(7)), 409),
         (Method::POST, "/v3/catalog/products", with(product(), "categories", json!([7])), 409),
         (Method::POST, "/v3/catalog/products", with(product(), "variants", json!([])), 422),
+        // What would be taken without a trace.
+        (Method::POST, "/v3/catalog/products", with(product(), "brand_name", json!("Acme")), 422),
+        (Method::PUT, "/v3/catalog/products/9", json!({ "brand_name": "Acme" }), 422),
+        (Method::POST, "/v2/customers", with(customer(), "_authentication", json!({})), 400),
         (Method::POST, "/v3/catalog/products/9/variants", json!({ "sku": "a" }), 422),
         (Method::POST, "/v3/catalog/products/9/images", json!({}), 422),
         (Method::POST, "/v3/catalog/products/9/custom-fields", json!({ "name": "a" }), 422),

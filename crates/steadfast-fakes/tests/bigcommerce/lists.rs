@@ -294,3 +294,21 @@ async fn a_product_is_saved_without_its_stock_or_its_url_if_those_cannot_be() {
     assert_eq!((own.0, &own.1["data"]["custom_url"]["url"]), (200, &json!("/mug/")));
     assert_eq!(fake.ledger().count(), 5);
 }
+
+#[tokio::test]
+async fn a_page_of_v3_tells_how_the_pages_beside_it_are_asked_for() {
+    let store = BigCommerceFake::builder().customer(7).customer(8).customer(9).start().await;
+    let rows = "email:in=customer-7@example.com,customer-8@example.com,customer-9@example.com";
+    let (mut asked, mut found) = (format!("?{rows}&limit=1"), Vec::new());
+    for page in 1..=3 {
+        let (status, told) = get(&store, &format!("/v3/customers{asked}")).await;
+        assert_eq!(status, 200, "{asked}: {told}");
+        found.push(told["data"][0]["id"].clone());
+        let links = &told["meta"]["pagination"]["links"];
+        assert_eq!((links["previous"].is_null(), links["next"].is_null()), (page == 1, page == 3), "{told}");
+        let current = links["current"].as_str().unwrap();
+        assert!(current.ends_with(&format!("page={page}&limit=1")), "{current}");
+        asked = links["next"].as_str().unwrap_or_default().to_owned();
+    }
+    assert_eq!(json!(found), json!([7, 8, 9]));
+}

@@ -219,6 +219,48 @@ async fn a_second_of_a_unique_name_sku_or_code_is_409() {
 }
 
 #[tokio::test]
+async fn a_sku_is_unique_among_products_and_variants() {
+    let fake = BigCommerceFake::builder().product(1).product(2).start().await;
+    let variants = |id: u32| format!("/v3/catalog/products/{id}/variants");
+    let variant = |sku: &str| json!({ "sku": sku, "option_values": [{ "id": 1, "option_id": 1 }] });
+    let made = json_of(post(&fake, &variants(1), &variant("A")).await).await["data"]["id"].clone();
+    json_of(post(&fake, &variants(1), &variant("B")).await).await;
+    for (path, body) in [
+        (variants(1), variant("a")),
+        (variants(2), variant("A")),
+        (variants(2), variant("SKU-1")),
+        ("/v3/catalog/products".to_owned(), product("p", "A")),
+    ] {
+        assert_eq!(post(&fake, &path, &body).await.status(), 409, "{path} {body}");
+    }
+    let put = async |path: String, sku: &str| {
+        let body = json!({ "sku": sku }).to_string();
+        call(&fake, Method::PUT, &path).body(body).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(put(format!("{}/{made}", variants(1)), "B").await, 409);
+    assert_eq!(put("/v3/catalog/products/2".to_owned(), "B").await, 409);
+    assert_eq!(put(format!("{}/{made}", variants(1)), "A").await, 200, "its own");
+}
+
+#[tokio::test]
+async fn a_category_has_its_name_to_itself_below_its_parent_alone() {
+    let fake = BigCommerceFake::start().await;
+    let path = "/v3/catalog/categories";
+    let category = |name: &str, parent: &Value| json!({ "name": name, "parent_id": parent });
+    let mut parents = Vec::new();
+    for name in ["Men", "Women"] {
+        parents
+            .push(json_of(post(&fake, path, &category(name, &json!(0))).await).await["data"]["id"].clone());
+    }
+    let first = json_of(post(&fake, path, &category("Shoes", &parents[0])).await).await["data"].clone();
+    assert_eq!(post(&fake, path, &category("Shoes", &parents[1])).await.status(), 200);
+    assert_eq!(post(&fake, path, &category("shoes", &parents[0])).await.status(), 409);
+    let moved = category("Shoes", &parents[1]).to_string();
+    let moved = call(&fake, Method::PUT, &format!("{path}/{}", first["id"])).body(moved).send().await;
+    assert_eq!(moved.unwrap().status(), 409, "there is one of its name");
+}
+
+#[tokio::test]
 async fn missing_fields_are_422_in_the_v3_shape() {
     let fake = BigCommerceFake::start().await;
     let refused = post(&fake, "/v3/catalog/products", &json!({})).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use steadfast_core::clock::Timestamp;
 
@@ -85,9 +86,10 @@ impl Items {
             return Ok(Reply::json(200, &V3 { data: found, meta: json!({}) }));
         }
         let shown: Vec<&RawValue> = found.iter().skip(before).take(question.limit).copied().collect();
+        let pages = found.len().div_ceil(question.limit);
         let pagination = json!({
             "total": found.len(), "count": shown.len(), "per_page": question.limit, "current_page": question.page,
-            "total_pages": found.len().div_ceil(question.limit),
+            "total_pages": pages, "links": links(call, &question, pages),
         });
         let meta = json!({ "pagination": pagination });
         if question.includes.is_empty() {
@@ -129,6 +131,25 @@ impl Items {
         let passing = passing(self.tables.of(call.store, &call.collection()), &question, call.now, lag);
         Ok(passing.map(|item| item.id.to_string()).collect())
     }
+}
+
+/// How the pages beside this one, and itself, are asked for.
+fn links(call: &Call<'_>, question: &Question, pages: usize) -> Value {
+    let link = |page: usize| {
+        let mut query = form_urlencoded::Serializer::new("?".to_owned());
+        let asked = call.request.url.query_pairs();
+        query.extend_pairs(asked.filter(|(name, _)| !matches!(&**name, "page" | "limit")));
+        query.append_pair("page", &page.to_string()).append_pair("limit", &question.limit.to_string());
+        query.finish()
+    };
+    let mut links = json!({ "current": link(question.page) });
+    if question.page > 1 {
+        links["previous"] = Value::from(link(question.page - 1));
+    }
+    if question.page < pages {
+        links["next"] = Value::from(link(question.page + 1));
+    }
+    links
 }
 
 /// Oldest first, all that a request's lookup shows. It is as long as its asker reads it: a page is not worth a walk over

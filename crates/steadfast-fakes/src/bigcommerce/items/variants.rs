@@ -26,9 +26,28 @@ impl Items {
                 );
             }
         } else if let Some(product) = product_of(collection).filter(|_| !is_base(value)) {
+            self.complex.insert((store.to_owned(), product.to_owned()));
             self.drop_base(store, product, now);
             self.derive(store, product, now);
         }
+    }
+
+    /// Whether another product has this SKU, or another variant: than this one of this product, or any of it without one.
+    pub(in super::super) fn has_sku(
+        &self,
+        store: &str,
+        sku: &Value,
+        product: Option<&str>,
+        variant: Option<&str>,
+    ) -> bool {
+        let stores = self.complex.range((store.to_owned(), String::new())..);
+        let of_store = stores.take_while(|(owner, _)| owner == store).map(|(_, product)| product.as_str());
+        let others = of_store.filter(|other| variant.is_some() || Some(*other) != product);
+        self.holds(store, PRODUCTS, "sku", sku, product, |_| true)
+            || others.map(|other| (other, format!("{PRODUCTS}/{other}/variants"))).any(|(other, variants)| {
+                let own = variant.filter(|_| Some(other) == product);
+                self.holds(store, &variants, "sku", sku, own, |_| true)
+            })
     }
 
     /// What a changed object makes of the variants: a base variant is as its product, and prices that are not a variant's
@@ -130,7 +149,7 @@ fn base_of(product: &Value, now: Timestamp) -> Value {
 }
 
 /// The product of a collection of variants.
-fn product_of(collection: &str) -> Option<&str> {
+pub(in super::super) fn product_of(collection: &str) -> Option<&str> {
     collection.strip_prefix(PRODUCTS)?.strip_prefix('/')?.strip_suffix("/variants")
 }
 
