@@ -30,6 +30,7 @@ pub(super) fn post(desk: &mut Desk<'_>, rest: &str, params: &Params, path: &str)
     let unknown = || Refusal::unknown_url("POST", path);
     let parts: Vec<&str> = rest.split('/').collect();
     match parts[..] {
+        [name, word, ..] if is_no_id(name, word) => Err(unknown()),
         [name] => {
             let fields = Resource::named(name).and_then(|resource| resource.create.as_ref());
             let sent = decoded(desk, fields.ok_or_else(unknown)?, params)?;
@@ -67,6 +68,12 @@ pub(super) fn post(desk: &mut Desk<'_>, rest: &str, params: &Params, path: &str)
         }
         _ => Err(unknown()),
     }
+}
+
+/// Whether Stripe has a path of this word where it has ids too. The fake has none of them: what a client may not read after
+/// its write, a fake need not show.
+pub(super) fn is_no_id(name: &str, word: &str) -> bool {
+    word == "search" || name == "invoices" && matches!(word, "create_preview" | "upcoming")
 }
 
 /// The object in the path.
@@ -201,6 +208,7 @@ fn act(
 pub(super) fn delete(desk: &mut Desk<'_>, name: &str, id: &str, params: &Params, path: &str) -> Made {
     let gone = |object: &Value| json!({ "id": object["id"], "object": object["object"], "deleted": true });
     match name {
+        _ if is_no_id(name, id) => Err(Refusal::unknown_url("DELETE", path)),
         "subscriptions" => {
             let subscription = held(desk, name, id)?;
             let details = Resource::named(name).and_then(|resource| resource.updated("cancellation_details"));

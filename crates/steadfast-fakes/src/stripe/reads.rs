@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::super::fixture::Reply;
+use super::actions::is_no_id;
 use super::contract::Resource;
 use super::expand::deleted_customer;
 use super::objects::{List, Objects};
@@ -28,6 +29,7 @@ pub(super) fn get(
         objects.text(account, name, id).ok_or_else(|| Refusal::not_found(object, id))
     };
     match parts[..] {
+        [name, word, ..] if is_no_id(name, word) => Err(unknown()),
         ["balance"] => {
             params.decode(&[])?;
             Ok(Reply::json(200, &balance(objects, account, now)))
@@ -58,8 +60,6 @@ pub(super) fn get(
             let item = item.ok_or_else(|| Refusal::not_found("subscription_item", id))?;
             Ok(Reply::json(200, item))
         }
-        // There is none: what a client may not read after its write, a fake need not show.
-        [_, "search"] => Err(unknown()),
         ["customers", id] if objects.is_gone(account, id) => {
             params.decode(&[])?;
             Ok(Reply::json(200, &deleted_customer(id)))

@@ -156,8 +156,10 @@ async fn an_invoice_that_is_sent_is_due_when_its_form_says() {
     assert_eq!(date["due_date"], 5_000_000_000_u64);
     let path = format!("invoices/{}", id(&date));
     account.make(&format!("{path}/finalize"), "").await;
-    let refused = account.ask(Method::POST, &path, "collection_method=charge_automatically").await;
-    assert_eq!(refused["error"]["code"], "invoice_not_editable");
+    for term in ["collection_method=charge_automatically", "days_until_due=9", "due_date=5000000001"] {
+        let refused = account.ask(Method::POST, &path, term).await;
+        assert_eq!(refused["error"]["code"], "invoice_not_editable", "{term}");
+    }
     let path = format!("invoices/{}", id(&days));
     let later = account.make(&path, "days_until_due=9").await;
     assert_eq!(later["due_date"].as_u64(), days["created"].as_u64().map(|created| created + 9 * DAY));

@@ -658,6 +658,11 @@ async fn a_delete_and_a_read_take_no_parameter_that_they_do_not_know() {
 }
 
 const READS: &[Refused] = &[
+    // Paths of Stripe's that the fake has not, and no ids.
+    ("POST /v1/invoices/create_preview", "customer={poor}", 404, None, None),
+    ("POST /v1/invoices/upcoming", "", 404, None, None),
+    ("GET /v1/invoices/upcoming/lines", "", 404, None, None),
+    ("DELETE /v1/products/search", "", 404, None, None),
     ("DELETE /v1/customers/{customer}?colour=red", "", 400, UNKNOWN, Some("colour")),
     ("DELETE /v1/products/{other_product}", "colour=red", 400, UNKNOWN, Some("colour")),
     ("DELETE /v1/products/{product}", "", 400, Some("product_has_prices"), None),

@@ -68,8 +68,10 @@ pub(super) fn check_update(
 ) -> Result<(), Refusal> {
     // "Once an invoice is finalized, monetary values, as well as collection_method, become uneditable"
     // (<https://docs.stripe.com/api/invoices/update>).
-    if invoice["status"] != "draft" && sent.contains_key("collection_method") {
-        let message = "The collection_method of a finalized invoice cannot be changed.";
+    // Of the other two: "This field can only be updated on draft invoices."
+    let terms = ["collection_method", "days_until_due", "due_date"];
+    if let Some(term) = terms.iter().find(|term| sent.contains_key(**term) && invoice["status"] != "draft") {
+        let message = format!("The {term} of a finalized invoice cannot be changed.");
         return Err(Refusal::state("invoice_not_editable", message));
     }
     check_due(sent, invoice, &DUE)?;
