@@ -27,6 +27,7 @@ mod server;
 mod settings;
 mod shapes;
 mod suppressions;
+mod template;
 mod validation;
 mod words;
 

@@ -171,7 +171,7 @@ impl Machine {
         template: bool,
     ) -> Result<Reply, Reply> {
         let recipients = validation::check(self.fixtures, item, template)?;
-        let template = if template { Some(state.server.template_of(item)?.clone()) } else { None };
+        let template = if template { Some(state.server.template_of(item)?) } else { None };
         let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
         let (inactive, active): (Vec<_>, Vec<_>) =
             recipients.iter().cloned().partition(|address| state.server.suppressed.has(stream, address));
@@ -196,7 +196,8 @@ impl Machine {
             self.effect(account, wire_key(item), ("POST", path), &id, part);
             let words = &mut state.messages.words;
             let message_id = if self.settings.keep_message_ids { kept_id(item) } else { None };
-            let mut message = Message::new(&id, item, template.as_ref(), &recipients, now, words);
+            let mut message =
+                Message::new(&id, item, template.as_ref(), &recipients, &state.server.own, now, words);
             message.message_id = message_id.map(Into::into);
             for recipient in &active {
                 state.server.tell(&self.outbox, &message.delivery(recipient));

@@ -16,7 +16,8 @@ use super::super::serve::shows;
 use super::super::table::{Row, Table, Term};
 use super::questions::code_of;
 use super::search::Asked;
-use super::validation::bare;
+use super::template::render;
+use super::validation::{addresses, bare};
 use super::words::{Word, Words};
 use super::{SecondFilter, query};
 
@@ -58,16 +59,20 @@ impl Message {
         item: &Value,
         template: Option<&Value>,
         recipients: &[String],
+        server: &Value,
         accepted: Timestamp,
         words: &mut Words,
     ) -> Message {
         let listed = |name: &str| -> Vec<Value> {
-            let list = item[name].as_str().unwrap_or_default().split(',').map(str::trim);
-            list.filter(|address| !address.is_empty()).map(mailbox).collect()
+            addresses(item[name].as_str().unwrap_or_default()).map(mailbox).collect()
         };
         let metadata = if item["Metadata"].is_null() { json!({}) } else { item["Metadata"].clone() };
-        let source = template.unwrap_or(item);
-        let rendered = |name: &str| render(source[name].as_str().unwrap_or_default(), &item["TemplateModel"]);
+        let rendered = |name: &str| match template {
+            Some(template) => render(template[name].as_str().unwrap_or_default(), &item["TemplateModel"]),
+            None => item[name].as_str().unwrap_or_default().to_owned(),
+        };
+        // The server's own where a message does not say it.
+        let tracks = |name: &str| if item[name].is_null() { &server[name] } else { &item[name] };
         let names = item["Attachments"].as_array().into_iter().flatten().map(|one| one["Name"].clone());
         let shown = json!({
             "Tag": item["Tag"].as_str().unwrap_or_default(),
@@ -80,8 +85,8 @@ impl Message {
             "Subject": rendered("Subject"),
             "Attachments": names.collect::<Vec<_>>(),
             "Status": SENT,
-            "TrackOpens": item["TrackOpens"].as_bool().unwrap_or(false),
-            "TrackLinks": item["TrackLinks"].as_str().unwrap_or("None"),
+            "TrackOpens": tracks("TrackOpens"),
+            "TrackLinks": tracks("TrackLinks"),
             "Metadata": metadata,
             "Sandboxed": false,
         });
@@ -154,24 +159,6 @@ impl Message {
 fn mailbox(written: &str) -> Value {
     let name = written.rsplit_once('<').map(|(name, _)| name.trim().trim_matches('"'));
     json!({ "Email": bare(written), "Name": name.filter(|name| !name.is_empty()) })
-}
-
-/// The values of the model in their places; what is more than a value stays as it was written.
-fn render(text: &str, model: &Value) -> String {
-    let mut rendered = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("{{") {
-        let Some((name, behind)) = after.split_once("}}") else { break };
-        let value = name.trim().split('.').fold(model, |value, name| &value[name]);
-        rendered.push_str(before);
-        match value {
-            Value::String(text) => rendered.push_str(text),
-            Value::Number(number) => rendered.push_str(&number.to_string()),
-            _ => rendered.push_str(&format!("{{{{{name}}}}}")),
-        }
-        rest = behind;
-    }
-    rendered + rest
 }
 
 impl Row for Message {

@@ -11,6 +11,7 @@ use super::query;
 use super::questions::code_of;
 use super::shapes::{self, Shape};
 use super::suppressions::Suppressions;
+use super::template::{self, CONTENT};
 
 /// All of it. It begins with the two streams that every server has, and with one template.
 #[derive(Debug)]
@@ -134,19 +135,34 @@ impl Server {
         self.templates.get(&number(id)).or_else(|| self.templates.values().find(alias))
     }
 
-    /// The template that a message names; what Postmark says if there is none.
-    pub(super) fn template_of(&self, item: &Value) -> Result<&Value, Reply> {
+    /// The template that a message names, within its layout; what Postmark says if there is none.
+    pub(super) fn template_of(&self, item: &Value) -> Result<Value, Reply> {
         let id = item["TemplateId"].as_u64().map(|id| id.to_string());
         let name = id.or_else(|| item["TemplateAlias"].as_str().map(str::to_owned));
         let found = name.and_then(|name| self.template(&name));
         // A layout is not sent by itself.
-        found.filter(|found| found["TemplateType"] != "Layout").ok_or_else(no_template)
+        let found = found.filter(|found| found["TemplateType"] != "Layout").ok_or_else(no_template)?;
+        let layout = found["LayoutTemplate"].as_str().and_then(|layout| self.template(layout));
+        let mut whole = found.clone();
+        for name in BODIES {
+            let frame = layout.and_then(|layout| layout[name].as_str());
+            if let (Some(frame), Some(text)) = (frame, found[name].as_str()) {
+                whole[name] = Value::from(frame.replace(CONTENT, text));
+            }
+        }
+        let mut texts = TEXTS.iter().filter_map(|name| whole[*name].as_str());
+        let wrong = texts.find_map(|text| template::without_text(text, &item["TemplateModel"]));
+        match wrong {
+            Some(name) => Err(invalid_field(&format!("TemplateModel.{name}"))),
+            None => Ok(whole),
+        }
     }
 
     fn create_template(&mut self, sent: &Value) -> Result<Reply, Reply> {
         shaped(shapes::TEMPLATE, sent)?;
         let text = |name: &str| sent[name].as_str().filter(|text| !text.is_empty());
         self.check_template(sent, None)?;
+        Self::check_texts(sent)?;
         self.has_layout(sent)?;
         let id = self.next_id();
         let template = json!({
@@ -175,6 +191,7 @@ impl Server {
         if edited["TemplateType"] != held["TemplateType"] {
             return Err(invalid_field("TemplateType"));
         }
+        Self::check_texts(&edited)?;
         let told = brief(&edited);
         self.templates.extend(own.map(|own| (own, edited)));
         Ok(Reply::json(200, &told))
@@ -203,6 +220,22 @@ impl Server {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The refusal of a text that cannot be rendered, and of a layout without the place of its content.
+    fn check_texts(template: &Value) -> Result<(), Reply> {
+        let is_layout = template["TemplateType"] == "Layout";
+        for name in TEXTS {
+            let Some(text) = template[name].as_str().filter(|text| !text.is_empty()) else { continue };
+            if is_layout && BODIES.contains(&name) && !text.contains(CONTENT) {
+                return Err(refused(1122, &format!("The '{name}' of a layout must have '{CONTENT}'.")));
+            }
+            let text = if is_layout { text.replace(CONTENT, "") } else { text.to_owned() };
+            if let Err(why) = template::check(&text) {
+                return Err(refused(1122, &format!("The '{name}' of the template is not valid: {why}.")));
+            }
+        }
+        Ok(())
     }
 
     /// That the layout of a template is one of this server's.
@@ -306,5 +339,9 @@ pub(super) fn number(id: &str) -> u64 {
 /// (<https://postmarkapp.com/developer/api/message-streams-api>).
 pub(super) const STREAMS: [(&str, &str); 3] =
     [("outbound", "Transactional"), ("broadcast", "Broadcasts"), ("inbound", "Inbound")];
+
+const TEXTS: [&str; 3] = ["Subject", "HtmlBody", "TextBody"];
+/// What a layout is around.
+const BODIES: [&str; 2] = ["HtmlBody", "TextBody"];
 
 pub(super) const SERVER: u64 = 1;

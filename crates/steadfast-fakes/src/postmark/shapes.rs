@@ -7,8 +7,6 @@
 
 use serde_json::Value;
 
-use super::super::encoding::from_base64;
-
 /// What a member must be. Null stands for one that is left out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
@@ -83,10 +81,18 @@ impl Kind {
     }
 }
 
-/// In lines or in one.
+/// In lines or in one. In one pass over the bytes: an attachment may have millions.
 fn is_base64(text: &str) -> bool {
-    let text: String = text.split_ascii_whitespace().collect();
-    text.len().is_multiple_of(4) && from_base64(&text).is_some()
+    let (mut digits, mut padding) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => digits += 1,
+            b'=' => padding += 1,
+            b' ' | b'\t' | b'\r' | b'\n' => {}
+            _ => return false,
+        }
+    }
+    padding <= 2 && (digits + padding).is_multiple_of(4)
 }
 
 pub(super) const MESSAGE: Shape = &joined::<_, _, 15>(
@@ -155,12 +161,12 @@ const OF_SERVER: [Member; 16] = [
     ("Color", Kind::Text),
     ("SmtpApiActivated", Kind::Flag),
     ("RawEmailEnabled", Kind::Flag),
-    ("InboundHookUrl", Kind::Text),
+    ("InboundHookUrl", NO_HOOK),
     ("InboundDomain", Kind::Text),
-    ("BounceHookUrl", Kind::Text),
-    ("OpenHookUrl", Kind::Text),
-    ("DeliveryHookUrl", Kind::Text),
-    ("ClickHookUrl", Kind::Text),
+    ("BounceHookUrl", NO_HOOK),
+    ("OpenHookUrl", NO_HOOK),
+    ("DeliveryHookUrl", NO_HOOK),
+    ("ClickHookUrl", NO_HOOK),
     ("PostFirstOpenOnly", Kind::Flag),
     ("InboundSpamThreshold", Kind::Number),
     ("TrackOpens", Kind::Flag),
@@ -200,6 +206,9 @@ const ATTACHMENT: Shape = &[
 ];
 
 const AUTH: Kind = Kind::Object(&[("Username", Kind::Needed), ("Password", Kind::Needed)]);
+
+/// A server's own hooks are not called, so that none can be set. Those of `/webhooks` are.
+const NO_HOOK: Kind = Kind::OneOf(&[""]);
 
 const TRACK_LINKS: Kind = Kind::OneOf(&["None", "HtmlAndText", "HtmlOnly", "TextOnly"]);
 

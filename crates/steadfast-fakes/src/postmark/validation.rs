@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::fixture::{Fixtures, Reply};
-use super::server::STREAMS;
+use super::server::{self, STREAMS};
 use super::shapes;
 
 /// Checks a message and gives its recipients.
@@ -38,6 +38,7 @@ pub(super) fn check(fixtures: &Fixtures, item: &Value, template: bool) -> Result
     if !metadata_fits(&item["Metadata"]) {
         return Err(fixtures.reply("metadata_too_long"));
     }
+    fits(item)?;
     let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
     match STREAMS.iter().find(|(known, _)| *known == stream) {
         None => Err(fixtures.reply("stream_missing").fill("'x'", &format!("'{stream}'"))),
@@ -68,10 +69,27 @@ fn recipients(item: &Value) -> Vec<String> {
     ["To", "Cc", "Bcc"]
         .iter()
         .filter_map(|name| item[*name].as_str())
-        .flat_map(|list| list.split(','))
-        .map(|address| bare(address.trim()).to_owned())
-        .filter(|address| !address.is_empty())
+        .flat_map(addresses)
+        .map(|address| if is_closed(address) { bare(address) } else { address })
+        .map(str::to_owned)
         .collect()
+}
+
+/// Whether each quote of an address has its end.
+fn is_closed(address: &str) -> bool {
+    address.replace("\\\"", "").matches('"').count().is_multiple_of(2)
+}
+
+/// The addresses of a list, with their names. A name in quotes may have a comma (RFC 5322, section 3.4).
+pub(super) fn addresses(list: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = list.split(move |char| {
+        let ends = char == ',' && !is_quoted;
+        is_quoted ^= char == '"' && !is_escaped;
+        is_escaped = char == '\\' && is_quoted && !is_escaped;
+        ends
+    });
+    parts.map(str::trim).filter(|address| !address.is_empty())
 }
 
 /// The address in `"Name" <address>`.
@@ -81,7 +99,8 @@ pub(super) fn bare(address: &str) -> &str {
 
 /// A mailbox at a domain with a dot: as much as the fixtures show.
 pub(super) fn is_address(address: &str) -> bool {
-    address.split_once('@').is_some_and(|(mailbox, domain)| !mailbox.is_empty() && domain.contains('.'))
+    let parts = address.split_once('@').filter(|_| !address.contains(['"', '<', '>', ' ']));
+    parts.is_some_and(|(mailbox, domain)| !mailbox.is_empty() && domain.contains('.'))
 }
 
 /// <https://postmarkapp.com/support/article/1125-custom-metadata-faq>: up to 10 fields, names of up to 20 and
@@ -96,13 +115,51 @@ fn metadata_fits(metadata: &Value) -> bool {
     fields.len() <= 10 && fields.iter().all(fits)
 }
 
+/// That a message is not too long, nor a tag, and that no attachment is of a kind that Postmark does not send
+/// (<https://postmarkapp.com/support/article/1056-what-are-the-attachment-and-email-size-limits>). "We calculate the size of
+/// the email after it has been base64 encoded": here it is that of the bodies and of the attachments as they are sent.
+fn fits(item: &Value) -> Result<(), Reply> {
+    let text = |value: &Value| value.as_str().map_or(0, str::len);
+    let attachments = || item["Attachments"].as_array().into_iter().flatten();
+    if item["Tag"].as_str().is_some_and(|tag| tag.chars().count() > TAG_LEN_MAX) {
+        return Err(refused(&format!("A tag can have at most {TAG_LEN_MAX} characters.")));
+    }
+    let bodies = ["TextBody", "HtmlBody"].map(|name| text(&item[name]));
+    if bodies.iter().any(|body| *body > BODY_BYTES_MAX) {
+        return Err(refused("The TextBody and the HtmlBody of a message can have at most 5 MB each."));
+    }
+    let whole = attachments().map(|one| text(&one["Content"])).chain(bodies).sum::<usize>();
+    if whole > MESSAGE_BYTES_MAX {
+        return Err(refused("A message can have at most 10 MB with its attachments."));
+    }
+    let extension = |name: &str| name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let is_forbidden = |name: &&str| extension(name).is_some_and(|kind| FORBIDDEN.contains(&kind.as_str()));
+    match attachments().filter_map(|one| one["Name"].as_str()).find(is_forbidden) {
+        Some(name) => {
+            Err(server::refused(411, &format!("The file type of the attachment '{name}' is not allowed.")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The words are composed.
 fn refused(message: &str) -> Reply {
-    Reply::json(422, &json!({ "ErrorCode": 300, "Message": message }))
+    server::refused(300, message)
 }
 
 /// <https://postmarkapp.com/developer/api/email-api>: of `To`, `Cc` and `Bcc` together.
 const RECIPIENTS_MAX: usize = 50;
+
+/// `Tag` of <https://postmarkapp.com/developer/user-guide/send-email-with-api>.
+const TAG_LEN_MAX: usize = 1000;
+const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
+const MESSAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// "Forbidden File Types" of <https://postmarkapp.com/developer/user-guide/send-email-with-api>.
+const FORBIDDEN: [&str; 31] = [
+    "vbs", "exe", "bin", "bat", "chm", "com", "cpl", "crt", "hlp", "hta", "inf", "ins", "isp", "jse", "lnk",
+    "mdb", "pcd", "pif", "reg", "scr", "sct", "shs", "vbe", "vba", "wsf", "wsh", "wsl", "msc", "msi", "msp",
+    "mst",
+];
 
 /// ErrorCode of an inactive recipient (<https://postmarkapp.com/developer/api/overview#error-codes>).
 const INACTIVE: u64 = 406;

@@ -39,6 +39,11 @@ fn by_template(name: &str, value: Value) -> Value {
     mail
 }
 
+/// An attachment of so many digits.
+fn attached(name: &str, digits: usize) -> Value {
+    json!({ "Name": name, "Content": "A".repeat(digits), "ContentType": "application/octet-stream" })
+}
+
 fn hook(name: &str, value: Value) -> Value {
     let mut hook = json!({ "Url": "http://127.0.0.1:1/", "Triggers": { "Delivery": { "Enabled": true } } });
     hook[name] = value;
@@ -137,6 +142,15 @@ fn refused_messages() -> Vec<Refused> {
     ] {
         all.push(("POST", "/email".to_owned(), mail(name, value), 403));
     }
+    for (name, value, code) in [
+        ("Tag", json!("x".repeat(1001)), 300),
+        ("TextBody", json!("x".repeat(5 * 1024 * 1024 + 1)), 300),
+        ("Attachments", json!([attached("a.pdf", 5 << 20), attached("b.pdf", 5 << 20)]), 300),
+        ("Attachments", json!([attached("run.EXE", 4)]), 411),
+        ("To", json!("\"Ann, B. <ann@example.com>"), 300),
+    ] {
+        all.push(("POST", "/email".to_owned(), mail(name, value), code));
+    }
     for (name, value) in [
         ("TemplateModel", none.clone()),
         ("TemplateModel", json!("x")),
@@ -145,6 +159,7 @@ fn refused_messages() -> Vec<Refused> {
         ("Subject", json!("s")),
         ("TextBody", json!("t")),
         ("InlineCss", json!(1)),
+        ("TemplateModel", json!({ "order": { "number": 42 } })),
     ] {
         all.push(("POST", "/email/withTemplate".to_owned(), by_template(name, value), 403));
     }
@@ -186,6 +201,15 @@ fn refused_settings() -> Vec<Refused> {
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "LayoutTemplate": "none" }), 1101),
         ("POST", "/templates", json!({ "TextBody": "t" }), 1120),
+        // What would be sent as it stands.
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "{{#each all}}{{name}}{{/each}}" }), 1122),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "{{^none}}t{{/none}}" }), 1122),
+        ("POST", "/templates", json!({ "Name": "T", "HtmlBody": "{{{html}}}" }), 1122),
+        ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "Subject": "{{order" }), 1122),
+        ("POST", "/templates", json!({ "Name": "T", "HtmlBody": "<p>", "TemplateType": "Layout" }), 1122),
+        ("PUT", "/templates/receipt", json!({ "TextBody": "{{#a}}t{{/a}}" }), 1122),
+        // What would be kept and not called.
+        ("PUT", "/server", json!({ "BounceHookUrl": "http://127.0.0.1:1/" }), 403),
         ("POST", "/templates", json!({ "Name": "T" }), 1120),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "Alias": "receipt" }), 1122),
         ("PUT", "/templates/receipt", json!({ "Active": false }), 403),
@@ -252,6 +276,8 @@ async fn what_it_does_not_know_it_refuses_as_postmark_does() {
 #[tokio::test]
 async fn what_postmark_documents_for_a_message_is_taken() {
     let fake = PostmarkFake::start().await;
+    let large = json!([attached("a.pdf", 5 << 20), attached("b.pdf", (5 << 20) - 4)]);
+    ok(&fake, "POST", "/email", &mail("Attachments", large)).await;
     let whole = json!({
         "From": "shop@example.com", "To": "ann@example.com", "Cc": "c@example.com", "Bcc": null, "Subject": "s",
         "Tag": "t", "HtmlBody": "<p>", "TextBody": "t", "ReplyTo": "r@example.com", "Metadata": { "order": "42" },
@@ -265,7 +291,45 @@ async fn what_postmark_documents_for_a_message_is_taken() {
     ok(&fake, "POST", "/email/withTemplate", &by_template("InlineCss", json!(true))).await;
     let batch = json!({ "Messages": [by_template("TemplateAlias", json!("receipt"))] });
     ok(&fake, "POST", "/email/batchWithTemplates", &batch).await;
-    assert_eq!(fake.ledger().count(), 3);
+    assert_eq!(fake.ledger().count(), 4);
+}
+
+#[tokio::test]
+async fn a_name_in_quotes_may_have_a_comma() {
+    let fake = PostmarkFake::start().await;
+    let to = "\"Ann, B.\" <ann@example.com>, \"Bob \\\"B, C\\\"\" <bob@example.com>";
+    let id = ok(&fake, "POST", "/email", &mail("To", json!(to))).await["MessageID"].clone();
+    let path = format!("/messages/outbound/{}/details", id.as_str().unwrap());
+    let told = ok(&fake, "GET", &path, &Value::Null).await;
+    assert_eq!(told["Recipients"], json!(["ann@example.com", "bob@example.com"]));
+    assert_eq!((&told["To"][0]["Name"], told["To"].as_array().unwrap().len()), (&json!("Ann, B."), 2));
+}
+
+#[tokio::test]
+async fn a_message_is_within_the_layout_of_its_template_and_tracked_as_its_server_says() {
+    let fake = PostmarkFake::start().await;
+    ok(&fake, "PUT", "/server", &json!({ "TrackOpens": true, "TrackLinks": "HtmlOnly" })).await;
+    for template in [
+        json!({ "Name": "L", "Alias": "layout", "HtmlBody": "<b>{{shop}}{{{@content}}}</b>", "TemplateType": "Layout" }),
+        json!({
+            "Name": "W", "Alias": "within", "Subject": "{{a.b}}{{none}}", "TextBody": "{{n}}", "HtmlBody": "<i>{{n}}</i>",
+            "LayoutTemplate": "layout",
+        }),
+    ] {
+        ok(&fake, "POST", "/templates", &template).await;
+    }
+    let mut mail = by_template("TemplateAlias", json!("within"));
+    mail["TemplateModel"] = json!({ "shop": "S", "n": 1, "a": { "b": "c" } });
+    for (tracks, links) in [(None, "HtmlOnly"), (Some(false), "None")] {
+        if let Some(tracks) = tracks {
+            (mail["TrackOpens"], mail["TrackLinks"]) = (json!(tracks), json!(links));
+        }
+        let id = ok(&fake, "POST", "/email/withTemplate", &mail).await["MessageID"].clone();
+        let path = format!("/messages/outbound/{}/details", id.as_str().unwrap());
+        let told = ok(&fake, "GET", &path, &Value::Null).await;
+        let shown = ["Subject", "TextBody", "HtmlBody", "TrackOpens", "TrackLinks"].map(|name| &told[name]);
+        assert_eq!(json!(shown), json!(["c", "1", "<b>S<i>1</i></b>", tracks.unwrap_or(true), links]));
+    }
 }
 
 #[tokio::test]
