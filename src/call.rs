@@ -3,22 +3,18 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use tracing::Instrument;
 
-use steadfast_core::internal::error::{Context, Kind};
-use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
-use steadfast_core::internal::vendor::ShownPath;
-use steadfast_core::operation::{Key, RedactedFields};
 use steadfast_core::transport::Request;
-use steadfast_core::{Error, InFlight, Input, OnUnknown};
+use steadfast_core::{Error, InFlight, OnUnknown};
 
-use crate::client::Client;
-use crate::engine::{Engine, Work};
+use crate::engine::Engine;
 use crate::inbound::Inbound;
+use crate::prepared::{Prepared, check, generated_key, in_context};
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -35,11 +31,8 @@ mod recorded;
 mod redirects;
 mod stream;
 
-use enqueue::Due;
 pub use multipart::Multipart;
 pub use pages::Pages;
-use path::set_path;
-pub(crate) use path::with_room;
 pub use stream::StreamedReply;
 
 /// A call under construction. It does nothing until [`send`](Call::send) or [`enqueue`](Call::enqueue).
@@ -66,51 +59,14 @@ pub use stream::StreamedReply;
 /// ```
 #[must_use = "a call does nothing until send() or enqueue() is awaited"]
 pub struct Call {
-    client: Client,
-    request: Request,
-    work: Work,
-    /// When a dispatcher may send it; `None` is now.
-    due: Option<Due>,
-    /// The path, while a parameter in it has no value.
-    unfilled: Option<Box<str>>,
+    prepared: Prepared,
     /// How many redirects are followed.
     redirects: u32,
-    mistake: Option<Error>,
 }
 
 impl Call {
-    pub(crate) fn new(client: Client, method: Method, path: &str) -> Call {
-        let mut url = client.engine.base_with_room.clone();
-        let base = client.engine.vendor.base_url();
-        let (unfilled, mistake) = match set_path(&mut url, base.path(), path) {
-            Ok(unfilled) => (unfilled, None),
-            Err(problem) => {
-                url.clone_from(base);
-                // The query is not shown: it may hold what no log may.
-                let path = path.split(['?', '#']).next().unwrap_or_default();
-                let shown = ShownPath::of_text(&**client.engine.vendor, path).to_string();
-                (None, Some(Error::invalid(Input::Path, format!("{shown:?} {problem}"))))
-            }
-        };
-        let request = Request::new(method, url);
-        let route = client.engine.routes.of(base, &request.url);
-        let work = Work {
-            key: None,
-            overrides: None,
-            deadline: None,
-            until: None,
-            retries_allowed: true,
-            pass_deadline_on: false,
-            recovered: false,
-            on_unknown: route.as_ref().map_or(OnUnknown::ByMethod, |route| route.on_unknown),
-            in_flight: client.engine.policy.in_flight,
-            retention: None,
-            redact: route.as_ref().map_or(RedactedFields::NONE, |route| route.redact.clone()),
-            route,
-            predecessor: None,
-            sequence: None,
-        };
-        Call { client, request, work, due: None, unfilled, redirects: 0, mistake }
+    pub(crate) fn new(engine: Arc<Engine>, method: Method, path: &str) -> Call {
+        Call { prepared: Prepared::new(engine, method, path), redirects: 0 }
     }
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
@@ -119,10 +75,7 @@ impl Call {
     /// It stays so until its record expires: 7 days after it settled by default, see [`retention`](Call::retention).
     /// Derive the key from what the effect belongs to, never from the clock or a counter of attempts.
     pub fn key(mut self, key: impl Into<String>) -> Call {
-        match Key::new(key) {
-            Ok(key) => self.work.key = Some(key),
-            Err(mistake) => self.note(mistake),
-        }
+        self.prepared.key(key);
         self
     }
 
@@ -151,10 +104,7 @@ impl Call {
     /// operation is in progress or scheduled, succeeded or may have, or is not on record. Or another key has taken
     /// its place. Or its credentials were refused: then send its own key again.
     pub fn supersedes(mut self, key: impl Into<String>) -> Call {
-        match Key::new(key) {
-            Ok(key) => self.work.predecessor = Some(key),
-            Err(mistake) => self.note(mistake),
-        }
+        self.prepared.supersedes(key);
         self
     }
 
@@ -164,7 +114,8 @@ impl Call {
     /// When it passes while the operation is still retryable, the call ends with
     /// [`is_deadline`](Error::is_deadline) and the operation stays recorded as scheduled.
     pub fn deadline(mut self, deadline: Duration) -> Call {
-        self.work.deadline = Some(self.work.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        self.prepared.work.deadline =
+            Some(self.prepared.work.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
         self
     }
 
@@ -172,14 +123,14 @@ impl Call {
     /// says, else [`OnUnknown::ByMethod`]. A choice counts for every method with an effect: a PUT with
     /// [`OnUnknown::Park`] is not repeated.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
-        self.work.on_unknown = on_unknown;
+        self.prepared.work.on_unknown = on_unknown;
         self
     }
 
     /// What to do while another call holds this call's key, such as one of the same key that was sent a moment ago.
     /// Default: what the [policy](crate::Policy::in_flight) says, which is [`InFlight::Refuse`] unless changed.
     pub fn in_flight(mut self, in_flight: InFlight) -> Call {
-        self.work.in_flight = in_flight;
+        self.prepared.work.in_flight = in_flight;
         self
     }
 
@@ -191,7 +142,7 @@ impl Call {
     /// must be at least the vendor's replay window plus the longest time that this call takes. Less is a mistake that
     /// [`send`](Call::send) reports. It means nothing for a call without a key.
     pub fn retention(mut self, retention: Duration) -> Call {
-        self.work.retention = Some(retention);
+        self.prepared.work.retention = Some(retention);
         self
     }
 
@@ -200,13 +151,10 @@ impl Call {
     /// lower case are the same; several calls add up, and to what the [client](crate::ClientBuilder::redact) names.
     ///
     /// The values are stored and sent all the same. The names are stored with the first claim: a later call of
-    /// the same key changes nothing. At most [`RedactedFields::COUNT_MAX`] names of at most
-    /// [`RedactedFields::NAME_BYTES_MAX`] bytes; more is a mistake that [`send`](Call::send) reports.
+    /// the same key changes nothing. At most [`COUNT_MAX`](crate::operation::RedactedFields::COUNT_MAX) names of at most
+    /// [`NAME_BYTES_MAX`](crate::operation::RedactedFields::NAME_BYTES_MAX) bytes; more is a mistake that [`send`](Call::send) reports.
     pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Call {
-        match self.work.redact.with(fields) {
-            Ok(fields) => self.work.redact = fields,
-            Err(mistake) => self.note(mistake),
-        }
+        self.prepared.redact(fields);
         self
     }
 
@@ -216,10 +164,11 @@ impl Call {
     /// [`send`](Call::send), from one page of a [list](Call::pages) to the next, and while a body is
     /// [streamed](Call::stream).
     pub fn inbound(mut self, inbound: &Inbound) -> Call {
-        self.work.retries_allowed &= inbound.retries_allowed();
+        self.prepared.work.retries_allowed &= inbound.retries_allowed();
         if let Some(remaining) = inbound.remaining() {
-            let until = self.client.engine.clock.now().plus(remaining);
-            self.work.until = Some(self.work.until.map_or(until, |earlier| earlier.min(until)));
+            let until = self.prepared.engine.clock.now().plus(remaining);
+            self.prepared.work.until =
+                Some(self.prepared.work.until.map_or(until, |earlier| earlier.min(until)));
         }
         self
     }
@@ -228,7 +177,7 @@ impl Call {
     /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For your own services: a vendor that does not know the
     /// header ignores it.
     pub fn pass_deadline_on(mut self) -> Call {
-        self.work.pass_deadline_on = true;
+        self.prepared.work.pass_deadline_on = true;
         self
     }
 
@@ -252,8 +201,9 @@ impl Call {
             self.check_parts(true);
             let mut result = {
                 // Borrowed from here on down: moving a request from future to future costs more than most gates.
-                let Call { client, request, work, due, redirects, mistake, .. } = &mut self;
-                let engine = &*client.engine;
+                let Call { prepared, redirects } = &mut self;
+                let Prepared { engine, request, work, due, mistake, .. } = prepared;
+                let engine = &**engine;
                 let span = telemetry::call_span(&**engine.vendor, request);
                 let started = engine.clock.now();
                 let carried = pin!(async {
@@ -265,7 +215,7 @@ impl Call {
                         && !engine.vendor.is_idempotent(request)
                         && !request.method.is_safe()
                     {
-                        let key = generated_key(client);
+                        let key = generated_key(engine);
                         work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
                     }
                     if *redirects > 0 {
@@ -283,8 +233,8 @@ impl Call {
             };
             if let Ok(reply) = &mut result {
                 // Moved, and not cloned: all calls share the count, and to move that cost a GET 7 % (`benches/call.rs`).
-                let Call { client, request: Request { method, url, .. }, .. } = self;
-                reply.sent_by(client.engine, method, url);
+                let Prepared { engine, request: Request { method, url, .. }, .. } = self.prepared;
+                reply.sent_by(engine, method, url);
             }
             result
         }
@@ -296,74 +246,18 @@ impl Call {
         self.check_may_follow(is_sent);
     }
 
-    /// The first mistake is the one that is reported: later ones often follow from it.
     fn note(&mut self, mistake: Error) {
-        self.mistake.get_or_insert(mistake);
+        self.prepared.note(mistake);
     }
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("vendor", &self.client.vendor())
-            .field("request", &self.request)
-            .field("key", &self.work.key)
-            .field("mistake", &self.mistake)
+            .field("vendor", &self.prepared.engine.vendor.name())
+            .field("request", &self.prepared.request)
+            .field("key", &self.prepared.work.key)
+            .field("mistake", &self.prepared.mistake)
             .finish()
     }
-}
-
-/// Says whose a mistake is. A path that was refused is not the call's: the mistake itself shows it.
-fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -> Error {
-    let mut call = engine.vendor.context(&request.method, &request.url);
-    if matches!(mistake.kind(), Kind::Invalid(invalid) if invalid.input == Input::Path) {
-        call.path = None;
-    }
-    let key = work.key.as_ref().map(|key| key.as_str().to_owned());
-    mistake.with_context(Context { key, ..call })
-}
-
-/// A call that starts over names both keys: a generated one is another at each try.
-fn check_predecessor(work: &Work) -> Result<(), Error> {
-    match (&work.predecessor, &work.key) {
-        (Some(_), None) => {
-            Err(Error::invalid(Input::Key, "a call that supersedes another needs a key of its own"))
-        }
-        (Some(old), Some(key)) if old == key => {
-            Err(Error::invalid(Input::Key, "a call cannot supersede its own key; send it without"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The call's first mistake.
-fn check(mistake: &mut Option<Error>, request: &Request, work: &Work, engine: &Engine) -> Result<(), Error> {
-    let checked = || {
-        check_body(request, engine.policy.request_bytes_max)?;
-        check_predecessor(work)
-    };
-    let mistake = mistake.take().map_or_else(checked, Err);
-    mistake.map_err(|mistake| in_context(mistake, engine, request, work))
-}
-
-fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {
-    if request.body.len() > bytes_max {
-        let bytes = request.body.len();
-        let problem = format!("{bytes} bytes are over the limit of {bytes_max} in limits.request_bytes_max");
-        return Err(Error::invalid(Input::Body, problem));
-    }
-    Ok(())
-}
-
-/// A UUIDv7: unique without a table, and sorted by time where an operator lists them. Its last two bytes
-/// count, so that even randomness that a test has fixed never makes two calls one operation.
-fn generated_key(client: &Client) -> Result<Key, Error> {
-    let engine = &client.engine;
-    let mut random = [0u8; 10];
-    random[..8].copy_from_slice(&engine.random.next_u64().to_be_bytes());
-    let count = engine.generated_keys.fetch_add(1, Ordering::Relaxed);
-    random[8..].copy_from_slice(&count.to_be_bytes());
-    let millis = engine.clock.wall().as_millis();
-    let uuid = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    Key::new(format!("generated/{uuid}"))
 }

@@ -1,12 +1,15 @@
 //! The client that service code holds.
 
 use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Method;
+use parking_lot::Mutex;
 use url::Url;
 
 use steadfast_core::clock::{Clock, SystemClock};
@@ -22,10 +25,12 @@ use steadfast_core::transport::Transport;
 use steadfast_core::vendor::Vendor;
 use steadfast_core::{Effect, Error, Input, Policy, Random};
 
-use crate::call::{Call, with_room};
+use crate::call::Call;
 use crate::engine::retention::Retention;
 use crate::engine::routes::{Route, Routes};
 use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock};
+use crate::enqueued::Ends;
+use crate::reply::Reply;
 use crate::telemetry::{self, Meters};
 use crate::transport::Http;
 
@@ -113,7 +118,64 @@ impl Client {
 
     /// A call of any method.
     pub fn request(&self, method: Method, path: &str) -> Call {
-        Call::new(self.clone(), method, path)
+        Call::new(Arc::clone(&self.engine), method, path)
+    }
+
+    /// Sends a request of the crate `http`, retries where that is safe, and gives the one outcome:
+    /// [`http`](Client::http) and [`send`](Call::send) in one.
+    ///
+    /// ```
+    #[doc = include_str!("docs/setup/stripe.md")]
+    /// use steadfast::http;
+    ///
+    /// let request = http::Request::post("/v1/payment_intents")
+    ///     .header("Idempotency-Key", "order-42/charge")
+    ///     .header("Content-Type", "application/x-www-form-urlencoded")
+    ///     .body("amount=1000&currency=usd")?;
+    /// let reply = stripe.execute(request).await?;
+    /// assert_eq!((reply.status().as_u16(), reply.key()), (200, Some("order-42/charge")));
+    ///
+    /// let response = http::Response::from(reply);
+    /// assert_eq!(response.status(), 200);
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Call::send). An answer that is no success is an error too: see [`Error::into_answer`].
+    ///
+    /// # Cancellation safety
+    ///
+    /// As [`send`](Call::send).
+    pub fn execute<B: Into<Bytes>>(
+        &self,
+        request: http::Request<B>,
+    ) -> impl Future<Output = Result<Reply, Error>> + Send + use<B> {
+        self.http(request).send()
+    }
+
+    /// A call from a request of the crate `http`.
+    ///
+    /// - Its URI is a path below the base URL, as [`get`](Client::get) takes it, or a whole URL below the base URL. A
+    ///   URL of another host is a mistake that [`send`](Call::send) reports: the call would carry the secret there.
+    /// - `Idempotency-Key` is the call's [key](Call::key), and is not sent: the vendor sees the wire key. Of a GET or a
+    ///   HEAD it is left out, because what is read should not be replayed.
+    /// - A `Content-Length` that is the body's and a `Host` that is the base URL's are left out. All other headers are
+    ///   taken as [`header`](Call::header) takes them: one that carries a secret, such as `Authorization`, is a mistake.
+    pub fn http<B: Into<Bytes>>(&self, request: http::Request<B>) -> Call {
+        Call::of_http(&self.engine, request)
+    }
+
+    /// The operations of this client's account that end from now on, by a client of the same store in this process. Those
+    /// are calls that were sent, what a dispatcher delivers, and what was cancelled through a handle.
+    ///
+    /// It is a hint. What another process brings to its end is not among them, nor what an operator does: ask by key
+    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view `ended` of the
+    /// store's database, see [`outbox`](crate::outbox).
+    ///
+    /// See [`Ends`] for an example.
+    pub fn ends(&self) -> Ends {
+        Ends::of(&self.engine)
     }
 
     /// Registers the terms of the client's account in the store, or compares them with those that another client has
@@ -438,7 +500,6 @@ impl ClientBuilder {
         let wakes = store.delivery().map(|delivery| delivery.wakes().clone()).unwrap_or_default();
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
-            base_with_room: with_room(self.vendor.base_url()),
             gates: Gates::new(&self.policy, Arc::clone(&clock), Arc::clone(&random))
                 .of_vendor(self.vendor.name()),
             vendor: Arc::new(Adapter(self.vendor)),
@@ -464,7 +525,7 @@ impl ClientBuilder {
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };
-        client.note_account();
+        ACCOUNTS.lock().insert(client.engine.account_path());
         Ok(client)
     }
 }
@@ -493,6 +554,15 @@ fn check_footing(store: &dyn Store, vendor: &str, is_a_services: bool) -> Result
         telemetry::unsafe_footing(vendor, warning);
     }
     Ok(())
+}
+
+/// The account paths of all clients that this process has built: a client alone cannot tell an account that was renamed
+/// from another client's. As many as a service has accounts.
+static ACCOUNTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// The account paths of the clients of this process.
+pub(crate) fn accounts() -> BTreeSet<String> {
+    ACCOUNTS.lock().clone()
 }
 
 /// Of a client that was given none.

@@ -16,19 +16,19 @@ use std::time::Duration;
 use steadfast_core::clock::{Clock, SystemClock, Timestamp};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
-    Act, Action, AuditEntry, Filter, Page, Phase, Record, Resolution, State, Summary,
+    Action, AuditEntry, Filter, Page, Phase, Record, Resolution, Summary,
 };
 use steadfast_core::store::Store;
 use steadfast_core::{Error, Input};
 
+use crate::change::on_record;
 use crate::client::Client;
 
-mod change;
 mod edit;
-mod error;
 mod export;
 mod find;
 mod many;
+mod outcome;
 mod queued;
 mod redact;
 mod redrive;
@@ -41,8 +41,8 @@ mod status;
 mod unreached;
 mod view;
 
-pub use change::{Change, Outcome};
-pub use error::DeadLetterError;
+pub use crate::change::{Change, DeadLetterError};
+pub use outcome::Outcome;
 pub use safety::Safety;
 pub use select::Group;
 pub use show::{Message, Shown};
@@ -232,7 +232,7 @@ impl DeadLetters {
     }
 
     async fn record(&self, id: &OperationId) -> Result<Record, DeadLetterError> {
-        self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))
+        on_record(&*self.store, id).await
     }
 
     async fn page(
@@ -251,20 +251,7 @@ impl DeadLetters {
         how: &Change,
         fence: Option<u64>,
     ) -> Result<Record, DeadLetterError> {
-        let Change { by, why, .. } = how.clone();
-        let act = Act { action, by, why, now: self.now(), fence };
-        if how.dry_run {
-            let signed = Act { by: "a dry run".to_owned(), why: "a dry run".to_owned(), ..act };
-            let record = self.record(id).await?;
-            let judged = record.act(&signed).map(|(record, _)| record);
-            return judged.map_err(|forbidden| DeadLetterError::refused(id, forbidden));
-        }
-        let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
-        let record = acted.map_err(|forbidden| DeadLetterError::refused(id, forbidden))?;
-        if let (State::Scheduled { at }, Some(delivery)) = (&record.state, self.store.delivery()) {
-            delivery.wakes().wake(Some(&record.id.scope), *at);
-        }
-        Ok(record)
+        how.act(&*self.store, id, action, fence, self.now()).await
     }
 }
 

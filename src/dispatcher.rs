@@ -40,11 +40,11 @@ use steadfast_core::Error;
 use steadfast_core::clock::Clock;
 use steadfast_core::internal::guard::Guard;
 
+use crate::admission::Admission;
 use crate::client::Client;
 use crate::engine::Leaving;
 use crate::telemetry;
 
-mod admit;
 mod builder;
 mod caught;
 mod delivery;
@@ -57,9 +57,8 @@ mod registered;
 mod under_way;
 mod wants;
 
-pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;
-use caught::{answered, asked, failed};
+use caught::{answered, asked};
 pub use health::Health;
 use health::Pulse;
 use member::{Has, Member, Next};
@@ -153,7 +152,7 @@ impl Client {
             }
             if more_rows {
                 // What is on record already does not wait for a store that fails here.
-                more_rows = admission.round(self).await.unwrap_or_else(|error| {
+                more_rows = admission.round(&self.engine).await.unwrap_or_else(|error| {
                     telemetry::recovery_failed(self.vendor(), &error);
                     false
                 });

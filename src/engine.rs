@@ -82,8 +82,6 @@ use waits::{spread, spread_over};
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub vendor: Arc<Adapter>,
-    /// What calls' URLs are cloned from: see [`with_room`](crate::call::with_room).
-    pub base_with_room: Url,
     pub store: Arc<dyn Store>,
     pub transport: Arc<dyn Transport>,
     pub clock: Arc<dyn Clock>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::pending;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,9 @@ use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::Summary;
 use steadfast_core::store::{End, StoreError, StoreErrorKind};
 
-use crate::client::Client;
-use crate::dead_letter::{Change, DeadLetterError, DeadLetters};
-use crate::dispatcher::Admission;
-use crate::engine::Accepted;
+use crate::admission::Admission;
+use crate::change::{Change, DeadLetterError, rows_of};
+use crate::engine::{Accepted, Engine};
 use crate::reply::Reply;
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
@@ -39,13 +39,13 @@ use crate::reply::Reply;
 #[doc = include_str!("docs/setup/end.md")]
 /// ```
 pub struct Enqueued {
-    client: Client,
+    engine: Arc<Engine>,
     accepted: Accepted,
 }
 
 impl Enqueued {
-    pub(crate) fn new(client: Client, accepted: Accepted) -> Enqueued {
-        Enqueued { client, accepted }
+    pub(crate) fn new(engine: Arc<Engine>, accepted: Accepted) -> Enqueued {
+        Enqueued { engine, accepted }
     }
 
     /// The operation's name.
@@ -82,7 +82,7 @@ impl Enqueued {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn wait(&self, limit: Duration) -> Result<Reply, Error> {
-        let engine = &self.client.engine;
+        let engine = &self.engine;
         let deadline = engine.clock.now().plus(limit);
         let mut reply = engine.wait_for_end(&self.accepted, deadline).await?;
         let request = &self.accepted.request;
@@ -109,10 +109,7 @@ impl Enqueued {
     ///
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
-        let engine = &self.client.engine;
-        // The client names rows: a header may have chosen another account.
-        let letters = DeadLetters::new(Arc::clone(&engine.store)).with_client(&self.client);
-        let letters = letters.with_clock(Arc::clone(&engine.clock));
+        let engine = &self.engine;
         let how = Change::by(Enqueued::CANCELLED_BY).because(why);
         let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox.is_some());
         let until = engine.clock.now().plus(ADMITTED_WITHIN);
@@ -120,10 +117,11 @@ impl Enqueued {
             let mut admission = Admission::default();
             if is_in_outbox {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
-                while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
+                while admission.round(engine).await.map_err(DeadLetterError::Invalid)? {}
             }
-            let error = match letters.cancel(self.id(), &how).await {
-                Ok(Summary { id, phase, effect, .. }) => {
+            let error = match how.cancel(&*engine.store, self.id(), engine.wall()).await {
+                Ok(record) => {
+                    let Summary { id, phase, effect, .. } = record.summary();
                     engine.wakes.waiting().ended(|| End { id, phase, effect });
                     break;
                 }
@@ -142,13 +140,7 @@ impl Enqueued {
             if admission.may_not() {
                 return Err(may_not_admit());
             }
-            let mut is_removed = false;
-            for row in letters.queued(self.id().key.as_str()).await? {
-                if row.id.scope == self.id().scope {
-                    is_removed |= letters.cancel_queued(&row, &how).await?;
-                }
-            }
-            if is_removed {
+            if self.is_removed_from_outbox(&how).await? {
                 break;
             }
             // Another dispatcher may be at its row.
@@ -161,6 +153,20 @@ impl Enqueued {
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());
         Ok(())
+    }
+
+    /// Removes its rows from the outbox. Whether there was one.
+    async fn is_removed_from_outbox(&self, how: &Change) -> Result<bool, DeadLetterError> {
+        let engine = &self.engine;
+        let Some(outbox) = engine.outbox().filter(|_| Guard::RowFoundByKey.holds()) else { return Ok(false) };
+        let mut is_removed = false;
+        // The client names rows: a header may have chosen another account.
+        for (row, _) in rows_of(outbox, iter::once(&**engine), self.id().key.as_str()).await? {
+            if row.id.scope == self.id().scope {
+                is_removed |= how.cancel_row(outbox, &row, engine.wall()).await?;
+            }
+        }
+        Ok(is_removed)
     }
 
     /// Who signs [`cancel`](Enqueued::cancel).
@@ -205,21 +211,11 @@ pub struct Ends {
     ends: broadcast::Receiver<End>,
 }
 
-impl Client {
-    /// The operations of this client's account that end from now on, by a client of the same store in this process. Those
-    /// are calls that were sent, what a dispatcher delivers, and what was cancelled through a handle.
-    ///
-    /// It is a hint. What another process brings to its end is not among them, nor what an operator does: ask by key
-    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view `ended` of the
-    /// store's database, see [`outbox`](crate::outbox).
-    ///
-    /// See [`Ends`] for an example.
-    pub fn ends(&self) -> Ends {
-        Ends { account: self.engine.account_path(), ends: self.engine.wakes.waiting().ends() }
-    }
-}
-
 impl Ends {
+    pub(crate) fn of(engine: &Engine) -> Ends {
+        Ends { account: engine.account_path(), ends: engine.wakes.waiting().ends() }
+    }
+
     /// The next one.
     ///
     /// # Errors

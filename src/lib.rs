@@ -211,7 +211,9 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod admission;
 mod call;
+mod change;
 mod client;
 mod config;
 pub mod dead_letter;
@@ -223,6 +225,8 @@ mod holder;
 mod inbound;
 mod mismatch;
 pub mod outbox;
+mod peer_status;
+mod prepared;
 mod reply;
 pub mod store;
 mod telemetry;

@@ -141,11 +141,11 @@
 #![cfg_attr(not(all(feature = "seal", feature = "sqlite")), doc = "[seals]: crate#features")]
 
 use std::fmt;
+use std::sync::Arc;
 
 use steadfast_core::operation::OperationId;
 
-use crate::client::Client;
-use crate::engine::Accepted;
+use crate::engine::{Accepted, Engine};
 use crate::enqueued::Enqueued;
 
 /// The crate `rusqlite`: its transactions are a caller's. Named from here it always is of the right version.
@@ -174,13 +174,13 @@ pub use steadfast_core::outbox::{Database, Transaction, Value};
 #[doc = include_str!("docs/setup/outbox_end.md")]
 /// ```
 pub struct Uncommitted {
-    client: Client,
+    engine: Arc<Engine>,
     accepted: Accepted,
 }
 
 impl Uncommitted {
-    pub(crate) fn new(client: Client, accepted: Accepted) -> Uncommitted {
-        Uncommitted { client, accepted }
+    pub(crate) fn new(engine: Arc<Engine>, accepted: Accepted) -> Uncommitted {
+        Uncommitted { engine, accepted }
     }
 
     /// The name that the operation will have.
@@ -196,8 +196,8 @@ impl Uncommitted {
     /// Call it after the commit. It wakes the dispatcher of this process, and gives the handle of the operation. A
     /// dispatcher finds the row without it too, at its next look.
     pub fn committed(self) -> Enqueued {
-        self.client.wake();
-        Enqueued::new(self.client, self.accepted)
+        self.engine.wakes.wake(None, self.engine.wall());
+        Enqueued::new(self.engine, self.accepted)
     }
 }
 

@@ -51,7 +51,7 @@ impl Call {
 
     /// The body as bytes. Set its `Content-Type` with [`header`](Call::header).
     pub fn bytes(mut self, body: impl Into<Bytes>) -> Call {
-        self.request.body = body.into();
+        self.prepared.request.body = body.into();
         self
     }
 
@@ -61,25 +61,26 @@ impl Call {
     /// what JSON cannot hold. So is a query that has no pair at all. Left out, a filter of what is deleted would be gone. On
     /// a GET it is left out, as in a form.
     pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
-        if !self.request.method.is_safe() && Guard::FilterIsWritten.keeps(loses_a_value(query)) {
+        if !self.prepared.request.method.is_safe() && Guard::FilterIsWritten.keeps(loses_a_value(query)) {
             self.note(Error::invalid(Input::Other("query"), LOST));
             return self;
         }
-        let before = self.request.url.query().map(str::len);
-        let mut pairs = self.request.url.query_pairs_mut();
+        let before = self.prepared.request.url.query().map(str::len);
+        let mut pairs = self.prepared.request.url.query_pairs_mut();
         let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
         drop(pairs);
-        if let Some("") = self.request.url.query() {
-            self.request.url.set_query(None);
+        if let Some("") = self.prepared.request.url.query() {
+            self.prepared.request.url.set_query(None);
         }
         if let Err(problem) = result {
-            let given = self.request.url.query().zip(before).and_then(|(query, len)| query.get(..len));
+            let given =
+                self.prepared.request.url.query().zip(before).and_then(|(query, len)| query.get(..len));
             match bracketed(query) {
                 Some(pairs) => {
                     let both: Vec<&str> =
                         given.into_iter().chain([&*pairs]).filter(|part| !part.is_empty()).collect();
                     let both = both.join("&");
-                    self.request.url.set_query(Some(&*both).filter(|query| !query.is_empty()));
+                    self.prepared.request.url.set_query(Some(&*both).filter(|query| !query.is_empty()));
                 }
                 None => self.note(Error::invalid(Input::Other("query"), not_pairs(&problem))),
             }
@@ -90,8 +91,8 @@ impl Call {
     fn encoded(mut self, kind: &'static str, body: Result<Vec<u8>, String>) -> Call {
         match body {
             Ok(body) => {
-                self.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                self.request.body = body.into();
+                self.prepared.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                self.prepared.request.body = body.into();
             }
             Err(problem) => self.note(Error::invalid(Input::Body, problem)),
         }
@@ -258,7 +259,7 @@ mod tests {
         let flat = Flat { b: "x y&z[é]*~", none: None, a: false, name: 1.5 };
         let client = crate::Client::builder(crate::vendor::Stripe::new("sk_test_123"));
         let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
-        let body = |call: Call| String::from_utf8(call.request.body.to_vec()).expect("text");
+        let body = |call: Call| String::from_utf8(call.prepared.request.body.to_vec()).expect("text");
         let form = body(client.post("/v1/charges").form(&flat));
         assert_eq!(form, "b=x+y%26z%5B%C3%A9%5D*%7E&a=false&name=1.5");
         let by_hand = body(client.post("/v1/charges").form(&[("metadata[order]", "42")]));
@@ -271,11 +272,11 @@ mod tests {
         let client = crate::Client::builder(crate::vendor::Stripe::new("sk_test_123"));
         let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
         let call = client.get("/v1/charges?limit=3").query(&json!({"aaa": 1, "created": {"gte": 5}}));
-        assert_eq!(call.request.url.query(), Some("limit=3&aaa=1&created%5Bgte%5D=5"));
+        assert_eq!(call.prepared.request.url.query(), Some("limit=3&aaa=1&created%5Bgte%5D=5"));
         let call = client.get("/v1/charges").query(&json!({"created": {"gte": 5}})).query(&[("limit", 3)]);
-        assert_eq!(call.request.url.query(), Some("created%5Bgte%5D=5&limit=3"));
+        assert_eq!(call.prepared.request.url.query(), Some("created%5Bgte%5D=5&limit=3"));
         let call = client.get("/v1/charges").query(&json!({"created": {}}));
-        assert_eq!(call.request.url.query(), None);
+        assert_eq!(call.prepared.request.url.query(), None);
     }
 
     /// Any of them on a DELETE would remove everything.
@@ -290,7 +291,7 @@ mod tests {
         let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
         let is_mistake = |method: &Method, add: &dyn Fn(Call) -> Call| {
             let call = add(client.request(method.clone(), "/v1/products"));
-            call.mistake.as_ref().is_some_and(|error| error.effect() == crate::Effect::None)
+            call.prepared.mistake.as_ref().is_some_and(|error| error.effect() == crate::Effect::None)
         };
         let empty: [&dyn Fn(Call) -> Call; 6] = [
             &|call| call.query(&Vec::<(&str, u64)>::new()),

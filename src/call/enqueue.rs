@@ -6,30 +6,14 @@ use std::time::{Duration, SystemTime};
 use tracing::Instrument;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::ext::{InputErrorExt, SequenceExt};
+use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input, Sequence};
 
-use super::{Call, check, generated_key, in_context};
+use super::Call;
 use crate::engine::Work;
 use crate::enqueued::Enqueued;
+use crate::prepared::Due;
 use crate::telemetry;
-
-/// When a dispatcher may send a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Due {
-    At(Timestamp),
-    After(Duration),
-}
-
-impl Due {
-    /// The time that is meant, where it is `wall` now.
-    pub(super) fn time(self, wall: Timestamp) -> Timestamp {
-        match self {
-            Due::At(time) => time,
-            Due::After(wait) => wall.plus(wait),
-        }
-    }
-}
 
 impl Call {
     /// [Enqueues](Call::enqueue) the call for `time`: it is not sent before, by the wall clocks of the hosts. A time
@@ -37,13 +21,13 @@ impl Call {
     ///
     /// Default: now. It is a mistake in a call that is [sent](Call::send).
     pub fn at(mut self, time: impl Into<SystemTime>) -> Call {
-        self.due = Some(Due::At(Timestamp::from(time.into())));
+        self.prepared.due = Some(Due::At(Timestamp::from(time.into())));
         self
     }
 
     /// [Enqueues](Call::enqueue) it for a time that is `wait` after it is enqueued. Otherwise as [`at`](Call::at).
     pub fn after(mut self, wait: Duration) -> Call {
-        self.due = Some(Due::After(wait));
+        self.prepared.due = Some(Due::After(wait));
         self
     }
 
@@ -64,11 +48,7 @@ impl Call {
     /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): a call
     /// that is sent now does not wait for others. The name is stored as it is, also where requests are sealed.
     pub fn sequence(mut self, sequence: impl Into<Sequence>) -> Call {
-        let sequence = sequence.into();
-        if let Err(mistake) = sequence.check() {
-            self.note(mistake);
-        }
-        self.work.sequence = Some(sequence);
+        self.prepared.sequence(sequence.into());
         self
     }
 
@@ -113,31 +93,27 @@ impl Call {
     ///
     /// Dropping the future may leave the operation recorded. Enqueueing the same key again tells.
     pub async fn enqueue(self) -> Result<Enqueued, Error> {
-        let engine = Arc::clone(&self.client.engine);
+        let engine = Arc::clone(&self.prepared.engine);
         let enqueued = self.record().await;
         telemetry::accepted(engine.vendor.name(), enqueued.as_ref().map(Enqueued::is_new));
         enqueued
     }
 
     async fn record(mut self) -> Result<Enqueued, Error> {
-        let engine = Arc::clone(&self.client.engine);
-        let span = telemetry::call_span(&**engine.vendor, &self.request);
+        let engine = Arc::clone(&self.prepared.engine);
+        let span = telemetry::call_span(&**engine.vendor, &self.prepared.request);
         let (now, wall) = (engine.clock.now(), engine.wall());
-        let due = self.due.map_or(wall, |due| due.time(wall).max(wall));
-        if let Err(mistake) = check_is_on_record(&self.work) {
-            self.mistake.get_or_insert(mistake);
+        let due = self.prepared.due.map_or(wall, |due| due.time(wall).max(wall));
+        if let Err(mistake) = check_is_on_record(&self.prepared.work) {
+            self.note(mistake);
         }
         self.check_parts(false);
-        check(&mut self.mistake, &self.request, &self.work, &engine)?;
-        let Call { client, request, mut work, .. } = self;
-        let key = match work.key.take() {
-            Some(key) => key,
-            None => {
-                generated_key(&client).map_err(|mistake| in_context(mistake, &engine, &request, &work))?
-            }
-        };
-        let enqueued = engine.enqueue(request, &work, key, due, now).instrument(span).await?;
-        Ok(Enqueued::new(client, enqueued))
+        let mut prepared = self.prepared;
+        prepared.check()?;
+        let key = prepared.take_key()?;
+        let enqueued =
+            engine.enqueue(prepared.request, &prepared.work, key, due, now).instrument(span).await?;
+        Ok(Enqueued::new(engine, enqueued))
     }
 }
 

@@ -1,20 +1,17 @@
 //! A call that is recorded if the caller's own transaction commits.
 
-use http::{HeaderName, Method};
-use tracing::Instrument;
+use std::sync::Arc;
 
 use steadfast_core::internal::error::{BoxError, Kind};
-use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
-use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::outbox::{WhyNot, why_not};
-use steadfast_core::internal::store::{Database, Outbox, OutboxRow, Statement};
+use steadfast_core::internal::store::{Database, Statement};
 use steadfast_core::outbox::Transaction;
-use steadfast_core::{Effect, Error, Input};
+use steadfast_core::{Effect, Error};
 
-use super::enqueue::{Due, check_is_on_record};
-use super::{Call, check, generated_key, in_context};
-use crate::client::Client;
-use crate::engine::{NotAdmitted, Put};
+use super::Call;
+use super::enqueue::check_is_on_record;
+use crate::engine::{Engine, Put};
 use crate::outbox::Uncommitted;
 #[cfg(feature = "sqlite")]
 use crate::outbox::rusqlite;
@@ -64,13 +61,13 @@ impl Call {
     ///
     /// Dropping the future may leave the row written in the transaction, which says what becomes of it.
     pub async fn enqueue_in<T: Transaction>(self, transaction: &mut T) -> Result<Uncommitted, Error> {
-        let (client, put) = self.put(T::DATABASE)?;
+        let (engine, put) = self.put(T::DATABASE)?;
         for Statement { sql, values, .. } in &put.statements {
             if let Err(source) = transaction.execute(sql, values).await {
-                return Err(failed(&client, &put, source));
+                return Err(failed(&engine, &put, source));
             }
         }
-        Ok(Uncommitted::new(client, put.accepted))
+        Ok(Uncommitted::new(engine, put.accepted))
     }
 
     /// As [`enqueue_in`](Call::enqueue_in), for rusqlite, whose transactions block and stay on their thread. It takes a
@@ -81,108 +78,42 @@ impl Call {
     /// As there.
     #[cfg(feature = "sqlite")]
     pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
-        let (client, put) = self.put(Database::Sqlite)?;
+        let (engine, put) = self.put(Database::Sqlite)?;
         for Statement { sql, values, .. } in &put.statements {
             if let Err(source) = steadfast_core::internal::outbox::execute(connection, sql, values) {
-                return Err(failed(&client, &put, source));
+                return Err(failed(&engine, &put, source));
             }
         }
-        Ok(Uncommitted::new(client, put.accepted))
+        Ok(Uncommitted::new(engine, put.accepted))
     }
 
     /// Checks the call, and makes it ready for the outbox.
-    fn put(mut self, database: Database) -> Result<(Client, Put), Error> {
+    fn put(mut self, database: Database) -> Result<(Arc<Engine>, Put), Error> {
         self.check_parts(false);
-        let engine = &self.client.engine;
-        let span = telemetry::call_span(&**engine.vendor, &self.request);
+        let engine = Arc::clone(&self.prepared.engine);
+        let span = telemetry::call_span(&**engine.vendor, &self.prepared.request);
         let _entered = span.enter();
-        if let Err(mistake) = check_is_on_record(&self.work) {
-            self.mistake.get_or_insert(mistake);
+        if let Err(mistake) = check_is_on_record(&self.prepared.work) {
+            self.note(mistake);
         }
-        check(&mut self.mistake, &self.request, &self.work, engine)?;
-        let key = match self.work.key.take() {
-            Some(key) => key,
-            None => generated_key(&self.client)
-                .map_err(|mistake| in_context(mistake, engine, &self.request, &self.work))?,
-        };
-        let due = self.due.map(|due| due.time(engine.wall()));
-        let put = engine.put(&self.request, &self.work, (key, due), database)?;
-        Ok((self.client, put))
-    }
-
-    /// The call that a row asks for, with the row's first mistake: what is wrong with it is what would be wrong with a
-    /// call of the same parts.
-    pub(crate) fn of_row(client: &Client, row: &OutboxRow) -> Call {
-        let method = Method::from_bytes(row.method.as_bytes()).ok();
-        let is_method = method.is_some();
-        let mut call = client.request(method.unwrap_or(Method::POST), &row.path);
-        // Braces in a row are text: nobody is there to fill them.
-        call.unfilled = None;
-        if !is_method {
-            call.note(Error::invalid(Input::Other("method"), "HTTP has no such method"));
-        }
-        if let Some(problem) = &row.problem {
-            call.note(Error::invalid(Input::Other("row"), problem.clone()));
-        }
-        if let Some(origin) = row.origin.as_deref().filter(|origin| !client.engine.is_of_origin(origin)) {
-            let own = client.engine.origin();
-            let problem = format!(
-                "the row was written for {origin}, and this client calls {own}; correct the base URL that is wrong, or name \
-                 a former_base_url"
-            );
-            call.note(Error::invalid(Input::BaseUrl, problem));
-        }
-        call =
-            call.key(row.key.as_str()).bytes(row.body.clone()).redact(row.redact.iter().map(String::as_str));
-        // What says nothing leaves it to the route.
-        if let Some(on_unknown) = row.on_unknown {
-            call = call.on_unknown(on_unknown);
-        }
-        for (name, value) in &row.headers {
-            // The name is what a mistake says; a value may be anything.
-            match HeaderName::from_bytes(name.as_bytes()) {
-                Ok(name) => call = call.header(name, value.as_bytes()),
-                Err(_) => call.note(Error::invalid(Input::Header, "HTTP has no header of such a name")),
-            }
-        }
-        if let Some(key) = &row.supersedes {
-            call = call.supersedes(key.as_str());
-        }
-        if let Some(keep) = row.keep {
-            call = call.retention(keep);
-        }
-        if let Some(sequence) = &row.sequence {
-            call = call.sequence(sequence.clone());
-        }
-        call.due = row.due.map(Due::At);
-        call
-    }
-
-    /// Records the operation of a row of the outbox, and removes the row. Whether this did.
-    pub(crate) async fn admit(mut self, row: (&dyn Outbox, u64)) -> Result<bool, NotAdmitted> {
-        self.check_parts(false);
-        let engine = &self.client.engine;
-        let span = telemetry::call_span(&**engine.vendor, &self.request);
-        if Guard::RowIsChecked.holds() {
-            check(&mut self.mistake, &self.request, &self.work, engine).map_err(NotAdmitted::Rejected)?;
-        }
-        let due = self.due.map(|due| due.time(engine.wall()));
-        let Some(key) = self.work.key.take() else {
-            return Err(NotAdmitted::Rejected(Error::invalid(Input::Key, "a row needs one")));
-        };
-        engine.admit(self.request, &self.work, (key, due), row).instrument(span).await
+        let mut prepared = self.prepared;
+        prepared.check()?;
+        let key = prepared.take_key()?;
+        let due = prepared.due.map(|due| due.time(engine.wall()));
+        let put = engine.put(&prepared.request, &prepared.work, (key, due), database)?;
+        Ok((engine, put))
     }
 }
 
 /// The transaction did not take it.
-fn failed(client: &Client, put: &Put, source: BoxError) -> Error {
+fn failed(engine: &Engine, put: &Put, source: BoxError) -> Error {
     let doing = match why_not(&*source) {
         Some(WhyNot::Absent) => NO_OUTBOX,
         Some(WhyNot::Denied) => NO_RIGHT,
         None => WRITE,
     };
     let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
-    client.engine.named_put(failed, &put.accepted)
+    engine.named_put(failed, &put.accepted)
 }
 
 const WRITE: &str = "write the call into the outbox";

@@ -4,11 +4,6 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use steadfast_core::internal::ext::InputErrorExt;
-use steadfast_core::internal::request::is_of_the_connection;
-use steadfast_core::internal::vendor::secret;
-use steadfast_core::{Error, Input};
-
 use super::Call;
 
 impl Call {
@@ -25,30 +20,7 @@ impl Call {
         V: TryInto<HeaderValue>,
         V::Error: fmt::Display,
     {
-        match (name.try_into(), value.try_into()) {
-            // Counted before `HeaderMap`'s own bound, where it fails.
-            (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
-                self.note(Error::invalid(Input::Header, format!("more than {HEADERS_MAX} of them")));
-            }
-            (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
-                self.note(secret::refused(&name));
-            }
-            (Ok(name), Ok(_)) if is_of_the_connection(&name) => {
-                let problem =
-                    format!("{name} is the transport's own: it says to whom and how the request goes");
-                self.note(Error::invalid(Input::Header, problem));
-            }
-            (Ok(name), Ok(value)) => {
-                self.request.headers.append(name, value);
-            }
-            (Err(problem), _) => {
-                self.note(Error::invalid(Input::Header, format!("HTTP has no such name ({problem})")));
-            }
-            (Ok(name), Err(problem)) => {
-                let problem = format!("{name}: a header cannot carry this value ({problem})");
-                self.note(Error::invalid(Input::Header, problem));
-            }
-        }
+        self.prepared.header(name, value);
         self
     }
 
@@ -65,7 +37,7 @@ impl Call {
     /// ```
     pub fn headers(mut self, headers: HeaderMap) -> Call {
         for name in headers.keys() {
-            self.request.headers.remove(name);
+            self.prepared.request.headers.remove(name);
         }
         let mut of = None;
         for (name, value) in headers {
@@ -78,6 +50,3 @@ impl Call {
         self
     }
 }
-
-/// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
-const HEADERS_MAX: usize = 1_000;

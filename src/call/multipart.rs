@@ -160,8 +160,8 @@ impl Call {
             HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}")),
         ) {
             (Ok(body), Ok(kind)) => {
-                self.request.headers.insert(CONTENT_TYPE, kind);
-                self.request.body = body;
+                self.prepared.request.headers.insert(CONTENT_TYPE, kind);
+                self.prepared.request.body = body;
             }
             (Err(problem), _) => self.note(Error::invalid(Input::Body, problem)),
             (_, Err(problem)) => self.note(Error::invalid(Input::Body, problem.to_string())),

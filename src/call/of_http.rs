@@ -1,5 +1,7 @@
 //! Calls from requests of the crate `http`: what typed clients, tower and services that already have a request hold.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderName, Uri};
@@ -9,59 +11,18 @@ use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
 use super::Call;
-use crate::client::Client;
-use crate::reply::Reply;
+use crate::engine::Engine;
 
-impl Client {
-    /// Sends a request of the crate `http`, retries where that is safe, and gives the one outcome:
-    /// [`http`](Client::http) and [`send`](Call::send) in one.
-    ///
-    /// ```
-    #[doc = include_str!("../docs/setup/stripe.md")]
-    /// use steadfast::http;
-    ///
-    /// let request = http::Request::post("/v1/payment_intents")
-    ///     .header("Idempotency-Key", "order-42/charge")
-    ///     .header("Content-Type", "application/x-www-form-urlencoded")
-    ///     .body("amount=1000&currency=usd")?;
-    /// let reply = stripe.execute(request).await?;
-    /// assert_eq!((reply.status().as_u16(), reply.key()), (200, Some("order-42/charge")));
-    ///
-    /// let response = http::Response::from(reply);
-    /// assert_eq!(response.status(), 200);
-    #[doc = include_str!("../docs/setup/end.md")]
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Call::send). An answer that is no success is an error too: see [`Error::into_answer`].
-    ///
-    /// # Cancellation safety
-    ///
-    /// As [`send`](Call::send).
-    pub fn execute<B: Into<Bytes>>(
-        &self,
-        request: http::Request<B>,
-    ) -> impl Future<Output = Result<Reply, Error>> + Send + use<B> {
-        self.http(request).send()
-    }
-
-    /// A call from a request of the crate `http`.
-    ///
-    /// - Its URI is a path below the base URL, as [`get`](Client::get) takes it, or a whole URL below the base URL. A
-    ///   URL of another host is a mistake that [`send`](Call::send) reports: the call would carry the secret there.
-    /// - `Idempotency-Key` is the call's [key](Call::key), and is not sent: the vendor sees the wire key. Of a GET or a
-    ///   HEAD it is left out, because what is read should not be replayed.
-    /// - A `Content-Length` that is the body's and a `Host` that is the base URL's are left out. All other headers are
-    ///   taken as [`header`](Call::header) takes them: one that carries a secret, such as `Authorization`, is a mistake.
-    pub fn http<B: Into<Bytes>>(&self, request: http::Request<B>) -> Call {
+impl Call {
+    /// What [`Client::http`](crate::Client::http) gives.
+    pub(crate) fn of_http<B: Into<Bytes>>(engine: &Arc<Engine>, request: http::Request<B>) -> Call {
         let (parts, body) = request.into_parts();
         let (mut headers, body) = (parts.headers, body.into());
-        let base = self.engine.vendor.base_url();
+        let base = engine.vendor.base_url();
         let path = path_below(base, &parts.uri);
-        let mut call = self.request(parts.method, path.as_deref().unwrap_or("/"));
+        let mut call = Call::new(Arc::clone(engine), parts.method, path.as_deref().unwrap_or("/"));
         // Braces in a URI are text.
-        call.unfilled = None;
+        call.prepared.unfilled = None;
         if let Err(problem) = path {
             call.note(Error::invalid(Input::Path, problem));
         }
@@ -74,7 +35,7 @@ impl Client {
         {
             headers.remove(CONTENT_LENGTH);
         }
-        let key = headers.remove(IDEMPOTENCY_KEY).filter(|_| !call.request.method.is_safe());
+        let key = headers.remove(IDEMPOTENCY_KEY).filter(|_| !call.prepared.request.method.is_safe());
         call = call.headers(headers).bytes(body);
         match key.as_ref().map(http::HeaderValue::to_str) {
             None => call,
@@ -111,6 +72,7 @@ mod tests {
     use http::{Method, Request};
 
     use super::*;
+    use crate::client::Client;
     use crate::testkit::ScriptedTransport;
 
     fn client() -> Client {
@@ -131,8 +93,12 @@ mod tests {
             ("/v1/{charge}", "https://v.test:8443/base/v1/%7Bcharge%7D"),
         ] {
             let call = call(uri);
-            assert!(call.mistake.is_none() && call.unfilled.is_none(), "{uri}: {:?}", call.mistake);
-            assert_eq!(call.request.url.as_str(), expected);
+            assert!(
+                call.prepared.mistake.is_none() && call.prepared.unfilled.is_none(),
+                "{uri}: {:?}",
+                call.prepared.mistake
+            );
+            assert_eq!(call.prepared.request.url.as_str(), expected);
         }
         for uri in [
             "https://evil.test/base/v1/charges",
@@ -145,9 +111,9 @@ mod tests {
             "*",
         ] {
             let call = call(uri);
-            let mistake = call.mistake.as_ref().expect(uri);
+            let mistake = call.prepared.mistake.as_ref().expect(uri);
             assert_eq!(mistake.code(), "VALIDATION.path", "{uri}");
-            assert_eq!(call.request.url.host_str(), Some("v.test"), "{uri}");
+            assert_eq!(call.prepared.request.url.host_str(), Some("v.test"), "{uri}");
         }
     }
 
@@ -166,15 +132,18 @@ mod tests {
                 .expect("a request")
         };
         let post = client().http(request(Method::POST));
-        assert_eq!(post.work.key.as_ref().map(|key| key.as_str()), Some("order-42"));
-        assert!(post.mistake.is_none(), "{:?}", post.mistake);
-        assert_eq!((post.request.headers.len(), post.request.body.as_ref()), (2, &b"abc"[..]));
+        assert_eq!(post.prepared.work.key.as_ref().map(|key| key.as_str()), Some("order-42"));
+        assert!(post.prepared.mistake.is_none(), "{:?}", post.prepared.mistake);
+        assert_eq!(
+            (post.prepared.request.headers.len(), post.prepared.request.body.as_ref()),
+            (2, &b"abc"[..])
+        );
         let get = client().http(request(Method::GET));
-        assert!(get.work.key.is_none() && get.mistake.is_none());
+        assert!(get.prepared.work.key.is_none() && get.prepared.mistake.is_none());
 
         let with = |name: &str, value: &str| {
             let request = Request::post("/v1/charges").header(name, value).body("abc").expect("a request");
-            client().http(request).mistake.map(|mistake| mistake.code())
+            client().http(request).prepared.mistake.map(|mistake| mistake.code())
         };
         assert_eq!(with("Host", "evil.test"), Some("VALIDATION.header"));
         assert_eq!(with("Content-Length", "4"), Some("VALIDATION.header"));

@@ -22,7 +22,7 @@ impl Call {
         if let Err(mistake) = backoff.validate() {
             self.note(mistake);
         }
-        self.work.overrides.get_or_insert_default().backoff = Some(backoff);
+        self.prepared.work.overrides.get_or_insert_default().backoff = Some(backoff);
         self
     }
 
@@ -32,7 +32,7 @@ impl Call {
         if let Err(mistake) = timeout.validate() {
             self.note(mistake);
         }
-        self.work.overrides.get_or_insert_default().timeout = Some(timeout);
+        self.prepared.work.overrides.get_or_insert_default().timeout = Some(timeout);
         self
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
+use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use url::Url;
@@ -16,6 +17,7 @@ use steadfast_core::{Error, Input};
 
 use super::Call;
 use super::redirects::is_within;
+use crate::prepared::Prepared;
 use crate::reply::Reply;
 
 /// A list at the vendor, page by page: made by [`Call::pages`].
@@ -135,10 +137,10 @@ impl Call {
 
 impl Pages {
     fn new(mut call: Call, rule: Option<Rule>) -> Pages {
-        if call.request.method != Method::GET || call.work.key.is_some() {
+        if call.prepared.request.method != Method::GET || call.prepared.work.key.is_some() {
             call.note(Error::invalid(Input::Other("pages"), "a list is read by a GET without a key"));
         }
-        let first = call.request.url.clone();
+        let first = call.prepared.request.url.clone();
         Pages { call, rule, at: At::Page(first), seen: HashSet::new(), before: None }
     }
 
@@ -179,7 +181,7 @@ impl Pages {
         self.before = Some(body);
         self.at = match next {
             None => At::End,
-            Some(next) if !is_within(&next, self.call.client.engine.vendor.base_url()) => {
+            Some(next) if !is_within(&next, self.call.prepared.engine.vendor.base_url()) => {
                 At::Stray(Box::new(reply.clone()), ELSEWHERE)
             }
             Some(next) if Guard::PageOnce.keeps(self.seen.contains(&hash(&next))) => {
@@ -192,13 +194,13 @@ impl Pages {
 
     /// The URL of the page after this one.
     fn after(&mut self, page: &Reply) -> Result<Option<Url>, Error> {
-        let vendor = &self.call.client.engine.vendor;
-        let url = page.url().unwrap_or_else(|| self.call.request.url.clone());
+        let vendor = &self.call.prepared.engine.vendor;
+        let url = page.url().unwrap_or_else(|| self.call.prepared.request.url.clone());
         let next = match &mut self.rule {
             Some(rule) => (rule.value)(page)?.map(|value| with_query(&url, &[(rule.name.clone(), value)])),
             None => {
                 let mut asked = Request::new(Method::GET, url);
-                asked.headers.clone_from(&self.call.request.headers);
+                asked.headers.clone_from(&self.call.prepared.request.headers);
                 vendor.next_page(&asked, page.answer()).map_err(|why| page.unreadable(why))?
             }
         };
@@ -212,22 +214,22 @@ impl Pages {
 impl Call {
     /// The same call, for another page.
     fn for_page(&mut self, url: Url) -> Call {
-        let engine = &self.client.engine;
-        let mut work = self.work.clone();
+        let engine = &self.prepared.engine;
+        let mut work = self.prepared.work.clone();
         work.route = engine.routes.of(engine.vendor.base_url(), &url);
         // A mistake stays one however often it is told: what is asked without it would be another call.
-        let told_again = self.mistake.as_ref().map(Error::again);
-        let mut request = self.request.clone();
+        let told_again = self.prepared.mistake.as_ref().map(Error::again);
+        let mut request = self.prepared.request.clone();
         request.url = url;
-        Call {
-            client: self.client.clone(),
+        let prepared = Prepared {
+            engine: Arc::clone(&self.prepared.engine),
             request,
             work,
-            due: self.due,
-            unfilled: self.unfilled.clone(),
-            redirects: self.redirects,
-            mistake: mem::replace(&mut self.mistake, told_again),
-        }
+            due: self.prepared.due,
+            unfilled: self.prepared.unfilled.clone(),
+            mistake: mem::replace(&mut self.prepared.mistake, told_again),
+        };
+        Call { prepared, redirects: self.redirects }
     }
 }
 

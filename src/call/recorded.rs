@@ -10,9 +10,10 @@ use steadfast_core::operation::Key;
 use steadfast_core::transport::Request;
 use steadfast_core::{Error, Input};
 
-use super::{Call, in_context};
+use super::Call;
 use crate::engine::Engine;
 use crate::enqueued::Enqueued;
+use crate::prepared::Prepared;
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -83,27 +84,27 @@ impl Call {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn handle(self) -> Result<Option<Enqueued>, Error> {
-        let client = self.client.clone();
         let (engine, request, key, deadline) = self.by_name()?;
         let span = telemetry::call_span(&**engine.vendor, &request);
         let found = engine.accepted(request, key, deadline).instrument(span).await?;
-        Ok(found.map(|accepted| Enqueued::new(client, accepted)))
+        Ok(found.map(|accepted| Enqueued::new(engine, accepted)))
     }
 
     /// What names the call's operation, and until when the store is asked.
     fn by_name(mut self) -> Result<(Arc<Engine>, Request, Key, Instant), Error> {
         self.check_is_filled();
-        let engine = Arc::clone(&self.client.engine);
-        if let Some(mistake) = self.mistake.take() {
-            return Err(in_context(mistake, &engine, &self.request, &self.work));
+        let mut prepared = self.prepared;
+        if let Some(mistake) = prepared.mistake.take() {
+            return Err(prepared.in_context(mistake));
         }
-        let Some(key) = self.work.key.take() else {
+        let Some(key) = prepared.work.key.take() else {
             let mistake =
                 Error::invalid(Input::Key, "a call without a key has nothing on record; name it with key()");
-            return Err(in_context(mistake, &engine, &self.request, &self.work));
+            return Err(prepared.in_context(mistake));
         };
+        let Prepared { engine, request, work, .. } = prepared;
         let now = engine.clock.now();
-        let deadline = now.plus(self.work.time_allowed(&engine.policy, now));
-        Ok((engine, self.request, key, deadline))
+        let deadline = now.plus(work.time_allowed(&engine.policy, now));
+        Ok((engine, request, key, deadline))
     }
 }

@@ -30,10 +30,10 @@ impl Call {
 
     /// Notes that redirects are to be followed where none may be.
     pub(super) fn check_may_follow(&mut self, is_sent: bool) {
-        let is_read = is_sent && self.work.key.is_none() && self.request.method.is_safe();
+        let is_read = is_sent && self.prepared.work.key.is_none() && self.prepared.request.method.is_safe();
         if self.redirects > 0 && !is_read && Guard::ReadsAlone.holds() {
             let problem = "they are followed for a GET or HEAD without a key alone; anything else could take effect twice";
-            self.mistake.get_or_insert_with(|| Error::invalid(Input::Other("redirects"), problem));
+            self.prepared.mistake.get_or_insert_with(|| Error::invalid(Input::Other("redirects"), problem));
         }
     }
 }

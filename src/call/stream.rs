@@ -14,8 +14,9 @@ use tracing::Instrument;
 use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::{Error, Input};
 
-use super::{Call, check, enqueue, redirects};
+use super::{Call, enqueue, redirects};
 use crate::engine::StreamedBody;
+use crate::prepared::{Prepared, check};
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -79,15 +80,15 @@ impl Call {
     ///
     /// Dropping the future releases every permit.
     pub async fn stream(mut self) -> Result<StreamedReply, Error> {
-        if self.request.method != Method::GET || self.work.key.is_some() {
+        if self.prepared.request.method != Method::GET || self.prepared.work.key.is_some() {
             self.note(Error::invalid(
                 Input::Other("stream"),
                 "the reply to a GET without a key alone is streamed",
             ));
         }
         self.check_parts(true);
-        let Call { client, mut request, work, due, redirects, mut mistake, .. } = self;
-        let engine = client.engine;
+        let Call { prepared, redirects } = self;
+        let Prepared { engine, mut request, work, due, mut mistake, .. } = prepared;
         let span = telemetry::call_span(&**engine.vendor, &request);
         let started = engine.clock.now();
         let mut body = None;

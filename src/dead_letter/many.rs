@@ -7,7 +7,7 @@ use std::time::Duration;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Filter, Resolution};
 
-use super::change::Of;
+use super::outcome::Of;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS};
 
 impl DeadLetters {
@@ -23,7 +23,7 @@ impl DeadLetters {
         resolution: Option<&Resolution>,
         how: &Change,
     ) -> Result<Outcome, DeadLetterError> {
-        let mut outcome = how.outcome(Of::Resolution);
+        let mut outcome = Outcome::new(how, Of::Resolution);
         for id in ids {
             self.resolve_one(id, resolution, how, &mut outcome).await?;
         }
@@ -55,7 +55,7 @@ impl DeadLetters {
         resolution: Option<&Resolution>,
         how: &Change,
     ) -> Result<Outcome, DeadLetterError> {
-        let (mut outcome, frozen) = self.frozen(filter, how.outcome(Of::Resolution));
+        let (mut outcome, frozen) = self.frozen(filter, Outcome::new(how, Of::Resolution));
         let (asked, mut after) = (self.asked(&frozen).await?, None);
         loop {
             let page = self.letters(&asked, frozen.code.as_deref(), after, PAGE_ROWS).await?;
@@ -75,7 +75,7 @@ impl DeadLetters {
     ///
     /// As there, but for what is refused, which is held back; those before it are done.
     pub async fn cancel_each(&self, ids: &[OperationId], how: &Change) -> Result<Outcome, DeadLetterError> {
-        let mut outcome = how.outcome(Of::Cancellation);
+        let mut outcome = Outcome::new(how, Of::Cancellation);
         for id in ids {
             outcome.matched += 1;
             outcome.note(id, self.cancel(id, how).await)?;
@@ -89,7 +89,7 @@ impl DeadLetters {
     ///
     /// As there, and as [`waiting`](DeadLetters::waiting).
     pub async fn cancel_all(&self, filter: &Filter, how: &Change) -> Result<Outcome, DeadLetterError> {
-        let (mut outcome, frozen) = self.frozen(filter, how.outcome(Of::Cancellation));
+        let (mut outcome, frozen) = self.frozen(filter, Outcome::new(how, Of::Cancellation));
         let mut after: Option<String> = None;
         loop {
             let page = self.waiting(&frozen, after.as_deref(), PAGE_ROWS).await?;
@@ -125,20 +125,5 @@ impl DeadLetters {
             None => self.reopen(id, how).await,
         };
         outcome.note(id, done)
-    }
-}
-
-impl Outcome {
-    /// What is refused is held back; any other error ends it.
-    fn note<T>(&mut self, id: &OperationId, done: Result<T, DeadLetterError>) -> Result<(), DeadLetterError> {
-        match done {
-            Ok(_) => self.done += 1,
-            Err(DeadLetterError::Refused { why, .. }) => self.hold_back(id.clone(), why),
-            Err(DeadLetterError::Absent(_)) => {
-                self.hold_back(id.clone(), steadfast_core::operation::record::Forbidden::Absent);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
     }
 }

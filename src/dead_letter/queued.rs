@@ -1,13 +1,12 @@
 //! Calls that lie in the outbox, for an operator who asks by key.
 
-use steadfast_core::internal::ext::ActExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::Outbox;
 use steadfast_core::operation::Scope;
-use steadfast_core::operation::record::{Act, Action};
 use steadfast_core::store::Queued;
 
 use super::{Change, DeadLetterError, DeadLetters};
+use crate::change::rows_of;
 
 impl DeadLetters {
     /// The rows of the [outbox](crate::outbox) of this name: a key, or a whole name as lists print it. No dispatcher has
@@ -37,23 +36,8 @@ impl DeadLetters {
         Ok(rows.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// The rows of a key. `true`: a client has named it.
     async fn rows_of(&self, outbox: &dyn Outbox, key: &str) -> Result<Vec<(Queued, bool)>, DeadLetterError> {
-        let found = outbox.of_key(key).await.map_err(DeadLetterError::store("look into the outbox"))?;
-        let mut rows: Vec<_> = found.into_iter().map(|row| (row, false)).collect();
-        if rows.is_empty() {
-            return Ok(rows);
-        }
-        for engine in self.clients.iter().map(|client| &client.engine) {
-            // What cannot be read here, for want of a key or a right, keeps the name that is written.
-            for whole in outbox.under_key(&engine.account(), key).await.unwrap_or_default() {
-                let row = rows.iter_mut().find(|(row, _)| row.number == whole.number);
-                if let Some(((row, is_named), scope)) = row.zip(engine.scope_of_row(&whole)) {
-                    (row.id.scope, *is_named) = (scope, true);
-                }
-            }
-        }
-        Ok(rows)
+        rows_of(outbox, self.clients.iter().map(|client| &*client.engine), key).await
     }
 
     /// Removes a row of the outbox: its call is not made. It is on the audit record, in the same commit. A dry run changes
@@ -70,10 +54,7 @@ impl DeadLetters {
         if how.dry_run {
             return Ok(true);
         }
-        let Change { by, why, .. } = how.clone();
-        let act = Act { action: Action::Cancel, by, why, now: self.now(), fence: None };
-        let entry = act.on_row(&row.id).map_err(|forbidden| DeadLetterError::refused(&row.id, forbidden))?;
-        outbox.remove(row.number, &entry).await.map_err(DeadLetterError::store("remove a row of the outbox"))
+        how.cancel_row(outbox, row, self.now()).await
     }
 }
 

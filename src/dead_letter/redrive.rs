@@ -11,7 +11,7 @@ use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Action, Filter, Forbidden, Phase, Record, Resolution};
 use steadfast_core::transport::Request;
 
-use super::change::Of;
+use super::outcome::Of;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS, Safety};
 
 impl DeadLetters {
@@ -29,7 +29,7 @@ impl DeadLetters {
     ///
     /// Those before it are redriven, each whole.
     pub async fn redrive(&self, ids: &[OperationId], how: &Change) -> Result<Outcome, DeadLetterError> {
-        let mut redriven = how.outcome(Of::Redrive);
+        let mut redriven = Outcome::new(how, Of::Redrive);
         for id in ids {
             self.redrive_one(id, how, &mut redriven).await?;
         }
@@ -42,7 +42,7 @@ impl DeadLetters {
     ///
     /// As [`list`](DeadLetters::list) and [`redrive`](DeadLetters::redrive).
     pub async fn redrive_all(&self, filter: &Filter, how: &Change) -> Result<Outcome, DeadLetterError> {
-        let (mut redriven, frozen) = self.frozen(filter, how.outcome(Of::Redrive));
+        let (mut redriven, frozen) = self.frozen(filter, Outcome::new(how, Of::Redrive));
         let asked = self.asked(&frozen).await?;
         let mut after: Option<String> = None;
         loop {

@@ -8,7 +8,7 @@ use steadfast_core::operation::record::{Action, Filter, Forbidden, Record, Summa
 use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::{Error, Input};
 
-use super::change::Of;
+use super::outcome::Of;
 use super::unreached::reaches;
 use super::{Change, DeadLetterError, DeadLetters, Outcome, PAGE_ROWS};
 
@@ -21,8 +21,7 @@ impl DeadLetters {
     ///
     /// [`DeadLetterError::Refused`] if a process holds it, it has ended, or the act has no name or no reason.
     pub async fn cancel(&self, id: &OperationId, how: &Change) -> Result<Summary, DeadLetterError> {
-        let record = self.record(id).await?;
-        Ok(self.act(id, Action::Cancel, how, Some(record.fence)).await?.summary())
+        Ok(how.cancel(&*self.store, id, self.now()).await?.summary())
     }
 
     /// Carries on under a new name with all that is on record under an old one. What is open and what is dead goes on
@@ -67,7 +66,7 @@ impl DeadLetters {
         self.check_names(from, to)?;
         let vendor = Some(Scope::from_stored(format!("{from}/")).vendor_path().to_owned());
         let filter = Filter { vendor, ..Filter::default() };
-        let mut adopted = how.outcome(Of::Adoption);
+        let mut adopted = Outcome::new(how, Of::Adoption);
         let mut after = None;
         loop {
             let page = self.page(&filter, after.as_deref(), PAGE_ROWS).await?;

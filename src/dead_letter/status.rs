@@ -15,7 +15,7 @@ use steadfast_core::operation::record::{Filter, Phase};
 use steadfast_core::operation::{OperationId, RouteName, Scope};
 
 use super::{DeadLetterError, DeadLetters, PAGE_ROWS};
-use crate::dispatcher::peers::Word;
+use crate::peer_status::PeerStatus;
 
 /// What [`DeadLetters::status`] gives.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,7 +244,7 @@ impl Gathered {
     }
 
     fn hear(&mut self, peer: &Peer, now: Timestamp) {
-        let word: Word = serde_json::from_str(&peer.says).unwrap_or_default();
+        let word: PeerStatus = serde_json::from_str(&peer.says).unwrap_or_default();
         let said = now.minus(peer.ago);
         self.status.dispatchers += 1;
         self.status.per_second += word.gone_per_second.max(0.0);

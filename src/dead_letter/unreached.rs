@@ -1,9 +1,6 @@
 //! Open operations that no client here carries on with, because account, namespace or vendor were renamed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{Filter, Phase};
@@ -11,7 +8,6 @@ use steadfast_core::store::OutboxTally;
 
 use super::{DeadLetterError, DeadLetters};
 use crate::client::Client;
-use crate::telemetry;
 
 /// Open operations of an account that no client has.
 ///
@@ -100,7 +96,7 @@ impl DeadLetters {
         Ok(unadmitted)
     }
 
-    async fn unreached_by(
+    pub(crate) async fn unreached_by(
         &self,
         is_reached: impl Fn(&str) -> bool,
     ) -> Result<Vec<Unreached>, DeadLetterError> {
@@ -123,35 +119,6 @@ impl DeadLetters {
         Ok(unreached)
     }
 }
-
-impl Client {
-    /// Says which open operations of this vendor no client that this process has built carries on with: its account or
-    /// namespace was renamed, or they are another process's. Asked when recovery starts, and not by a call.
-    pub(crate) async fn name_unreached(&self) {
-        let letters = DeadLetters::new(Arc::clone(&self.engine.store));
-        let reached = ACCOUNTS.lock().clone();
-        let is_reached = |path: &str| {
-            let scope = Scope::from_stored(format!("{path}/"));
-            let is_of_vendor = path.split('/').nth(1) == self.engine.account_path().split('/').nth(1);
-            !is_of_vendor || reached.iter().any(|account| scope.is_reached_by(account))
-        };
-        match letters.unreached_by(is_reached).await {
-            Ok(unreached) => unreached.iter().for_each(|group| {
-                telemetry::unreached(self.vendor(), &group.account, group.phase, group.count);
-            }),
-            Err(error) => telemetry::recovery_failed(self.vendor(), &error),
-        }
-    }
-
-    /// Notes that this process has a client of this account.
-    pub(crate) fn note_account(&self) {
-        ACCOUNTS.lock().insert(self.engine.account_path());
-    }
-}
-
-/// The account paths of all clients that this process has built: a client alone cannot tell an account that was renamed
-/// from another client's. As many as a service has accounts.
-static ACCOUNTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Whether a client carries on with the operations of the account `path`. One without its secret may not know its own
 /// account, and has the benefit of the doubt.

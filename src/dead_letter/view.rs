@@ -10,7 +10,7 @@ use steadfast_core::internal::operation::{name, resolution, summary};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Action, AuditEntry, Forbidden, Phase};
 
-use super::change::Of;
+use super::outcome::Of;
 use super::{
     AccountStatus, Closed, Group, Outcome, RouteStatus, Safety, Shown, Stats, Status, Unreached, age,
 };

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use steadfast_core::clock::SystemClock;
 use steadfast_core::internal::ext::WakesExt;
+use steadfast_core::operation::Scope;
 
 use super::delivery::Delivery;
 use super::health::Pulse;
@@ -16,6 +17,7 @@ use super::member::Member;
 use super::places::Places;
 use super::{Dispatcher, PERIOD, answered, purge, registered};
 use crate::client::Client;
+use crate::dead_letter::DeadLetters;
 use crate::engine::Leaving;
 use crate::telemetry;
 
@@ -161,7 +163,7 @@ async fn name_unreached(clients: &[Client]) {
     let mut vendors = BTreeSet::new();
     for client in clients.iter().filter(|client| vendors.insert(client.vendor())) {
         let naming = async {
-            client.name_unreached().await;
+            unreached_of_vendor(client).await;
             Ok(())
         };
         match answered(&*client.engine.clock, NAME, naming).await {
@@ -169,6 +171,25 @@ async fn name_unreached(clients: &[Client]) {
             Ok(Err(error)) => telemetry::recovery_failed(client.vendor(), &error),
             Err(panic) => telemetry::recovery_panicked(client.vendor(), NAME, &*panic),
         }
+    }
+}
+
+/// Says which open operations of a client's vendor no client that this process has built carries on with: its account or
+/// namespace was renamed, or they are another process's.
+async fn unreached_of_vendor(client: &Client) {
+    let engine = &client.engine;
+    let letters = DeadLetters::new(Arc::clone(&engine.store));
+    let reached = crate::client::accounts();
+    let is_reached = |path: &str| {
+        let scope = Scope::from_stored(format!("{path}/"));
+        let is_of_vendor = path.split('/').nth(1) == engine.account_path().split('/').nth(1);
+        !is_of_vendor || reached.iter().any(|account| scope.is_reached_by(account))
+    };
+    match letters.unreached_by(is_reached).await {
+        Ok(unreached) => unreached.iter().for_each(|group| {
+            telemetry::unreached(client.vendor(), &group.account, group.phase, group.count);
+        }),
+        Err(error) => telemetry::recovery_failed(client.vendor(), &error),
     }
 }
 

@@ -19,8 +19,6 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use steadfast_core::Gate;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::ext::ErrorExt;
@@ -32,6 +30,7 @@ use steadfast_core::store::delivery::{Beat, Heartbeat, Peer};
 use super::asked;
 use super::member::Member;
 use crate::engine::Engine;
+use crate::peer_status::{PeerStatus, Shut};
 use crate::telemetry;
 
 /// What one client of a dispatcher knows of others on its account.
@@ -57,46 +56,6 @@ struct Live {
     /// When that was counted last, and how many had started by then.
     counted: Option<(Instant, u32)>,
     per_second: f64,
-}
-
-/// What one tells the others. A later release may say more.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Word {
-    /// Whether it delivers, or waits for a gate.
-    delivers: bool,
-    live_per_second: f64,
-    /// How long ago its rate last fell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fell_ms: Option<u64>,
-    /// Whether that was because the vendor asked for less.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    too_much: bool,
-    /// How much longer the vendor asked to be left alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pause_ms: Option<u64>,
-    /// How many of its operations came to an end in a second lately.
-    pub gone_per_second: f64,
-    /// The gates that are closed for it. For operators alone: each process has its own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shut: Vec<Shut>,
-}
-
-/// A gate that is closed.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Shut {
-    /// Its name.
-    pub gate: String,
-    /// For which route, if not for all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub route: Option<String>,
-    /// How long it has been, as far as this dispatcher knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since_ms: Option<u64>,
-    /// In how long it may let something through.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_ms: Option<u64>,
 }
 
 /// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears
@@ -177,7 +136,7 @@ impl Member {
         Beat { account: self.account.clone(), dispatcher: self.peers.name.clone(), says }
     }
 
-    fn word(&mut self) -> Word {
+    fn word(&mut self) -> PeerStatus {
         let (now, gates) = (self.now(), &self.client.engine.gates);
         self.peers.live.count(gates.live_started(), now);
         let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
@@ -185,7 +144,7 @@ impl Member {
         self.peers.gone.count(Some(self.gone), now);
         // Which is not the same for a limit that is used up: there it only waits for its turn.
         let is_closed = |refusal: Refusal| !matches!(refusal.gate, Gate::Rate | Gate::Concurrency);
-        Word {
+        PeerStatus {
             delivers: !gates.room_for_recovery(now).is_err_and(is_closed),
             live_per_second: self.peers.live.per_second,
             fell_ms: fell.map(|(at, _)| millis(now.since(at))),
@@ -241,7 +200,7 @@ impl Member {
             if peer.account != self.account {
                 continue;
             }
-            let word: Word = serde_json::from_str(&peer.says).unwrap_or_default();
+            let word: PeerStatus = serde_json::from_str(&peer.says).unwrap_or_default();
             if word.live_per_second > 0.0 {
                 live_per_second += word.live_per_second;
             }
@@ -269,7 +228,7 @@ impl Member {
         self.client.engine.gates.divide(&part, now);
     }
 
-    fn heed(&self, word: &Word, ago: Duration, now: Instant) {
+    fn heed(&self, word: &PeerStatus, ago: Duration, now: Instant) {
         let gates = &self.client.engine.gates;
         if let Some(fell_ms) = word.fell_ms {
             let sign = if word.too_much { Sign::TooMuch } else { Sign::Failed };

@@ -1,7 +1,7 @@
 //! What a clean call counts, with its labels, made once for a client.
 //!
 //! The macros of `metrics` make the labels anew each time, on the heap, whether or not a recorder is
-//! installed. A clean call may add one allocation in all, so its four metrics are kept ready; what is rare
+//! installed. A clean call may add two allocations in all, so its four metrics are kept ready; what is rare
 //! (refusals, retries, dead letters) goes through the macros.
 
 use std::time::Duration;

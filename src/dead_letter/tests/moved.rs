@@ -1,7 +1,7 @@
 //! Judgements that are stale by the time they are acted upon, and filters beside which letters go on dying.
 
 use steadfast_core::BoxFuture;
-use steadfast_core::operation::record::Page;
+use steadfast_core::operation::record::{Act, Page};
 use steadfast_core::store::Wrapper;
 
 use super::*;

@@ -38,7 +38,7 @@ impl Delivery {
         for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
             had_rows = true;
             let client = &turn.member.client;
-            turn.has_rows = match answered(&*self.clock, ADMIT, turn.admission.round(client)).await {
+            turn.has_rows = match answered(&*self.clock, ADMIT, turn.admission.round(&client.engine)).await {
                 Ok(Ok(are_more)) => {
                     progressed |= turn.admission.progressed;
                     are_more

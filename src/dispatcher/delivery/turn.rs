@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 
-use super::super::admit::Admission;
 use super::super::member::{GAP, Member, Next};
+use crate::admission::Admission;
 
 /// A client in the line.
 pub(super) struct Turn {

@@ -50,8 +50,13 @@ fn what_the_vendor_asked_another_one_for_counts_from_then() {
             recovery.heed(Sign::Good, now);
         }
         let before = recovery.per_second(now);
-        let word =
-            Word { delivers: true, fell_ms: Some(500), too_much, pause_ms: Some(10_000), ..Word::default() };
+        let word = PeerStatus {
+            delivers: true,
+            fell_ms: Some(500),
+            too_much,
+            pause_ms: Some(10_000),
+            ..PeerStatus::default()
+        };
         let says = serde_json::to_string(&word).unwrap();
         let account = member.account.clone();
         member.hear(&[Peer { account, dispatcher: "another".to_owned(), says, ago: 3 * SECOND }]);

@@ -1,46 +1,10 @@
-//! A change of dead letters: who signs for it, what it may do, and what it did.
+//! What a change of dead letters did.
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::Forbidden;
 
-/// How to change dead letters: who signs for it, and what it may do.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::Effect;
-/// use steadfast::dead_letter::Change;
-/// use steadfast::operation::record::Filter;
-///
-/// // First count, then do it.
-/// let not_applied = Filter { effect: Some(Effect::None), ..Filter::default() };
-/// let counted = letters.redrive_all(&not_applied, &Change::by("ada").dry_run()).await?;
-/// assert_eq!(counted.done, 1);
-/// letters.redrive_all(&not_applied, &Change::by("ada")).await?;
-///
-/// // The service's own client sends it, through its gates.
-/// assert_eq!(postmark.recover(10).await?.succeeded, 1);
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Change {
-    /// The operator's name, kept on the audit record. At most
-    /// [`Act::BY_BYTES_MAX`](crate::operation::record::Act::BY_BYTES_MAX) bytes.
-    pub by: String,
-    /// The reason, kept on the audit record. At most
-    /// [`Act::WHY_BYTES_MAX`](crate::operation::record::Act::WHY_BYTES_MAX) bytes. A redrive of what is safe needs none.
-    pub why: String,
-    /// Whether to send what may have taken effect, although neither the vendor's window, nor a lookup, nor the method
-    /// makes that safe. It needs a reason, and risks a second effect. Only redrives and edits ask for it.
-    pub force: bool,
-    /// Whether to send a PUT, a PATCH or a DELETE, although it replaces or removes what was written since. It needs a
-    /// reason. A request with `If-Match` or `If-Unmodified-Since` does not need this: the vendor refuses it if it is
-    /// too late. Only redrives ask for it.
-    pub overwrite: bool,
-    /// Whether this is a dry run: it counts, changes nothing, and needs neither name nor reason.
-    pub dry_run: bool,
-}
+use super::{Change, DeadLetterError};
 
 /// What a change did, or what its dry run would do.
 ///
@@ -94,43 +58,14 @@ pub(super) enum Of {
     Cancellation,
 }
 
-impl Change {
-    /// A change of what is safe to change, signed by an operator.
-    pub fn by(name: impl Into<String>) -> Change {
-        Change { by: name.into(), why: String::new(), force: false, overwrite: false, dry_run: false }
-    }
+impl Outcome {
+    /// How many of those that were held back are named.
+    pub const HELD_BACK_SHOWN_MAX: usize = 100;
 
-    /// With a reason.
-    #[must_use]
-    pub fn because(mut self, why: impl Into<String>) -> Change {
-        self.why = why.into();
-        self
-    }
-
-    /// Also sends what is not safe to send.
-    #[must_use]
-    pub fn force(mut self) -> Change {
-        self.force = true;
-        self
-    }
-
-    /// Also sends what overwrites later writes.
-    #[must_use]
-    pub fn overwrite(mut self) -> Change {
-        self.overwrite = true;
-        self
-    }
-
-    /// Makes it a dry run.
-    #[must_use]
-    pub fn dry_run(mut self) -> Change {
-        self.dry_run = true;
-        self
-    }
-
-    pub(super) fn outcome(&self, of: Of) -> Outcome {
+    /// Of a change that has not begun.
+    pub(super) fn new(how: &Change, of: Of) -> Outcome {
         Outcome {
-            dry_run: self.dry_run,
+            dry_run: how.dry_run,
             matched: 0,
             done: 0,
             forced: 0,
@@ -142,11 +77,6 @@ impl Change {
             of,
         }
     }
-}
-
-impl Outcome {
-    /// How many of those that were held back are named.
-    pub const HELD_BACK_SHOWN_MAX: usize = 100;
 
     pub(super) fn hold_back(&mut self, id: OperationId, why: Forbidden) {
         self.held_back += 1;
@@ -157,5 +87,22 @@ impl Outcome {
         if self.why_held_back.len() < Outcome::HELD_BACK_SHOWN_MAX {
             self.why_held_back.push((id, why));
         }
+    }
+
+    /// What is refused is held back; any other error ends it.
+    pub(super) fn note<T>(
+        &mut self,
+        id: &OperationId,
+        done: Result<T, DeadLetterError>,
+    ) -> Result<(), DeadLetterError> {
+        match done {
+            Ok(_) => self.done += 1,
+            Err(DeadLetterError::Refused { why, .. }) => self.hold_back(id.clone(), why),
+            Err(DeadLetterError::Absent(_)) => {
+                self.hold_back(id.clone(), Forbidden::Absent);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

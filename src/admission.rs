@@ -7,18 +7,22 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use steadfast_core::Error;
-use steadfast_core::internal::ext::{ErrorExt, WakesExt};
+use http::{HeaderName, Method};
+use tracing::Instrument;
+
+use steadfast_core::internal::error::Kind;
+use steadfast_core::internal::ext::{ErrorExt, InputErrorExt, WakesExt};
+use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::{Outbox, OutboxRow};
 use steadfast_core::store::{StoreError, StoreErrorKind};
+use steadfast_core::{Effect, Error, Input};
 
-use super::failed;
-use crate::call::Call;
-use crate::client::Client;
-use crate::engine::NotAdmitted;
+use crate::engine::{Engine, NotAdmitted};
+use crate::prepared::{Due, Prepared};
 use crate::telemetry;
 
 /// Where one dispatcher is in the outbox.
@@ -48,23 +52,21 @@ impl Admission {
     /// # Cancellation safety
     ///
     /// A row is admitted or still there.
-    pub(crate) async fn round(&mut self, client: &Client) -> Result<bool, Error> {
-        let engine = &client.engine;
+    pub(crate) async fn round(&mut self, engine: &Arc<Engine>) -> Result<bool, Error> {
         let Some(outbox) = engine.outbox() else { return Ok(false) };
         // Whoever may not deliver for the account leaves its rows to those who may.
         engine.check_terms().await?;
         let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.request_bytes_max;
         let found = outbox.waiting(&engine.account(), self.next.as_deref(), rows, bytes_max).await;
-        let page =
-            found.map_err(|source| failed("look into the outbox", source).at_vendor(client.vendor()))?;
+        let page = found.map_err(|source| failed(engine, "look into the outbox", source))?;
         // After the last page from the beginning again: rows may have been committed late.
         self.next = page.next;
         let (said, seen) = (self.may_not, Seen::default());
         together(
             in_order(&page.rows)
                 .into_iter()
-                .map(|rows| admit_all(client, outbox, rows, (said, &seen)))
+                .map(|rows| admit_all(engine, outbox, rows, (said, &seen)))
                 .collect(),
         )
         .await;
@@ -104,9 +106,14 @@ fn in_order(rows: &[OutboxRow]) -> Vec<Vec<&OutboxRow>> {
 
 /// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it.
 /// Of a role that may not admit rows it is said once.
-async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, (said, seen): (bool, &Seen)) {
+async fn admit_all(
+    engine: &Arc<Engine>,
+    outbox: &dyn Outbox,
+    rows: Vec<&OutboxRow>,
+    (said, seen): (bool, &Seen),
+) {
     for row in rows {
-        let error = match admit(client, outbox, row).await {
+        let error = match admit(engine, outbox, row).await {
             Ok(progress) => {
                 seen.progress.fetch_or(progress, Ordering::Relaxed);
                 continue;
@@ -115,7 +122,7 @@ async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, 
         };
         let is_denied = store_error(&error).is_some_and(|error| error.kind() == StoreErrorKind::Denied);
         if !is_denied || !(said | seen.may_not.swap(true, Ordering::Relaxed)) {
-            telemetry::recovery_failed(client.vendor(), &error);
+            telemetry::recovery_failed(engine.vendor.name(), &error);
         }
         return;
     }
@@ -126,24 +133,92 @@ async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, 
 /// # Errors
 ///
 /// What the store could not do. It is tried again.
-async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<bool, Error> {
-    match Call::of_row(client, row).admit((outbox, row.number)).await {
+async fn admit(engine: &Arc<Engine>, outbox: &dyn Outbox, row: &OutboxRow) -> Result<bool, Error> {
+    match record(prepared(engine, row), (outbox, row.number)).await {
         Ok(is_new) => Ok(is_new),
         Err(NotAdmitted::NotYet) => Ok(false),
         Err(NotAdmitted::Failed(error)) => Err(error),
         Err(NotAdmitted::Rejected(error)) => {
-            let now = client.engine.wall();
+            let now = engine.wall();
             let rejected = outbox.reject(row.number, &format!("{error:#}"), now).await;
-            let is_new = rejected
-                .map_err(|source| failed("reject a row of the outbox", source).at_vendor(client.vendor()))?;
+            let is_new = rejected.map_err(|source| failed(engine, "reject a row of the outbox", source))?;
             // Or another dispatcher was first.
             if is_new {
-                telemetry::outbox::rejected(client.vendor(), row.number, &error);
-                client.engine.wakes.waiting().wake_key(&row.key);
+                telemetry::outbox::rejected(engine.vendor.name(), row.number, &error);
+                engine.wakes.waiting().wake_key(&row.key);
             }
             Ok(is_new)
         }
     }
+}
+
+/// The call that a row asks for, with the row's first mistake.
+fn prepared(engine: &Arc<Engine>, row: &OutboxRow) -> Prepared {
+    let method = Method::from_bytes(row.method.as_bytes()).ok();
+    let is_method = method.is_some();
+    let mut call = Prepared::new(Arc::clone(engine), method.unwrap_or(Method::POST), &row.path);
+    // Braces in a row are text: nothing fills them.
+    call.unfilled = None;
+    if !is_method {
+        call.note(Error::invalid(Input::Other("method"), "HTTP has no such method"));
+    }
+    if let Some(problem) = &row.problem {
+        call.note(Error::invalid(Input::Other("row"), problem.clone()));
+    }
+    if let Some(origin) = row.origin.as_deref().filter(|origin| !engine.is_of_origin(origin)) {
+        let own = engine.origin();
+        let problem = format!(
+            "the row was written for {origin}, and this client calls {own}; correct the base URL that is wrong, or name a \
+             former_base_url"
+        );
+        call.note(Error::invalid(Input::BaseUrl, problem));
+    }
+    call.key(row.key.as_str());
+    call.request.body = row.body.clone();
+    call.redact(row.redact.iter().map(String::as_str));
+    // What says nothing leaves it to the route.
+    if let Some(on_unknown) = row.on_unknown {
+        call.work.on_unknown = on_unknown;
+    }
+    for (name, value) in &row.headers {
+        // The name is what a mistake says; a value may be anything.
+        match HeaderName::from_bytes(name.as_bytes()) {
+            Ok(name) => call.header(name, value.as_bytes()),
+            Err(_) => call.note(Error::invalid(Input::Header, "HTTP has no header of such a name")),
+        }
+    }
+    if let Some(key) = &row.supersedes {
+        call.supersedes(key.as_str());
+    }
+    if let Some(keep) = row.keep {
+        call.work.retention = Some(keep);
+    }
+    if let Some(sequence) = &row.sequence {
+        call.sequence(sequence.clone());
+    }
+    call.due = row.due.map(Due::At);
+    call
+}
+
+/// Records the operation of a row of the outbox, and removes the row. Whether this did.
+async fn record(mut call: Prepared, row: (&dyn Outbox, u64)) -> Result<bool, NotAdmitted> {
+    let engine = &call.engine;
+    let span = telemetry::call_span(&**engine.vendor, &call.request);
+    if Guard::RowIsChecked.holds() {
+        call.check().map_err(NotAdmitted::Rejected)?;
+    }
+    let Prepared { engine, request, mut work, due, .. } = call;
+    let due = due.map(|due| due.time(engine.wall()));
+    let Some(key) = work.key.take() else {
+        return Err(NotAdmitted::Rejected(Error::invalid(Input::Key, "a row needs one")));
+    };
+    engine.admit(request, &work, (key, due), row).instrument(span).await
+}
+
+/// What a store could not do, and did not.
+fn failed(engine: &Engine, doing: &'static str, source: StoreError) -> Error {
+    let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
+    failed.at_vendor(engine.vendor.name())
 }
 
 fn store_error(error: &Error) -> Option<&StoreError> {

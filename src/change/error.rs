@@ -55,11 +55,11 @@ pub enum DeadLetterError {
 }
 
 impl DeadLetterError {
-    pub(super) fn store(doing: &'static str) -> impl Fn(StoreError) -> DeadLetterError {
+    pub(crate) fn store(doing: &'static str) -> impl Fn(StoreError) -> DeadLetterError {
         move |source| DeadLetterError::Store { doing, source }
     }
 
-    pub(super) fn refused(id: &OperationId, why: Forbidden) -> DeadLetterError {
+    pub(crate) fn refused(id: &OperationId, why: Forbidden) -> DeadLetterError {
         DeadLetterError::Refused { id: Box::new(id.clone()), why }
     }
 }
