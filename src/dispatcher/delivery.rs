@@ -32,14 +32,12 @@ use steadfast_core::store::delivery::{Look, Sight};
 
 use super::health::Pulse;
 use super::member::{GAP, Has, Member};
+use super::peers::confer;
 use super::under_way::UnderWay;
 use super::{answered, asked};
 use crate::engine::{Engine, Leaving};
 use crate::telemetry;
 
-mod ends;
-mod rows;
-mod together;
 mod turn;
 
 use turn::Turn;
@@ -318,6 +316,97 @@ impl Delivery {
         }
         (rivals.max(1), self.under_way.of(member), of_vendor)
     }
+
+    /// Asks the store for which clients rows of its outbox wait: one question for all.
+    async fn look_into_outbox(&mut self) {
+        let Some(outbox) = self.engine.outbox() else { return };
+        let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
+        let vendor = self.engine.vendor.name();
+        let question = async { outbox.have_rows(&accounts).await };
+        let found = match asked(&*self.clock, LOOK_INTO_OUTBOX, question).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                self.pulse.asked(Some(&error));
+                telemetry::recovery_failed(vendor, &error.at_vendor(vendor));
+                return;
+            }
+            Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
+        };
+        self.saw_rows(found);
+    }
+
+    /// Whose rows wait, in the order of the clients.
+    fn saw_rows(&mut self, found: Vec<bool>) {
+        for (turn, has_rows) in self.members.iter_mut().zip(found) {
+            turn.has_rows |= has_rows;
+        }
+    }
+
+    /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
+    async fn admit_in_turn(&mut self) -> bool {
+        let (mut had_rows, mut progressed) = (false, false);
+        for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
+            had_rows = true;
+            let client = &turn.member.client;
+            turn.has_rows = match answered(&*self.clock, ADMIT, turn.admission.round(&client.engine)).await {
+                Ok(Ok(are_more)) => {
+                    progressed |= turn.admission.progressed;
+                    are_more
+                }
+                Ok(Err(error)) => {
+                    self.pulse.asked(Some(&error));
+                    telemetry::recovery_failed(client.vendor(), &error);
+                    false
+                }
+                Err(panic) => {
+                    telemetry::recovery_panicked(client.vendor(), ADMIT, &*panic);
+                    false
+                }
+            };
+        }
+        if progressed {
+            // Where some were there are soon others, which nobody tells of while the first are here.
+            self.look_soon(shortest(self.period));
+        }
+        had_rows
+    }
+
+    /// Whether a client has something to deliver.
+    fn is_there(&self, nth: usize, turn: &Turn) -> bool {
+        turn.wants() || self.under_way.of(nth) > 0
+    }
+
+    /// Tells other processes what this one delivers for, when it is time to, and hears them.
+    async fn tell_others(&mut self) {
+        let there: Vec<bool> =
+            self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
+        for (nth, turn) in self.members.iter_mut().enumerate() {
+            turn.member.gone = self.under_way.gone_of(nth);
+        }
+        let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
+            let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
+            is_news.then_some((&mut turn.member, is_there))
+        });
+        confer(&self.engine, members).await;
+    }
+
+    /// Tells other processes that it delivers no more.
+    async fn leave(&mut self) {
+        let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
+        confer(&self.engine, told.map(|turn| (&mut turn.member, false))).await;
+    }
+
+    /// Some operations have ended. Whether that is a reason to take again, now or sooner than was thought.
+    fn places_came(&mut self) -> bool {
+        let (now, under_way) = (self.clock.now(), &self.under_way);
+        let mut is_reason = false;
+        for (member, turn) in self.members.iter_mut().enumerate() {
+            if turn.wants() {
+                is_reason |= turn.places_came(now, under_way.of(member));
+            }
+        }
+        is_reason
+    }
 }
 
 /// The pause after a look that found something.
@@ -333,3 +422,6 @@ const LOOKS_FASTER: u32 = 16;
 
 /// A period of zero would never let go of the thread.
 const SHORTEST: Duration = Duration::from_millis(1);
+
+const LOOK_INTO_OUTBOX: &str = "look into the outbox";
+const ADMIT: &str = "admit rows of the outbox";

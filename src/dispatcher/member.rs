@@ -1,15 +1,16 @@
 //! One client of a dispatcher: decides how many of its operations may be taken now, and takes them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_core::clock::Instant;
-use steadfast_core::operation::record::{Phase, Wanted};
+use steadfast_core::operation::record::Phase;
 use steadfast_core::{Error, Gate};
 
 use super::peers::Peers;
 use super::places::Places;
 use super::under_way::UnderWay;
-use super::wants::Into;
+use super::wants::Taking;
 use crate::client::Client;
 use crate::engine::SLEEP_MAX;
 
@@ -54,7 +55,7 @@ impl Has {
         self.due || self.lapsed
     }
 
-    fn of(&mut self, phase: Phase) -> &mut bool {
+    pub(super) fn of(&mut self, phase: Phase) -> &mut bool {
         if phase == Phase::Scheduled { &mut self.due } else { &mut self.lapsed }
     }
 }
@@ -165,34 +166,30 @@ impl Member {
         };
         self.due_first = !self.due_first;
         let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
-        let mut into = Into { places: &mut held, under_way, member };
-        if std::mem::take(&mut self.is_untried) {
-            return self.take_untried_route(limit, &mut into).await;
+        let is_untried = std::mem::take(&mut self.is_untried);
+        let mut taking = Taking { member: self, places: &mut held, under_way, nth: member };
+        if is_untried {
+            return taking.take_untried_route(limit).await;
         }
-        let mut taken = self.take_of(first, half, &mut into).await?;
-        taken += self.take_of(second, limit - taken, &mut into).await?;
-        taken += self.take_of(first, limit - taken, &mut into).await?;
+        let mut taken = taking.take_of(first, half).await?;
+        taken += taking.take_of(second, limit - taken).await?;
+        taken += taking.take_of(first, limit - taken).await?;
         Ok(taken)
     }
 
-    /// Takes none of what there is none of.
-    async fn take_of(&mut self, phase: Phase, limit: usize, into: &mut Into<'_>) -> Result<usize, Error> {
-        if limit == 0 || !*self.has.of(phase) {
-            return Ok(0);
-        }
-        let (taken, is_more) = if phase == Phase::Scheduled {
-            self.take_due(limit, into).await?
-        } else {
-            let taken = self.take_phase(phase, (limit, Wanted::default()), into, false).await?;
-            (taken, taken >= limit)
-        };
-        *self.has.of(phase) = is_more;
-        Ok(taken)
+    /// Whether it is time to tell the others.
+    pub(super) fn is_to_tell(&self) -> bool {
+        self.peers.due_in(self.now()).is_some_and(|wait| wait.is_zero())
+    }
+
+    /// In how long what was left out may be probed again, if some was.
+    pub(super) fn again_in(&self) -> Option<Duration> {
+        self.again_at.map(|at: Instant| at.since(self.now()))
     }
 }
 
 /// Between two takes, and the spread of them: at many short operations at once, each that ends would be a take of one.
-pub(super) const GAP: std::time::Duration = std::time::Duration::from_millis(20);
+pub(super) const GAP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests;

@@ -22,13 +22,14 @@ use std::time::Duration;
 use steadfast_core::Gate;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::ext::ErrorExt;
-use steadfast_core::internal::policy::{Part, Refusal, Sign};
+use steadfast_core::internal::policy::{Gates, Part, Refusal, Sign};
 use steadfast_core::policy::{BreakerState, Mode};
 use steadfast_core::store::Store;
 use steadfast_core::store::delivery::{Beat, Heartbeat, Peer};
 
 use super::asked;
 use super::member::Member;
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::peer_status::{PeerStatus, Shut};
 use crate::telemetry;
@@ -65,9 +66,10 @@ pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item 
     let (mut told, mut beats) = (Vec::new(), Vec::new());
     for (member, is_there) in members {
         if !member.peers.is_alone {
-            beats.push(member.beat(is_there));
-            member.peers.told_at = Some(member.now());
-            member.peers.is_told = is_there;
+            let Member { client, account, peers, gone, .. } = &mut *member;
+            beats.push(peers.beat((client, account, *gone), is_there));
+            peers.told_at = Some(client.engine.clock.now());
+            peers.is_told = is_there;
             told.push(member);
         }
     }
@@ -79,7 +81,9 @@ pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item 
     let Some(delivery) = engine.store.delivery() else { return };
     let question = async { delivery.heartbeat(&heartbeat).await };
     match asked(&*engine.clock, TELL, question).await {
-        Ok(Ok(heard)) => told.into_iter().for_each(|member| member.hear(&heard)),
+        Ok(Ok(heard)) => told
+            .into_iter()
+            .for_each(|Member { client, account, peers, .. }| peers.hear(client, account, &heard)),
         Ok(Err(error)) => telemetry::recovery_failed(vendor, &error.at_vendor(vendor)),
         Err(panic) => telemetry::recovery_panicked(vendor, TELL, &*panic),
     }
@@ -122,42 +126,35 @@ impl Peers {
     pub(super) const fn is_told(&self) -> bool {
         self.is_told
     }
-}
-
-impl Member {
-    /// Whether it is time to tell the others.
-    pub(super) fn is_to_tell(&self) -> bool {
-        self.peers.due_in(self.now()).is_some_and(|wait| wait.is_zero())
-    }
 
     /// Its word to the others.
-    fn beat(&mut self, is_there: bool) -> Beat {
-        let says = is_there.then(|| self.word()).and_then(|word| serde_json::to_string(&word).ok());
-        Beat { account: self.account.clone(), dispatcher: self.peers.name.clone(), says }
+    fn beat(&mut self, (client, account, gone): (&Client, &str, u32), is_there: bool) -> Beat {
+        let says =
+            is_there.then(|| self.word(client, gone)).and_then(|word| serde_json::to_string(&word).ok());
+        Beat { account: account.to_owned(), dispatcher: self.name.clone(), says }
     }
 
-    fn word(&mut self) -> PeerStatus {
-        let (now, gates) = (self.now(), &self.client.engine.gates);
-        self.peers.live.count(gates.live_started(), now);
+    fn word(&mut self, client: &Client, gone: u32) -> PeerStatus {
+        let (now, gates) = (client.engine.clock.now(), &client.engine.gates);
+        self.live.count(gates.live_started(), now);
         let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
         let pause = gates.pause().own_until(now);
-        self.peers.gone.count(Some(self.gone), now);
+        self.gone.count(Some(gone), now);
         // Which is not the same for a limit that is used up: there it only waits for its turn.
         let is_closed = |refusal: Refusal| !matches!(refusal.gate, Gate::Rate | Gate::Concurrency);
         PeerStatus {
             delivers: !gates.room_for_recovery(now).is_err_and(is_closed),
-            live_per_second: self.peers.live.per_second,
+            live_per_second: self.live.per_second,
             fell_ms: fell.map(|(at, _)| millis(now.since(at))),
             too_much: fell.is_some_and(|(_, sign)| sign == Sign::TooMuch),
             pause_ms: pause.map(|until| millis(until.since(now))),
-            gone_per_second: self.peers.gone.per_second,
-            shut: self.shut(now),
+            gone_per_second: self.gone.per_second,
+            shut: self.shut(gates, now),
         }
     }
 
     /// The gates that are closed, each with the time since it was first told to be.
-    fn shut(&mut self, now: Instant) -> Vec<Shut> {
-        let gates = &self.client.engine.gates;
+    fn shut(&mut self, gates: &Gates, now: Instant) -> Vec<Shut> {
         let mut closed: Vec<(&'static str, Option<String>, Option<Duration>)> = Vec::new();
         if gates.kill_switch_is_engaged() {
             closed.push(("kill_switch", None, None));
@@ -178,10 +175,10 @@ impl Member {
         }
         let held = gates.credentials().held().into_iter().find(|held| held.is_told);
         closed.extend(held.map(|held| ("held", None, Some(held.probe_at.since(now)))));
-        let before = std::mem::take(&mut self.peers.shut);
+        let before = std::mem::take(&mut self.shut);
         let told = |(gate, route, left): (&'static str, Option<String>, Option<Duration>)| {
             let since = before.get(&(gate, route.clone())).copied().unwrap_or(now);
-            self.peers.shut.insert((gate, route.clone()), since);
+            self.shut.insert((gate, route.clone()), since);
             Shut {
                 gate: gate.to_owned(),
                 route,
@@ -193,11 +190,11 @@ impl Member {
     }
 
     /// Heeds the words of all that deliver for its account, itself among them.
-    fn hear(&mut self, heard: &[Peer]) {
-        let now = self.now();
+    fn hear(&mut self, client: &Client, account: &str, heard: &[Peer]) {
+        let (now, gates) = (client.engine.clock.now(), &client.engine.gates);
         let (mut names, mut live_per_second) = (Vec::new(), 0.0);
         for peer in heard {
-            if peer.account != self.account {
+            if peer.account != account {
                 continue;
             }
             let word: PeerStatus = serde_json::from_str(&peer.says).unwrap_or_default();
@@ -207,37 +204,36 @@ impl Member {
             if word.delivers {
                 names.push(&peer.dispatcher);
             }
-            if peer.dispatcher != self.peers.name {
-                self.heed(&word, peer.ago, now);
+            if peer.dispatcher != self.name {
+                heed(gates, &word, peer.ago, now);
             }
         }
         names.sort_unstable();
-        let place = names.iter().position(|name| **name == self.peers.name);
+        let place = names.iter().position(|name| **name == self.name);
         // One that waits for a gate is none of those, and is the next of them once the gate opens.
         let dispatchers = names.len() as u32 + u32::from(place.is_none());
-        let is_only = dispatchers == 1 && heard.iter().all(|peer| peer.dispatcher == self.peers.name);
+        let is_only = dispatchers == 1 && heard.iter().all(|peer| peer.dispatcher == self.name);
         let part = if is_only {
             Part::WHOLE
         } else {
             Part { dispatchers, place: place.unwrap_or(names.len()) as u32, live_per_second }
         };
-        if part.dispatchers != self.peers.part.dispatchers {
-            telemetry::recovery::shared(self.client.vendor(), &self.account, part.dispatchers);
+        if part.dispatchers != self.part.dispatchers {
+            telemetry::recovery::shared(client.vendor(), account, part.dispatchers);
         }
-        self.peers.part = part;
-        self.client.engine.gates.divide(&part, now);
+        self.part = part;
+        gates.divide(&part, now);
     }
+}
 
-    fn heed(&self, word: &PeerStatus, ago: Duration, now: Instant) {
-        let gates = &self.client.engine.gates;
-        if let Some(fell_ms) = word.fell_ms {
-            let sign = if word.too_much { Sign::TooMuch } else { Sign::Failed };
-            let since = Duration::from_millis(fell_ms).saturating_add(ago);
-            gates.recovery().heard(sign, since, now);
-        }
-        let Some(pause_ms) = word.pause_ms else { return };
-        gates.pause().hear(now, Duration::from_millis(pause_ms).saturating_sub(ago));
+fn heed(gates: &Gates, word: &PeerStatus, ago: Duration, now: Instant) {
+    if let Some(fell_ms) = word.fell_ms {
+        let sign = if word.too_much { Sign::TooMuch } else { Sign::Failed };
+        let since = Duration::from_millis(fell_ms).saturating_add(ago);
+        gates.recovery().heard(sign, since, now);
     }
+    let Some(pause_ms) = word.pause_ms else { return };
+    gates.pause().hear(now, Duration::from_millis(pause_ms).saturating_sub(ago));
 }
 
 impl Live {

@@ -87,4 +87,9 @@ impl Turn {
         }
         waited || is_over
     }
+
+    /// Whether rows wait for it that it may admit.
+    pub(super) fn may_admit(&self) -> bool {
+        self.has_rows && self.agrees()
+    }
 }
