@@ -242,7 +242,7 @@ impl Call {
 
     /// Notes what only the whole call tells: a parameter of the path without a value, redirects of what has an effect.
     fn check_parts(&mut self, is_sent: bool) {
-        self.check_is_filled();
+        self.prepared.check_is_filled();
         self.check_may_follow(is_sent);
     }
 

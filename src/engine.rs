@@ -175,6 +175,26 @@ impl Work {
         let left = self.until.map(|until| until.since(started));
         self.deadline.into_iter().chain(left).min()
     }
+
+    /// A call without a caller: the client's own policy and no other deadline.
+    pub(super) fn background(on_unknown: OnUnknown) -> Work {
+        Work {
+            key: None,
+            overrides: None,
+            route: None,
+            deadline: None,
+            until: None,
+            retries_allowed: true,
+            pass_deadline_on: false,
+            on_unknown,
+            in_flight: InFlight::Refuse,
+            retention: None,
+            recovered: true,
+            redact: RedactedFields::NONE,
+            predecessor: None,
+            sequence: None,
+        }
+    }
 }
 
 impl Origin for Engine {

@@ -152,6 +152,14 @@ impl Prepared {
         }
     }
 
+    /// Notes the first parameter of the path that has no value.
+    pub(crate) fn check_is_filled(&mut self) {
+        if let Some(name) = self.unfilled.as_deref().and_then(path::first_parameter) {
+            let problem = format!("{{{name}}} has no value; give it one with path(\"{name}\", …)");
+            self.mistake.get_or_insert_with(|| Error::invalid(Input::Path, problem));
+        }
+    }
+
     /// Tells the first mistake.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         check(&mut self.mistake, &self.request, &self.work, &self.engine)

@@ -12,7 +12,7 @@ use steadfast_core::{Error, Input, OnUnknown};
 
 use super::Call;
 use crate::engine::routes::Route;
-use crate::prepared::path::{first_parameter, is_dot_segment, is_name, set_path};
+use crate::prepared::path::{is_dot_segment, is_name, set_path};
 
 impl Call {
     /// Fills a parameter of the path: `{charge}` in `/v1/charges/{charge}`, as vendors write them in their references.
@@ -71,14 +71,6 @@ impl Call {
             self.prepared.work.redact = self.prepared.work.redact.and(&route.redact);
         }
         self.prepared.work.route = route;
-    }
-
-    /// Notes the first parameter of the path that has no value.
-    pub(super) fn check_is_filled(&mut self) {
-        if let Some(name) = self.prepared.unfilled.as_deref().and_then(first_parameter) {
-            let problem = format!("{{{name}}} has no value; give it one with path(\"{name}\", …)");
-            self.prepared.mistake.get_or_insert_with(|| Error::invalid(Input::Path, problem));
-        }
     }
 }
 

@@ -91,9 +91,9 @@ impl Call {
     }
 
     /// What names the call's operation, and until when the store is asked.
-    fn by_name(mut self) -> Result<(Arc<Engine>, Request, Key, Instant), Error> {
-        self.check_is_filled();
+    fn by_name(self) -> Result<(Arc<Engine>, Request, Key, Instant), Error> {
         let mut prepared = self.prepared;
+        prepared.check_is_filled();
         if let Some(mistake) = prepared.mistake.take() {
             return Err(prepared.in_context(mistake));
         }

@@ -182,6 +182,26 @@ impl<'a> Hold<'a> {
             .going_on(Disposition::Continues { at })
             .with_retry_at(at)
     }
+
+    /// A store that wrote in time may still answer when the new lease is over, and another process hold the
+    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
+    pub(super) async fn renew_in_time(
+        &mut self,
+        needed: Duration,
+        mut evidence: Evidence,
+    ) -> Result<(), Error> {
+        for _ in 0..RENEWALS_MAX {
+            let again = Evidence { reports: Vec::new(), ..evidence };
+            self.renew(needed, evidence).await?;
+            if self.lasts(Duration::ZERO) {
+                return Ok(());
+            }
+            evidence = again;
+        }
+        let at = self.record.until();
+        let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
+        Err(error.going_on(Disposition::Continues { at }).with_retry_at(at))
+    }
 }
 
 impl Run<'_> {
@@ -278,3 +298,6 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// store that restarts comes back within seconds.
 pub(super) const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(super) const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A store this slow twice in a row is no store to send by; recovery carries on.
+const RENEWALS_MAX: u32 = 2;

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
+use steadfast_core::Error;
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::error::Kind;
-use steadfast_core::internal::ext::ErrorExt;
-use steadfast_core::{Disposition, Effect, Error};
 
-use super::hold::{Evidence, Hold};
 use super::phase::Run;
 
 impl Run<'_> {
@@ -34,24 +31,3 @@ impl Run<'_> {
         renewed.map_err(|error| self.in_context(error))
     }
 }
-
-impl Hold<'_> {
-    /// A store that wrote in time may still answer when the new lease is over, and another process hold the
-    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
-    async fn renew_in_time(&mut self, needed: Duration, mut evidence: Evidence) -> Result<(), Error> {
-        for _ in 0..RENEWALS_MAX {
-            let again = Evidence { reports: Vec::new(), ..evidence };
-            self.renew(needed, evidence).await?;
-            if self.lasts(Duration::ZERO) {
-                return Ok(());
-            }
-            evidence = again;
-        }
-        let at = self.record.until();
-        let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
-        Err(error.going_on(Disposition::Continues { at }).with_retry_at(at))
-    }
-}
-
-/// A store this slow twice in a row is no store to send by; recovery carries on.
-const RENEWALS_MAX: u32 = 2;

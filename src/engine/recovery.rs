@@ -9,9 +9,9 @@ use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::record::{Record, Takeover};
-use steadfast_core::operation::{OperationId, RedactedFields, Scope};
+use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::transport::Request;
-use steadfast_core::{Effect, Error, InFlight, OnUnknown, Reason};
+use steadfast_core::{Effect, Error, Reason};
 
 use super::claim::Offered;
 use super::hold::Hold;
@@ -113,27 +113,5 @@ impl Engine {
         let account = Guard::AccountInScope.keeps(self.vendor.account(&request.headers));
         let path = self.vendor.operation_path(path);
         Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, &path)
-    }
-}
-
-impl Work {
-    /// A call without a caller: the client's own policy and no other deadline.
-    pub(super) fn background(on_unknown: OnUnknown) -> Work {
-        Work {
-            key: None,
-            overrides: None,
-            route: None,
-            deadline: None,
-            until: None,
-            retries_allowed: true,
-            pass_deadline_on: false,
-            on_unknown,
-            in_flight: InFlight::Refuse,
-            retention: None,
-            recovered: true,
-            redact: RedactedFields::NONE,
-            predecessor: None,
-            sequence: None,
-        }
     }
 }

@@ -49,7 +49,7 @@ fn checked(path: &str) -> Result<(&str, Option<&str>), &'static str> {
 }
 
 /// The name of the first parameter in a path.
-pub(crate) fn first_parameter(path: &str) -> Option<&str> {
+pub(super) fn first_parameter(path: &str) -> Option<&str> {
     let mut pieces = path.split('{').skip(1);
     pieces.find_map(|piece| piece.split_once('}').map(|(name, _)| name).filter(|name| is_name(name)))
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+mod homes;
 mod words;
 
-use support::members::{Member, members, products, sources};
+use support::members::{Member, products, sources};
 
 /// The packages that users build, and the rooms of each, by the first part of their path, with the floor each is on: a
 /// room imports from its own floor or below. Between packages Cargo holds the floors. `testkit` and `telemetry` stand
@@ -209,18 +210,6 @@ const CLI: &[(&str, u32)] = &[
     ("main", 8),
 ];
 
-/// Files of more lines of code than [`CODE_LINES_MAX`], each with the answer to why.
-const LONG_FILES: &[(&str, &str)] = &[
-    (
-        "steadfast-core/src/error.rs",
-        "one error type, its kinds, predicates and codes: a reader wants them together",
-    ),
-    ("steadfast-core/src/operation/record.rs", "the state machine on one page"),
-];
-
-/// Without documentation and tests. A type that does not fit is two types.
-const CODE_LINES_MAX: usize = 400;
-
 #[test]
 fn each_package_that_users_build_has_floors() {
     let houses: BTreeSet<_> = HOUSES.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -276,22 +265,6 @@ fn imported_from_above(
         }
     }
     wrong
-}
-
-#[test]
-fn no_file_is_longer_than_a_reader_can_hold() {
-    let mut long = Vec::new();
-    for (path, text) in members().iter().flat_map(Member::sources) {
-        let name = path.to_string_lossy().replace('\\', "/");
-        if name.ends_with("tests.rs") || LONG_FILES.iter().any(|(allowed, _)| name.ends_with(allowed)) {
-            continue;
-        }
-        let lines = code_before_tests(&text).lines().filter(|line| is_code(line)).count();
-        if lines > CODE_LINES_MAX {
-            long.push(format!("{name}: {lines} lines of code"));
-        }
-    }
-    assert!(long.is_empty(), "\n{}", long.join("\n"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) async fn resolve(
 ) -> Result<u8, Failure> {
     let ResolveArguments { many, word, select, signature } = arguments;
     check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
-    let how = many.how(&signature)?;
+    let how = change(&many, &signature)?;
     let resolution = match (word.applied, word.not_applied, word.reopen) {
         (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
         (_, true, _) => Some(Resolution::NotApplied),
@@ -30,7 +30,7 @@ pub(crate) async fn resolve(
         _ => Some(Resolution::Compensated),
     };
     let letters = place.open()?;
-    let ids = many.ids(&letters).await?;
+    let ids = ids(&many, &letters).await?;
     if let ([id], false) = (&ids[..], how.dry_run) {
         let summary = match resolution {
             Some(resolution) => letters.resolve(id, resolution, &how).await?,
@@ -62,7 +62,7 @@ pub(crate) async fn cancel(
 ) -> Result<u8, Failure> {
     let CancelArguments { many, select, signature } = arguments;
     check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
-    let how = many.how(signature)?;
+    let how = change(&many, signature)?;
     let letters = place.open()?;
     let (mut ids, mut removed) = (Vec::new(), Vec::new());
     for name in &many.operations {
@@ -136,21 +136,19 @@ pub(crate) fn check_one(named: bool, filtered: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Many {
-    fn how(&self, signature: &Signature) -> Result<Change, Failure> {
-        if self.dry_run || (self.operations.is_empty() && !self.yes) {
-            return Ok(Change::by("").dry_run());
-        }
-        signature.name_and_reason()
+fn change(many: &Many, signature: &Signature) -> Result<Change, Failure> {
+    if many.dry_run || (many.operations.is_empty() && !many.yes) {
+        return Ok(Change::by("").dry_run());
     }
+    signature.name_and_reason()
+}
 
-    async fn ids(&self, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
-        let mut ids = Vec::new();
-        for name in &self.operations {
-            ids.push(find_recorded(letters, name).await?);
-        }
-        Ok(ids)
+async fn ids(many: &Many, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
+    let mut ids = Vec::new();
+    for name in &many.operations {
+        ids.push(find_recorded(letters, name).await?);
     }
+    Ok(ids)
 }
 
 /// How a command was typed whose dry run says what to type for it.

@@ -117,7 +117,7 @@ impl Met {
 async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32, u32), Met> {
     let schema = connections.schema();
     let mut own = connections.exclusive().await.map_err(Met::Failed)?;
-    own.begin_migration().await.map_err(Met::Failed)?;
+    begin_migration(&mut own).await.map_err(Met::Failed)?;
     if !connections.is_portable() {
         let lock = format!("SELECT pg_advisory_xact_lock({})", lock_of(schema));
         own.batch_execute(&lock).await.map_err(|error| Met::of(LOCK, error))?;
@@ -151,14 +151,12 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
     Ok((from, LATEST))
 }
 
-impl Exclusive {
-    /// A step may take long on a large table. It does not wait as long for a lock that is held: those that come after
-    /// us would wait behind us.
-    async fn begin_migration(&mut self) -> Result<(), StoreError> {
-        self.begin().await?;
-        let limits = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
-        self.batch_execute(limits).await.map_err(|error| failure(LOCK, error))
-    }
+/// A step may take long on a large table. It does not wait as long for a lock that is held: those that come after
+/// us would wait behind us.
+async fn begin_migration(own: &mut Exclusive) -> Result<(), StoreError> {
+    own.begin().await?;
+    let limits = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
+    own.batch_execute(limits).await.map_err(|error| failure(LOCK, error))
 }
 
 /// Goes on, until the commit, as the role that the schema belongs to.

@@ -184,7 +184,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
             let _ = heard.try_send(());
         }
     };
-    let Ok((client, driver)) = connect.connect_to_hear(hears).await else {
+    let Ok((client, driver)) = connect_to_hear(&connect, hears).await else {
         return Ended::Connection;
     };
     let began = async {
@@ -273,27 +273,25 @@ fn channel(schema: &Schema) -> String {
     format!("steadfast_{}", schema.name())
 }
 
-impl Connect {
-    /// A connection, whose notifications go to `hears`.
-    pub(super) async fn connect_to_hear(
-        &self,
-        mut hears: impl FnMut(&Notification) + Send + 'static,
-    ) -> Result<(Client, AbortHandle), StoreError> {
-        let (client, mut connection) = self.open().await?;
-        let driven = async move {
-            let ended = poll_fn(|context| {
-                loop {
-                    match std::task::ready!(connection.poll_message(context)) {
-                        Some(Ok(tokio_postgres::AsyncMessage::Notification(told))) => hears(&told),
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => return Poll::Ready(()),
-                    }
+/// A connection, whose notifications go to `hears`.
+async fn connect_to_hear(
+    connect: &Connect,
+    mut hears: impl FnMut(&Notification) + Send + 'static,
+) -> Result<(Client, AbortHandle), StoreError> {
+    let (client, mut connection) = connect.open().await?;
+    let driven = async move {
+        let ended = poll_fn(|context| {
+            loop {
+                match std::task::ready!(connection.poll_message(context)) {
+                    Some(Ok(tokio_postgres::AsyncMessage::Notification(told))) => hears(&told),
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Poll::Ready(()),
                 }
-            });
-            pin!(ended).await;
-        };
-        Ok((client, tokio::spawn(driven).abort_handle()))
-    }
+            }
+        });
+        pin!(ended).await;
+    };
+    Ok((client, tokio::spawn(driven).abort_handle()))
 }
 
 /// What is due later, a dispatcher finds in time: it asks for what will be due until it looks again.

@@ -46,6 +46,7 @@ pub use act::{Act, Action, AuditEntry, Resolution, Resolved};
 pub use forbidden::Forbidden;
 pub use notes::{DOUBTED_FOR, Notes};
 pub use place::{Ahead, Place, turn};
+use rebased::moved;
 pub use successor::supersede;
 pub use take::Takeover;
 use take::Taker;
@@ -198,6 +199,16 @@ pub struct Claim {
     pub sequence: Option<Sequence>,
 }
 
+impl Claim {
+    /// The same claim, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(mut self, now: Timestamp) -> Claim {
+        self.due = self.due.map(|due| moved(due, self.now, now));
+        self.now = now;
+        self
+    }
+}
+
 /// What a claim found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
@@ -258,6 +269,21 @@ pub struct Transition {
     /// What the attempts since the last write met. They go on the operation's log in the same commit, under
     /// whatever fence and even if the transition is declined: they are evidence and not a decision.
     pub reports: Vec<AttemptReport>,
+}
+
+impl Transition {
+    /// The same transition, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(mut self, now: Timestamp) -> Transition {
+        let moved = |time: Timestamp| moved(time, self.now, now);
+        match &mut self.to {
+            State::InProgress { lease_until: at } | State::Scheduled { at } => *at = moved(*at),
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {}
+        }
+        self.unknown_since = self.unknown_since.map(moved);
+        self.now = now;
+        self
+    }
 }
 
 /// Why a transition changed nothing.

@@ -19,7 +19,6 @@ use crate::random::Random;
 pub(crate) mod answered;
 pub(crate) mod change;
 pub(crate) mod config;
-pub(crate) mod of_route;
 pub(crate) mod permit;
 pub(crate) mod row;
 pub(crate) mod state;
@@ -387,6 +386,100 @@ impl Breaker {
         self.word.store(word, Ordering::Release);
         word
     }
+
+    /// When a call last ended with an answer, whatever the state.
+    pub fn answered_at(&self) -> Instant {
+        self.answered.at()
+    }
+
+    /// The circuit of one route.
+    pub fn of_route(
+        config: BreakerConfig,
+        random: Arc<dyn Random>,
+        (vendor, route): (&Arc<str>, &str),
+    ) -> Breaker {
+        let mut breaker = Breaker::new(config, random).of_vendor(Arc::clone(vendor));
+        (breaker.is_of_route, breaker.route) = (true, Some(route.into()));
+        breaker
+    }
+
+    /// How many probes a round has. Where some are answered well and others fail, it is not the route that fails, and each
+    /// operation has to be tried once: so the rounds grow.
+    fn probes(&self, rounds: &Rounds) -> u32 {
+        self.config.probes.max(1).saturating_mul(1 << rounds.mixed.min(GROWN_MAX))
+    }
+
+    /// A probe of the round that has just failed was answered well: the open time is the first one again.
+    fn mix(&self, rounds: &mut Rounds, now: Instant) {
+        if rounds.failed > 0 {
+            (rounds.failed, rounds.mixed) = (0, rounds.mixed.saturating_add(1));
+            let until = now.plus(self.config.open_base).as_nanos();
+            self.open_until.fetch_min(until, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`admit`](Breaker::admit), of a route that has not failed. It is not refused for what other routes meet: one at a
+    /// time is a probe beside those of the round, and begins the round if that is not due.
+    #[cold]
+    pub fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+        if self.mode() == Mode::Normal { self.admit_probe(now, Untried::Yes) } else { self.admit(now) }
+    }
+
+    /// How many probes may go at `now`: none while it is closed, or open.
+    pub fn places(&self, now: Instant) -> u32 {
+        let rounds = self.rounds.lock();
+        let most = self.probes(&rounds);
+        match self.word.load(Ordering::Relaxed) & STATE {
+            CLOSED => 0,
+            OPEN if self.is_early(now) => 0,
+            OPEN => most.saturating_sub(rounds.at_once),
+            _ => most.saturating_sub((rounds.under_way + rounds.succeeded).max(rounds.at_once)),
+        }
+    }
+
+    /// Since when it has not been closed.
+    pub fn since(&self) -> Option<Instant> {
+        let since = self.since.load(Ordering::Relaxed);
+        (since > 0).then(|| Instant::from_nanos(since))
+    }
+
+    fn log(&self, change: Option<Change>) {
+        Change::log(change, &self.vendor, self.route.as_deref());
+    }
+
+    #[inline]
+    #[allow(missing_docs, reason = "for the crates of this workspace alone")]
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & STATE == CLOSED
+    }
+
+    /// Opens a closed circuit for what is known of other circuits.
+    pub fn trip(&self, why: &'static str, now: Instant) {
+        let rounds = self.rounds.lock();
+        if self.is_closed() {
+            let change = self.open(&rounds, why, now);
+            drop(rounds);
+            self.log(Some(change));
+        }
+    }
+
+    /// Forgets what was counted, as if it had just been closed.
+    pub fn forget(&self) {
+        let mut rounds = self.rounds.lock();
+        if self.is_closed() {
+            self.clear(&mut rounds);
+        } else {
+            self.close(&mut rounds);
+        }
+    }
+
+    /// Closes a circuit that is not closed, for what is known of others.
+    pub fn close_early(&self) {
+        let mut rounds = self.rounds.lock();
+        let change = (!self.is_closed()).then(|| self.close(&mut rounds));
+        drop(rounds);
+        self.log(change);
+    }
 }
 
 /// The word of the generation after this one.
@@ -399,6 +492,9 @@ const STATE: u64 = 0b11;
 const CLOSED: u64 = 0;
 const OPEN: u64 = 1;
 const HALF_OPEN: u64 = 2;
+
+/// A round of probes is at most eight times as large as the first.
+const GROWN_MAX: u32 = 3;
 
 #[cfg(test)]
 mod tests;

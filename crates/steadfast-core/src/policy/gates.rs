@@ -33,6 +33,8 @@ use crate::random::Random;
 
 pub(crate) mod lent;
 
+use lent::Lent;
+
 /// A gate's no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -422,6 +424,24 @@ impl Gates {
     pub fn under_way(&self) -> Option<u32> {
         self.concurrency.as_ref().map(Concurrency::under_way)
     }
+
+    /// The caller of a streamed reply asks for more.
+    pub fn is_read(&self, lent: &Lent, now: Instant) {
+        if let Some((concurrency, streamed)) = self.concurrency.as_ref().zip(lent.place.as_ref()) {
+            concurrency.is_read(streamed, now);
+        }
+    }
+
+    /// Takes back what was lent. `call` is the number of a call that failed before: its failures count once.
+    #[allow(clippy::needless_pass_by_value, reason = "what is given back is gone")]
+    pub fn take_back(&self, lent: Lent, outcome: Outcome, call: Option<u64>, now: Instant) {
+        if let (Some(breaker), Some(word)) = (&self.breaker, lent.counted) {
+            Permit::counted(breaker, word).settle_for(call, outcome, lent.latency, now);
+        }
+        if let Some((concurrency, streamed)) = self.concurrency.as_ref().zip(lent.place) {
+            concurrency.has_ended(&streamed);
+        }
+    }
 }
 
 /// Leave for one attempt. Dropped without [`settle`](Admission::settle), everything is given back and nothing
@@ -516,6 +536,17 @@ impl Admission<'_> {
         if let Some(permit) = self.permit {
             permit.settle_for(call, outcome, now.since(self.admitted_at), now);
         }
+    }
+
+    /// Notes what this admission holds, at `now`, when the answer's head has come. A body that is left for `idle` counts
+    /// as not read.
+    pub fn lend(self, now: Instant, idle: Duration) -> Lent {
+        let latency = now.since(self.admitted_at);
+        if let Some(of_route) = self.of_route.filter(RoutePermit::is_probe) {
+            of_route.settle(Ended { call: None, outcome: Outcome::Success, latency, now });
+        }
+        let counted = self.permit.and_then(|permit| permit.lend(latency, now));
+        Lent { counted, place: self.place.and_then(|place| place.lend(now, idle)), latency }
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) mod tally;
 use blobs::{Blobs, answer_blob, hollow};
 use ending::{Bucket, Ending};
 use room::full;
+use rows::Row;
 use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -117,16 +118,6 @@ struct Inner {
     audit: VecDeque<AuditEntry>,
     /// The number of the first entry that is still kept.
     audit_first: u64,
-}
-
-struct Row {
-    number: u64,
-    /// Without bodies: they are in `blobs`.
-    record: Record,
-    blobs: Blobs,
-    evidence: Vec<AttemptReport>,
-    /// Whether another operation of its sequence has the turn.
-    waits: bool,
 }
 
 impl Memory {

@@ -246,6 +246,12 @@ impl Act {
         let must_write = notes.saw(self.now);
         (Act { now: notes.now(self.now), ..self.clone() }, must_write)
     }
+
+    /// The same action, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Act {
+        Act { now, ..self }
+    }
 }
 
 /// What this workspace alone asks of it.

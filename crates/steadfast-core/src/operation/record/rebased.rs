@@ -6,58 +6,17 @@
 //! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late
 //! the store's last answer reached it.
 
-use super::{Act, Claim, State, Takeover, Transition};
 use crate::clock::Timestamp;
 
-impl Claim {
-    /// The same claim, made at `now` by the store's own clock.
-    #[must_use]
-    pub fn rebased(mut self, now: Timestamp) -> Claim {
-        self.due = self.due.map(|due| moved(due, self.now, now));
-        self.now = now;
-        self
-    }
-}
-
-impl Transition {
-    /// The same transition, made at `now` by the store's own clock.
-    #[must_use]
-    pub fn rebased(mut self, now: Timestamp) -> Transition {
-        let moved = |time: Timestamp| moved(time, self.now, now);
-        match &mut self.to {
-            State::InProgress { lease_until: at } | State::Scheduled { at } => *at = moved(*at),
-            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {}
-        }
-        self.unknown_since = self.unknown_since.map(moved);
-        self.now = now;
-        self
-    }
-}
-
-impl Takeover {
-    /// The same take, made at `now` by the store's own clock.
-    #[must_use]
-    pub fn rebased(self, now: Timestamp) -> Takeover {
-        Takeover { now, ..self }
-    }
-}
-
-impl Act {
-    /// The same action, made at `now` by the store's own clock.
-    #[must_use]
-    pub fn rebased(self, now: Timestamp) -> Act {
-        Act { now, ..self }
-    }
-}
-
 /// As far from `to` as `time` is from `from`.
-fn moved(time: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+pub(super) fn moved(time: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
     // One of the two is nothing.
     to.plus(time.since(from)).minus(from.since(time))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Claim, State, Transition};
     use super::*;
     use crate::error::Effect;
     use crate::operation::OperationId;

@@ -49,6 +49,14 @@ pub struct Takeover {
     pub wanted: Wanted,
 }
 
+impl Takeover {
+    /// The same take, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Takeover {
+        Takeover { now, ..self }
+    }
+}
+
 /// Who takes an operation over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taker<'a> {

@@ -21,17 +21,14 @@ impl Answered {
             self.0.store(now.as_nanos(), Ordering::Relaxed);
         }
     }
+
+    pub(super) fn at(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// In nanoseconds: far below what a failure takes.
 const MOMENT: u64 = 100_000;
-
-impl Breaker {
-    /// When a call last ended with an answer, whatever the state.
-    pub fn answered_at(&self) -> Instant {
-        Instant::from_nanos(self.answered.0.load(Ordering::Relaxed))
-    }
-}
 
 impl fmt::Debug for Breaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

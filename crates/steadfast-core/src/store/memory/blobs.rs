@@ -1,9 +1,8 @@
 //! Requests and answers as blobs beside a record without bodies, as in a file.
 
-use super::ending::{Ending, move_time};
-use super::{Inner, Row};
+use super::Inner;
 use crate::answer::Answer;
-use crate::operation::record::{Claimed, Declined, Record, StateExt, Transition};
+use crate::operation::record::{Claimed, Record};
 use crate::request::Request;
 use crate::store::stored::{answer_of, empty_answer, empty_request};
 use crate::store::{StoreError, codec};
@@ -12,8 +11,8 @@ use crate::store::{StoreError, codec};
 /// dozens, and an answer as it was received keeps its connection's whole buffer, of 8 KiB or more. With them a keyed POST
 /// over loopback makes 1.2 times as many calls a second (`benches/loopback.rs`, 16 tasks).
 pub(super) struct Blobs {
-    request: Box<[u8]>,
-    answer: Option<Box<[u8]>>,
+    pub(super) request: Box<[u8]>,
+    pub(super) answer: Option<Box<[u8]>>,
 }
 
 impl Blobs {
@@ -45,68 +44,6 @@ pub(super) fn hollow(record: &mut Record) -> Record {
     let hollow = record.clone();
     record.request = request;
     hollow
-}
-
-impl Row {
-    /// The record, filled from its blobs.
-    pub(super) fn whole(&self) -> Result<Record, StoreError> {
-        self.fill(self.record.clone())
-    }
-
-    /// What became of the row's record, with its request and, if it still has one, its answer.
-    pub(super) fn fill(&self, record: Record) -> Result<Record, StoreError> {
-        let mut record = self.fill_request(record)?;
-        if let Some((kept, bytes)) = answer_of(&mut record.state).zip(self.blobs.answer.as_deref()) {
-            *kept = codec::answer(bytes.to_vec())?;
-        }
-        Ok(record)
-    }
-
-    /// What became of the row's record, with its request. Its answer, if it has one, is new and whole.
-    pub(super) fn fill_request(&self, mut record: Record) -> Result<Record, StoreError> {
-        record.request = codec::request(self.blobs.request.to_vec())?.into();
-        Ok(record)
-    }
-
-    /// Carries a transition out in place, and gives the record as it is then, whole.
-    pub(super) fn transition(
-        &mut self,
-        held: &Record,
-        mut transition: Transition,
-        blob: Option<Box<[u8]>>,
-        ending: &mut Ending,
-    ) -> Result<Result<Record, Declined>, StoreError> {
-        let brought = transition.to.answer_mut().map(|answer| {
-            let empty = empty_answer(answer.status);
-            std::mem::replace(answer, empty)
-        });
-        let request_of_held = (held.fence == self.record.fence).then(|| held.request.clone());
-        if let Err(declined) = self.apply(transition, ending) {
-            return Ok(Err(declined));
-        }
-        self.blobs.answer = blob;
-        let mut record = self.record.clone();
-        if let Some((answer, brought)) = answer_of(&mut record.state).zip(brought) {
-            *answer = brought;
-        }
-        match request_of_held {
-            Some(request) => record.request = request,
-            None => record = self.fill_request(record)?,
-        }
-        Ok(Ok(record))
-    }
-
-    /// Replaces the record by what settles it, whose answer is whole. The request stays.
-    pub(super) fn settle(&mut self, mut record: Record, ending: &mut Ending) -> Result<(), StoreError> {
-        if let Some(answer) = answer_of(&mut record.state) {
-            self.blobs.answer = Some(answer_blob(answer)?);
-            *answer = empty_answer(answer.status);
-        }
-        let before = self.ends();
-        self.record = record;
-        move_time(ending, (self.number, self.record.id.scope.account_path()), before, self.ends());
-        Ok(())
-    }
 }
 
 impl Inner {

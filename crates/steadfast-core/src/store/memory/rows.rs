@@ -2,15 +2,27 @@
 
 use std::sync::Arc;
 
-use super::blobs::Blobs;
+use super::blobs::{Blobs, answer_blob};
 use super::ending::{Bucket, Ending, ends, move_time};
 use super::sequence::without_turn;
-use super::{Inner, Memory, Row};
+use super::{Inner, Memory};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Declined, Record, Transition};
-use crate::store::StoreError;
+use crate::operation::record::{AuditEntry, Declined, Record, StateExt, Transition};
+use crate::store::stored::{answer_of, empty_answer};
+use crate::store::{StoreError, codec};
+
+/// A record, as it is kept.
+pub(super) struct Row {
+    pub(super) number: u64,
+    /// Without bodies: they are in `blobs`.
+    pub(super) record: Record,
+    pub(super) blobs: Blobs,
+    pub(super) evidence: Vec<AttemptReport>,
+    /// Whether another operation of its sequence has the turn.
+    pub(super) waits: bool,
+}
 
 impl Row {
     pub(super) fn replace(&mut self, mut record: Record, blobs: Blobs, ending: &mut Ending) {
@@ -40,6 +52,66 @@ impl Row {
 
     pub(super) fn ends(&self) -> Option<(Bucket, Timestamp)> {
         ends(&self.record, self.waits)
+    }
+
+    /// The record, filled from its blobs.
+    pub(super) fn whole(&self) -> Result<Record, StoreError> {
+        self.fill(self.record.clone())
+    }
+
+    /// What became of the row's record, with its request and, if it still has one, its answer.
+    pub(super) fn fill(&self, record: Record) -> Result<Record, StoreError> {
+        let mut record = self.fill_request(record)?;
+        if let Some((kept, bytes)) = answer_of(&mut record.state).zip(self.blobs.answer.as_deref()) {
+            *kept = codec::answer(bytes.to_vec())?;
+        }
+        Ok(record)
+    }
+
+    /// What became of the row's record, with its request. Its answer, if it has one, is new and whole.
+    pub(super) fn fill_request(&self, mut record: Record) -> Result<Record, StoreError> {
+        record.request = codec::request(self.blobs.request.to_vec())?.into();
+        Ok(record)
+    }
+
+    /// Carries a transition out in place, and gives the record as it is then, whole.
+    pub(super) fn transition(
+        &mut self,
+        held: &Record,
+        mut transition: Transition,
+        blob: Option<Box<[u8]>>,
+        ending: &mut Ending,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let brought = transition.to.answer_mut().map(|answer| {
+            let empty = empty_answer(answer.status);
+            std::mem::replace(answer, empty)
+        });
+        let request_of_held = (held.fence == self.record.fence).then(|| held.request.clone());
+        if let Err(declined) = self.apply(transition, ending) {
+            return Ok(Err(declined));
+        }
+        self.blobs.answer = blob;
+        let mut record = self.record.clone();
+        if let Some((answer, brought)) = answer_of(&mut record.state).zip(brought) {
+            *answer = brought;
+        }
+        match request_of_held {
+            Some(request) => record.request = request,
+            None => record = self.fill_request(record)?,
+        }
+        Ok(Ok(record))
+    }
+
+    /// Replaces the record by what settles it, whose answer is whole. The request stays.
+    pub(super) fn settle(&mut self, mut record: Record, ending: &mut Ending) -> Result<(), StoreError> {
+        if let Some(answer) = answer_of(&mut record.state) {
+            self.blobs.answer = Some(answer_blob(answer)?);
+            *answer = empty_answer(answer.status);
+        }
+        let before = self.ends();
+        self.record = record;
+        move_time(ending, (self.number, self.record.id.scope.account_path()), before, self.ends());
+        Ok(())
     }
 }
 
