@@ -6,7 +6,7 @@ use serde::de::value::{self, StringDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clock::Timestamp;
-use crate::error::Effect;
+use crate::effect::Effect;
 
 pub(crate) mod failure;
 

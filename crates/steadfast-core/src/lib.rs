@@ -18,6 +18,7 @@
 mod answer;
 mod attempt;
 pub mod clock;
+mod effect;
 mod error;
 #[cfg(feature = "_guards")]
 #[doc(hidden)]
@@ -40,10 +41,11 @@ pub mod vendor;
 mod visible;
 
 pub use attempt::AttemptReport;
-pub use error::{Disposition, Effect, Error, Gate, Input, Mistake, Obstacle, Reason, Refusal};
+pub use effect::Effect;
+pub use error::{Disposition, Error, Gate, Input, Mistake, Obstacle, Reason, Refusal};
 pub use operation::sequence::Sequence;
+pub use operation::unknown::OnUnknown;
 pub use policy::in_flight::InFlight;
-pub use policy::unknown::OnUnknown;
 pub use policy::whole::Policy;
 pub use random::Random;
 

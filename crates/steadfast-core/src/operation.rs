@@ -9,6 +9,7 @@ pub(crate) mod redact;
 pub(crate) mod route;
 pub(crate) mod secret;
 pub(crate) mod sequence;
+pub(crate) mod unknown;
 
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
@@ -16,3 +17,4 @@ pub(crate) use redact::REDACTED;
 pub use redact::RedactedFields;
 pub use route::RouteName;
 pub(crate) use sequence::Sequence;
+pub(crate) use unknown::OnUnknown;

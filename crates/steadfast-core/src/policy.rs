@@ -43,7 +43,6 @@ pub(crate) mod recovery;
 pub(crate) mod switch;
 pub(crate) mod timeout;
 pub(crate) mod turns;
-pub(crate) mod unknown;
 pub(crate) mod whole;
 pub(crate) mod window;
 
@@ -55,7 +54,6 @@ pub(crate) use in_flight::InFlight;
 pub use rate::RateConfig;
 pub use recovery::RecoveryConfig;
 pub use timeout::Timeouts;
-pub(crate) use unknown::OnUnknown;
 pub(crate) use whole::Policy;
 
 fn invalid(field: Field, reason: impl Into<String>) -> Error {

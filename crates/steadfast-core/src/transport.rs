@@ -13,7 +13,8 @@ use url::Url;
 use crate::BoxFuture;
 pub use crate::answer::Answer;
 pub use crate::attempt::failure::SendErrorKind;
-use crate::error::{BoxError, Effect};
+use crate::effect::Effect;
+use crate::error::BoxError;
 pub use crate::request::Request;
 
 pub(crate) mod progress;

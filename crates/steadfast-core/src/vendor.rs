@@ -77,7 +77,8 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Refusal};
+use crate::effect::Effect;
+use crate::error::{Error, Refusal};
 use crate::guard::Guard;
 use crate::operation::{RedactedFields, WireKey};
 use crate::request::Request;

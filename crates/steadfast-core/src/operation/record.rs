@@ -21,12 +21,13 @@ use easy_ext::ext;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Disposition, Effect, Obstacle, Reason, Refusal};
+use crate::effect::Effect;
+use crate::error::{Disposition, Obstacle, Reason, Refusal};
 use crate::guard::Guard;
+use crate::operation::OnUnknown;
 use crate::operation::record::place::RecordPlaceExt;
 use crate::operation::record::rename::RecordNameExt;
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, Sequence};
-use crate::policy::OnUnknown;
 use crate::request::Request;
 
 pub(crate) mod act;

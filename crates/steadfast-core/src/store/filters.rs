@@ -146,7 +146,8 @@ impl Conditions<'_> {
 mod tests {
     use super::*;
     use crate::clock::Timestamp;
-    use crate::error::{Effect, Reason};
+    use crate::effect::Effect;
+    use crate::error::Reason;
     use crate::operation::{Key, Scope};
 
     #[test]

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
+use crate::effect::Effect;
+use crate::error::{Reason, Refusal};
+use crate::operation::OnUnknown;
 use crate::operation::record::Phase;
-use crate::policy::OnUnknown;
 
 /// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
 pub fn to_ms(time: Timestamp) -> i64 {

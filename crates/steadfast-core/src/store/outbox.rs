@@ -24,9 +24,8 @@ use bytes::Bytes;
 use super::sealing::{Reseal, ResealedBatch};
 use super::{OutboxTally, Queued, Rejected, StoreError};
 use crate::clock::Timestamp;
-use crate::operation::Sequence;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
-use crate::policy::OnUnknown;
+use crate::operation::{OnUnknown, Sequence};
 
 pub(crate) mod form;
 pub(crate) mod sealed;

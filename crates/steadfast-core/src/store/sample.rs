@@ -10,10 +10,10 @@ use url::Url;
 
 use super::Store;
 use crate::clock::Timestamp;
-use crate::error::Effect;
+use crate::effect::Effect;
+use crate::operation::OnUnknown;
 use crate::operation::record::{self, Claim, State, Transition};
 use crate::operation::{Fingerprint, OperationId, RedactedFields};
-use crate::policy::OnUnknown;
 use crate::request::Request;
 
 pub const LEASE: Duration = Duration::from_secs(60);

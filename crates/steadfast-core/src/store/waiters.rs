@@ -19,7 +19,7 @@ use tokio::sync::{Mutex as Turn, Notify, broadcast};
 use super::delivery::Version;
 use super::{Store, StoreError};
 use crate::clock::{Clock, Instant};
-use crate::error::Effect;
+use crate::effect::Effect;
 use crate::operation::OperationId;
 use crate::operation::record::{Phase, Record};
 

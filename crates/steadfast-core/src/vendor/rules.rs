@@ -25,7 +25,8 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 use crate::answer::{Answer, AnswerExt};
-use crate::error::{Effect, Refusal};
+use crate::effect::Effect;
+use crate::error::Refusal;
 use crate::guard::Guard;
 use crate::request::Request;
 use crate::transport::{SendError, SendErrorKind};

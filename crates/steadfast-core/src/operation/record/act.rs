@@ -17,10 +17,10 @@ use super::notes::Notes;
 use super::view::Phase;
 use super::{CLOCKS_DIFFER_MAX, Record, State};
 use crate::clock::Timestamp;
-use crate::error::Effect;
+use crate::effect::Effect;
 use crate::guard::Guard;
+use crate::operation::OnUnknown;
 use crate::operation::{Key, OperationId, Scope};
-use crate::policy::OnUnknown;
 
 /// An operator's action, by whom and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub(super) fn moved(time: Timestamp, from: Timestamp, to: Timestamp) -> Timestam
 mod tests {
     use super::super::{Claim, State, Transition};
     use super::*;
-    use crate::error::Effect;
+    use crate::effect::Effect;
     use crate::operation::OperationId;
     use crate::store::sample::claim_at;
     use crate::{operation::Key, operation::Scope};

@@ -15,9 +15,10 @@ use http::Method;
 
 use super::{CLOCKS_DIFFER_MAX, Record};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason};
+use crate::effect::Effect;
+use crate::error::Reason;
 use crate::guard::Guard;
-use crate::policy::OnUnknown;
+use crate::operation::OnUnknown;
 
 /// What [`may_send`] decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,8 @@
 
 use super::{Action, AuditEntry, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle, Refusal};
+use crate::effect::Effect;
+use crate::error::{Obstacle, Refusal};
 use crate::guard::Guard;
 use crate::operation::Key;
 

@@ -16,7 +16,7 @@ use easy_ext::ext;
 
 use super::{CLOCKS_DIFFER_MAX, Phase, Record, State, Wanted};
 use crate::clock::Timestamp;
-use crate::error::Effect;
+use crate::effect::Effect;
 use crate::guard::Guard;
 use crate::operation::record::wanted::WantedExt;
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{Inner, full};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle};
+use crate::effect::Effect;
+use crate::error::Obstacle;
 use crate::guard::Guard;
 use crate::operation::record::rename::RecordNameExt;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};

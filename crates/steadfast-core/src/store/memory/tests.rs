@@ -8,7 +8,8 @@ use url::Url;
 
 use super::*;
 use crate::answer::Answer;
-use crate::error::{Effect, Reason};
+use crate::effect::Effect;
+use crate::error::Reason;
 use crate::operation::record::State;
 use crate::operation::{Fingerprint, Key, Scope};
 use crate::request::Request;

@@ -10,8 +10,8 @@ use url::Url;
 
 use super::{Account, OutboxRow, Value as Parameter};
 use crate::guard::Guard;
+use crate::operation::OnUnknown;
 use crate::operation::{Key, OperationId, Scope, Sequence};
-use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::{Part, Seals};
