@@ -364,21 +364,3 @@ async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
         }
     }
 }
-
-/// A panic that hits the one probe of a half-open circuit does not wedge it.
-#[tokio::test]
-async fn a_panic_in_a_probe_gives_its_place_back() {
-    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
-    let network = network.always_with(|request| match request.url.path() {
-        "/broken" => panic!("the user's own fault"),
-        _ => Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "{}")),
-    });
-    let breaker = BreakerConfig::default().consecutive_failures(1).probes(1);
-    let policy = plain().breaker(breaker).backoff(Backoff::none());
-    let Rig { client, clock, .. } = Rig::with(Stripe::new("sk_test_1"), network, policy);
-    client.get("/v1/balance").send().await.expect_err("opens the circuit");
-    clock.advance(Duration::from_secs(2));
-    let call = client.get("/broken");
-    assert!(tokio::spawn(call.send()).await.is_err_and(|error| error.is_panic()));
-    client.get("/v1/balance").send().await.expect("the probe's place is free again");
-}

@@ -371,7 +371,7 @@ async fn what_may_have_been_processed_stays_unknown() {
 #[tokio::test]
 async fn a_request_to_loopback_passes_no_proxy_of_the_environment() {
     if let Ok(vendor) = std::env::var(A18_VENDOR) {
-        return a18_calls(&vendor).await;
+        return asks(&vendor).await;
     }
     let (vendor, proxy) = (Recorder::start().await, Recorder::start().await);
     let proxy_url = format!("http://{}", proxy.address);
@@ -398,7 +398,7 @@ async fn a_request_to_loopback_passes_no_proxy_of_the_environment() {
     assert!(at_proxy[1].starts_with("GET http://vendor.test/stats"), "{at_proxy:?}");
 }
 
-async fn a18_calls(vendor: &str) {
+async fn asks(vendor: &str) {
     reqwest::get(format!("http://{vendor}/bare")).await.expect("the proxy's answer");
     let port = vendor.rsplit(':').next().expect("a port");
     let default = |url: &str| Client::builder(Postmark::new("hush").base_url(url)).store(Memory::new());

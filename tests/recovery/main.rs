@@ -8,7 +8,6 @@ mod outage;
 mod outbox;
 mod panics;
 mod quiet;
-mod records;
 mod scheduled;
 mod second_effects;
 mod sequences;

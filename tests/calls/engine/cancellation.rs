@@ -77,14 +77,3 @@ async fn a_dropped_call_gives_back_every_permit() {
     drop_in_flight(&rig).await;
     rig.client.get("/x").send().await.expect("the probe's place and the permit are free again");
 }
-
-#[tokio::test]
-async fn a_panic_in_a_callback_gives_back_every_permit() {
-    let policy = plain().concurrency(1);
-    let transport = ScriptedTransport::new().always_with(|_| panic!("a callback's own fault"));
-    let rig = Rig::with(Acme::new(), transport, policy);
-    let client = rig.client.clone();
-    let panicked = tokio::spawn(async move { client.get("/x").send().await }).await;
-    assert!(panicked.is_err_and(|error| error.is_panic()));
-    assert_eq!(rig.client.attempts_under_way(), Some(0));
-}

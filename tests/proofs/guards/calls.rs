@@ -9,7 +9,7 @@ use steadfast::clock::{Clock, Instant};
 use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts};
+use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::internals::gates;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -21,6 +21,8 @@ use crate::guards::life::{BURIED, says};
 use crate::guards::wait;
 use support::acme::Acme;
 use support::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, repeat_put_off, told_late};
+use support::rig::Rig;
+pub use support::rig::{plain, secs};
 use support::trouble::{Trouble, Troubled};
 use support::watched::Watched;
 
@@ -42,15 +44,8 @@ impl Bench {
         policy: Policy,
         transport: ScriptedTransport,
     ) -> Bench {
-        let client = Client::builder(vendor)
-            .policy(policy)
-            .transport(transport.clone())
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.0))
-            .store(store)
-            .namespace("test")
-            .build()
-            .expect("a client");
+        let setup = Rig::of(vendor).policy(policy).random(FixedRandom::at(0.0)).namespace("test");
+        let client = setup.network(transport.clone()).clock(&clock).store(store).client();
         Bench { client, transport, clock }
     }
 
@@ -88,16 +83,6 @@ impl Bench {
             assert!(call.await.is_err_and(|error| error.is_cancelled()));
         });
     }
-}
-
-/// The shipped ladder without jitter, and no gate.
-pub fn plain() -> Policy {
-    let ladder = Policy::background().backoff.jitter(Jitter::None);
-    Policy::background().backoff(ladder).without_budget().without_breaker()
-}
-
-pub fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 fn id() -> OperationId {
