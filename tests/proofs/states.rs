@@ -35,6 +35,7 @@ use crate::states::model::Search;
 use crate::states::state::Left;
 use crate::states::steps::CLOCKS_MS;
 use crate::states::vendor::{KINDS, Kind};
+use support::cores;
 use support::run::{Stopwatch, number, print};
 
 /// As deep as a few seconds in a debug build allow, and as many faults on one way.

@@ -17,11 +17,11 @@ mod process;
 mod shared_store;
 
 mod allowed;
-mod audit;
+pub mod audit;
 mod card;
 mod cast;
 mod copied;
-mod course;
+pub mod course;
 mod desk;
 mod exact;
 mod extras;
