@@ -8,19 +8,16 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::OperationId;
-use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, State, Summary,
-    Takeover, Tally, Transition,
-};
-use steadfast::store::{Memory, Store, StoreError};
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Declined, Filter, Phase, Record, State, Transition};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Postmark, Vendor};
-use steadfast::{AttemptReport, Disposition, Effect, Obtained};
+use steadfast::{Disposition, Effect, Obtained};
 
 use support::acme::Acme;
+use support::commands;
 use support::rig::{Rig, secs};
 use support::trouble::{Trouble, Troubled};
 
@@ -103,18 +100,7 @@ impl Late {
     async fn pass(&self) {
         self.clock.advance(self.stands_still);
         if self.is_taken {
-            let (now, lease, attempt_max) = (self.clock.wall(), secs(60), secs(30));
-            let take = Takeover {
-                phase: Phase::Scheduled,
-                account: None,
-                now,
-                lease,
-                attempt_max,
-                vendor_clock_ms: None,
-                holder: None,
-                limit: 1,
-                wanted: steadfast::operation::record::Wanted::default(),
-            };
+            let take = commands::takeover(Phase::Scheduled, self.clock.wall());
             assert_eq!(self.store.take(take).await.expect("works").len(), 1);
         }
     }
@@ -245,9 +231,16 @@ async fn a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_own_m
 }
 
 #[async_trait]
-#[rustfmt::skip]
-impl Store for Late {
-    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> {
+impl Wrapper for Late {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
         let is_let_go = matches!(transition.to, State::Scheduled { .. });
         let moved = self.store.transition(held, transition).await;
         if is_let_go {
@@ -255,16 +248,4 @@ impl Store for Late {
         }
         moved
     }
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.store.claim(claim).await }
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { self.store.get(id).await }
-    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
-    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
-    async fn list(&self, filter: &Filter, after: Option<&str>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
-    async fn audit(&self, id: Option<&OperationId>, after: Option<&str>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> { self.store.register(account, terms).await }
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use steadfast::dead_letter::{Change, DeadLetters, Safety};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, Jitter};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::{AdyenAnswer, AdyenFake};
 use steadfast::testkit::{Fault, ScriptedTransport, TestClock, WaitForm};
 use steadfast::vendor::Adyen;
 use steadfast::{Call, Client, ClientBuilder, Effect, Obtained, Policy, Reason};
+
+use support::rig::{Rig, plain};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CARD: &str = "4111111111111111";
@@ -33,9 +35,7 @@ impl Bench {
 
     /// A process of the service: its clients share a store, and nothing else.
     fn patient(&self) -> Client {
-        let mut ladder = Policy::background().backoff;
-        ladder.jitter = Jitter::None;
-        self.with(ladder)
+        self.with(plain().backoff)
     }
 
     /// One that sends a request once.
@@ -48,13 +48,8 @@ impl Bench {
     }
 
     fn to(&self, adyen: Adyen, ladder: Backoff) -> Client {
-        Client::builder(adyen)
-            .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
-            .store(Arc::clone(&self.store))
-            .clock(self.clock.clone())
-            .transport(self.fake.transport())
-            .build()
-            .expect("a client")
+        let setup = Rig::of(adyen).policy(plain().backoff(ladder)).store(Arc::clone(&self.store));
+        setup.clock(&self.clock).network(self.fake.transport()).client()
     }
 }
 

@@ -1,12 +1,15 @@
 //! The keyed vendors that are known: each is one line of the vendors file, and Plaid's account a second one.
 
+mod routes;
+
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::policy::Jitter;
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
-use steadfast::{Call, Client, Effect, Obtained, Policy, Reason, Vendors};
+use steadfast::{Call, Client, Effect, Obtained, Reason, Vendors};
+
+use support::rig::plain;
 
 /// Where a vendor wants its key, and for how long it replays it.
 struct Case {
@@ -90,16 +93,8 @@ fn one_line(name: &str) -> String {
 fn client_of(text: &str, name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
     let vendors = Vendors::parse(text, "vendors.toml").expect(text).with_store(Memory::new());
     let vendors = vendors.with_secrets(|_| Some("a-secret".to_owned()));
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    vendors
-        .builder(name)
-        .expect(name)
-        .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
-        .transport(network.clone())
-        .clock(clock.clone())
-        .build()
-        .expect(name)
+    let builder = vendors.builder(name).expect(name).policy(plain()).transport(network.clone());
+    builder.clock(clock.clone()).build().expect(name)
 }
 
 fn pay(client: &Client, case: &Case) -> Call {

@@ -4,7 +4,6 @@ mod adyen;
 mod answers;
 mod conformance;
 mod fuzz;
-mod keyed_routes;
 mod keyed_vendors;
 mod on_the_way;
 mod sdk;

@@ -3,29 +3,35 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::policy::Jitter;
-use steadfast::store::Memory;
 use steadfast::testkit::internals::slack;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
-use steadfast::{Client, Effect, Policy, Reason, Vendors};
+use steadfast::{Effect, Policy, Reason, Vendors};
 
-/// A preset with a window.
+use super::{CASES, Case, client, client_of, one_line};
+
+/// A preset with a window, and routes of it.
 struct Preset {
     name: &'static str,
-    header: &'static str,
-    hours: u64,
     /// They take the key.
     listed: &'static [&'static str],
     /// They are near those, and do not.
     unlisted: &'static [&'static str],
 }
 
+impl Preset {
+    fn case(&self) -> &'static Case {
+        CASES.iter().find(|case| case.name == self.name).expect("a case")
+    }
+
+    fn header(&self) -> &'static str {
+        self.case().key_header.expect("its key is in a header")
+    }
+}
+
 const PRESETS: [Preset; 3] = [
     Preset {
         name: "resend",
-        header: "idempotency-key",
-        hours: 24,
         listed: &["/emails", "/emails/batch"],
         unlisted: &[
             "/emails/",
@@ -38,8 +44,6 @@ const PRESETS: [Preset; 3] = [
     },
     Preset {
         name: "paypal",
-        header: "paypal-request-id",
-        hours: 6,
         listed: &[
             "/v2/checkout/orders",
             "/v2/checkout/orders/5O1/capture",
@@ -62,8 +66,6 @@ const PRESETS: [Preset; 3] = [
     },
     Preset {
         name: "checkout",
-        header: "cko-idempotency-key",
-        hours: 24,
         listed: &[
             "/payments",
             "/payments/pay_1/captures",
@@ -74,32 +76,13 @@ const PRESETS: [Preset; 3] = [
     },
 ];
 
-fn client(text: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
-    let vendors = Vendors::parse(text, "vendors.toml").expect(text).with_store(Memory::new());
-    let mut ladder = Policy::background().backoff;
-    ladder.jitter = Jitter::None;
-    let name = vendors.names().next().expect("a vendor").to_owned();
-    vendors
-        .with_secrets(|_| Some("a-secret".to_owned()))
-        .builder(&name)
-        .expect(&name)
-        .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
-        .transport(network.clone())
-        .clock(clock.clone())
-        .build()
-        .expect(&name)
-}
-
-fn one_line(name: &str) -> String {
-    format!("[vendors.{name}]\nsecret_env = 'S'\n")
-}
-
 /// Loses the answer to a POST, and asks again under the same key so much later. Gives all requests, and whether the second
 /// call succeeded.
 async fn lost_and_asked_again(text: &str, path: &str, later: Duration) -> (Vec<Request>, bool) {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
     let clock = TestClock::auto();
-    let client = client(text, &network, &clock);
+    let name = text.split(['.', ']']).nth(1).expect("its table");
+    let client = client_of(text, name, &network, &clock);
     let post = || client.post(path).key("order-42").json(&json!({"amount": 1000}));
     let first = post().deadline(Duration::from_millis(100)).send().await.expect_err("lost");
     assert_eq!(first.effect(), Effect::Unknown, "{path}: {first}");
@@ -119,8 +102,12 @@ fn ends(hours: u64) -> [(Duration, bool); 2] {
 
 #[tokio::test]
 async fn on_a_listed_route_a_lost_answer_is_resent_under_the_key_within_the_window_and_not_after() {
-    for Preset { name, header, hours, listed, .. } in PRESETS {
-        for (path, (later, resent)) in listed.iter().flat_map(|path| ends(hours).map(|end| (path, end))) {
+    for preset in PRESETS {
+        let (name, header) = (preset.name, preset.header());
+        let hours = preset.case().window_hours.expect("a window");
+        for (path, (later, resent)) in
+            preset.listed.iter().flat_map(|path| ends(hours).map(|end| (path, end)))
+        {
             let (sent, done) = lost_and_asked_again(&one_line(name), path, later).await;
             assert_eq!((sent.len(), done), (1 + usize::from(resent), resent), "{name} {path} {later:?}");
             assert!(sent.iter().all(|request| *request == sent[0]), "{name} {path}");
@@ -131,10 +118,11 @@ async fn on_a_listed_route_a_lost_answer_is_resent_under_the_key_within_the_wind
 
 #[tokio::test]
 async fn on_any_other_route_it_is_not_resent_at_once_nor_later() {
-    for Preset { name, header, unlisted, .. } in PRESETS {
-        for path in unlisted {
+    for preset in PRESETS {
+        let (name, header) = (preset.name, preset.header());
+        for path in preset.unlisted {
             let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-            let call = client(&one_line(name), &network, &TestClock::auto());
+            let call = client(name, &network, &TestClock::auto());
             let error = call.post(path).key("order-42").json(&json!({})).send().await.expect_err("parked");
             assert_eq!(
                 (error.reason(), error.effect()),
@@ -158,7 +146,7 @@ async fn no_answer_that_asks_for_a_repeat_gets_one_on_another_route() {
     for (path, sends) in [("/emails", 2), ("/broadcasts", 1)] {
         for (status, body) in [(500, json!({})), (502, json!({})), (409, in_use.clone())] {
             let network = ScriptedTransport::new().json(status, body).status(200);
-            let resend = client(&one_line("resend"), &network, &TestClock::auto());
+            let resend = client("resend", &network, &TestClock::auto());
             let outcome = resend.post(path).key("order-42").json(&json!({})).send().await;
             assert_eq!((network.requests().len(), outcome.is_ok()), (sends, sends == 2), "{path} {status}");
         }
@@ -169,7 +157,7 @@ async fn no_answer_that_asks_for_a_repeat_gets_one_on_another_route() {
 #[tokio::test]
 async fn what_never_left_is_sent_again_on_every_route() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(429).status(200);
-    let resend = client(&one_line("resend"), &network, &TestClock::auto());
+    let resend = client("resend", &network, &TestClock::auto());
     resend.post("/broadcasts").key("order-42").json(&json!({})).send().await.expect("sent");
     assert_eq!(network.requests().len(), 3);
 }
@@ -203,7 +191,7 @@ async fn the_routes_are_below_the_base_url_wherever_that_is() {
 /// A vendor may refuse a member that it does not know, as Plaid does; its reads are POSTs too.
 #[tokio::test]
 async fn a_key_goes_into_the_body_on_the_listed_routes_alone() {
-    let text = format!("{}headers.PLAID-CLIENT-ID = 'acct'\nwindow = '24h'\n", one_line("plaid"));
+    let text = format!("{}window = '24h'\n", one_line("plaid"));
     for (path, sends) in [("/transfer/refund/create", 2), ("/accounts/get", 1), ("/transfer/create/x", 1)] {
         let (sent, _) = lost_and_asked_again(&text, path, Duration::from_secs(60)).await;
         assert_eq!(sent.len(), sends, "{path}");
@@ -211,7 +199,7 @@ async fn a_key_goes_into_the_body_on_the_listed_routes_alone() {
         assert_eq!(body.get("idempotency_key").is_some(), sends == 2, "{path}: {body}");
         assert_eq!(
             (body["amount"].clone(), &sent[0].headers["plaid-client-id"]),
-            (json!(1000), &"acct".parse().expect("a value"))
+            (json!(1000), &"acct-5f1a".parse().expect("a value"))
         );
     }
 }
