@@ -14,6 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::BoxFuture;
 
 /// Where time comes from.
@@ -124,7 +126,8 @@ impl fmt::Debug for Instant {
 /// assert_eq!(at.plus(Duration::from_secs(60)).since(at), Duration::from_secs(60));
 /// assert_eq!(Timestamp::from(SystemTime::from(at)), at);
 /// ```
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Timestamp(u64);
 
 impl Timestamp {

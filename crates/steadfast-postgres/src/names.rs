@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::ext::RecordNameExt;
 use steadfast_core::internal::store::{Part, Standing, Stored, to_fence};
 use steadfast_core::operation::record::{Claimed, Forbidden, Notes, Record};
 use steadfast_core::operation::{OperationId, Scope, record};

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::ext::RecordNameExt;
 use steadfast_core::internal::store::{Part, Seals, Stored, to_fence};
 use steadfast_core::operation::record::{Forbidden, Notes, Record};
 use steadfast_core::operation::{Key, OperationId, Scope, record};

@@ -4,6 +4,10 @@ use crate::operation::record::{Filter, Page};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The number of the first row after a page. A column of 64 bits with a sign can hold it.
+///
+/// # Errors
+///
+/// A [`StoreError`] of kind [`Invalid`](StoreErrorKind::Invalid): no page ended so.
 pub fn start(after: Option<&str>) -> Result<u64, StoreError> {
     let Some(cursor) = after else { return Ok(0) };
     let number: Option<u64> = cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
@@ -15,6 +19,10 @@ pub fn start(after: Option<&str>) -> Result<u64, StoreError> {
 
 /// Refuses a filter that no list of a store can answer: the code comes from the log of attempts, which a list does not
 /// read. To leave it out would list what was not asked for.
+///
+/// # Errors
+///
+/// A [`StoreError`] of kind [`Invalid`](StoreErrorKind::Invalid).
 pub fn listable(filter: &Filter) -> Result<(), StoreError> {
     match &filter.code {
         None => Ok(()),

@@ -212,7 +212,7 @@ pub struct Resolved {
 }
 
 /// One operator's action on record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
     /// The operation.
     pub id: OperationId,

@@ -26,13 +26,14 @@
 use std::time::Duration;
 
 use easy_ext::ext;
+use serde::{Deserialize, Serialize};
 
 use super::CLOCKS_DIFFER_MAX;
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 
 /// What a store notes beside its records, as durably as those.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Notes {
     /// The highest fence of any record that was removed, 0 if none was. A new key starts above it, because the store no
     /// longer knows which of them had this name: the holder of a life that was purged must find another fence.

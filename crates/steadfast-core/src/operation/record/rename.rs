@@ -46,6 +46,28 @@ impl Record {
         Ok(record.after_fence_of_its_own())
     }
 
+    /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
+    pub fn heir(&self) -> Option<OperationId> {
+        match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
+            (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
+                Some(OperationId::new(scope.clone(), self.id.key.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The [heir](Record::heir)'s record as the success of the name that it was adopted from settles it: it is the same
+    /// operation at the vendor. `None` if nothing changes: it is settled, or it is of another life of the key. A store
+    /// writes it in the commit of that success.
+    pub fn settled_by(&self, former: &Record) -> Option<Record> {
+        let is_the_same = self.first_scope.is_some() && self.wire_key == former.wire_key;
+        (is_the_same && self.is_open_to_proof()).then(|| {
+            let mut record = self.clone();
+            record.settle_by_proof(former.state.clone(), former.updated_at);
+            record
+        })
+    }
+
     /// What an adoption leaves under the old name. A caller that asks for it there is not told that nothing happened:
     /// it goes on elsewhere.
     pub(super) fn left_behind(&self, to: &Scope, act: &Act) -> Result<Record, Forbidden> {
@@ -137,16 +159,6 @@ impl Record {
 /// What this workspace alone asks of it.
 #[ext(RecordNameExt)]
 impl Record {
-    /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
-    pub fn heir(&self) -> Option<OperationId> {
-        match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
-            (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
-                Some(OperationId::new(scope.clone(), self.id.key.clone()))
-            }
-            _ => None,
-        }
-    }
-
     /// Whether it is carried on under another name.
     pub fn is_adopted(&self) -> bool {
         let said = self.resolved.as_ref().map(|said| &said.resolution);
@@ -156,18 +168,6 @@ impl Record {
     /// Whether its credentials were refused, so that its key is free.
     pub fn is_freed(&self) -> bool {
         matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. })
-    }
-
-    /// The [heir](Record::heir)'s record as the success of the name that it was adopted from settles it: it is the same
-    /// operation at the vendor. `None` if nothing changes: it is settled, or it is of another life of the key. A store
-    /// writes it in the commit of that success.
-    pub fn settled_by(&self, former: &Record) -> Option<Record> {
-        let is_the_same = self.first_scope.is_some() && self.wire_key == former.wire_key;
-        (is_the_same && self.is_open_to_proof()).then(|| {
-            let mut record = self.clone();
-            record.settle_by_proof(former.state.clone(), former.updated_at);
-            record
-        })
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::act::Resolved;
 use super::{Place, Record, State};
 use crate::clock::Timestamp;
@@ -15,7 +17,8 @@ use crate::operation::record::RecordExt;
 use crate::operation::{Key, OperationId, Scope};
 
 /// Where an operation stands, in one word: what lists and counts are grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Phase {
     /// A process holds it.

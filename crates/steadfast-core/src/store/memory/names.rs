@@ -7,7 +7,6 @@ use crate::clock::Timestamp;
 use crate::effect::Effect;
 use crate::error::Obstacle;
 use crate::guard::Guard;
-use crate::operation::record::rename::RecordNameExt;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
