@@ -78,7 +78,7 @@ pub mod store {
         headers, name_of_row, names, on_unknown, sealed_bytes, sequence, spares, values, whole,
     };
     pub use crate::store::outbox::sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
-    pub use crate::store::outbox::{Account, Database, Outbox, OutboxRow, Statement, Value};
+    pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
     pub use crate::store::pages::{ROWS_MAX, listable, page, start};
     pub use crate::store::place::{Facts, Judged, Noted, Place};
     pub use crate::store::restored::{RestoredRow, Sealed};
@@ -87,6 +87,7 @@ pub mod store {
         HEAD_BYTES, KEY_ID_BYTES, KeyId, Part, SEALED, Seals, hex, is_sealed, needs_a_key,
     };
     pub use crate::store::standing::{Stage, Standing};
+    pub use crate::store::statement::{Database, Value};
     pub use crate::store::stored::{Stored, empty_request};
     pub use crate::store::tenants::{Tenants, behind};
     pub use crate::store::wakes::{Sleeper, Wakes};

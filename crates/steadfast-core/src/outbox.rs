@@ -19,7 +19,7 @@ pub use rusqlite;
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;
 
-pub use crate::store::outbox::{Database, Value};
+pub use crate::store::statement::{Database, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///

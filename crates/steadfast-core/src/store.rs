@@ -63,6 +63,7 @@ pub(crate) mod sample;
 pub mod sealing;
 pub(crate) mod seals;
 pub(crate) mod standing;
+pub(crate) mod statement;
 pub(crate) mod stored;
 pub(crate) mod tenants;
 pub(crate) mod text;

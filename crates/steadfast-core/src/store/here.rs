@@ -72,8 +72,9 @@ pub struct Here {
 ///
 /// # Errors
 ///
-/// A [`StoreError`]: `Unsupported` of a store without [`Maintenance`]; `Invalid` without a name or a reason, or for what cannot be said of a store that is as it is;
-/// `Closed` while its records are copied to another one.
+/// A [`StoreError`], and nothing was changed. `Unsupported`: the store has no [`Maintenance`]. `Invalid`: a name or a
+/// reason is missing, or that cannot be said of a store that is as it is. `Closed`: its records are copied to another
+/// one.
 ///
 /// # Cancellation safety
 ///

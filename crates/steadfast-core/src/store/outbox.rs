@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::sealing::{Reseal, ResealedBatch};
+use super::statement::{Database, Value};
 use super::{OutboxTally, Queued, Rejected, StoreError};
 use crate::clock::Timestamp;
 use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
@@ -260,34 +261,4 @@ impl fmt::Debug for Statement {
             .field("values", &self.values.len())
             .finish()
     }
-}
-
-/// Whose SQL a statement is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Database {
-    /// SQLite.
-    Sqlite,
-    /// Postgres.
-    Postgres,
-}
-
-impl fmt::Display for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Database::Sqlite => f.write_str("SQLite"),
-            Database::Postgres => f.write_str("Postgres"),
-        }
-    }
-}
-
-/// A value of a statement.
-#[derive(Clone, PartialEq)]
-pub enum Value {
-    /// A number, or none.
-    Integer(Option<i64>),
-    /// A text, or none.
-    Text(Option<String>),
-    /// Bytes, or none.
-    Bytes(Option<Bytes>),
 }

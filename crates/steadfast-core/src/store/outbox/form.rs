@@ -8,13 +8,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Account, OutboxRow, Value as Parameter};
+use super::{Account, OutboxRow};
 use crate::guard::Guard;
 use crate::operation::OnUnknown;
 use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::request::Request;
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::{Part, Seals};
+use crate::store::statement::Value as Parameter;
 use crate::store::{StoreError, StoreErrorKind, codec};
 
 /// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
