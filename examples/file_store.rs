@@ -4,7 +4,7 @@
 //! [`operation::record`](steadfast_core::operation::record): a store only carries them out, in one commit each.
 //!
 //! ```sh
-//! cargo test --example file_store --features testkit
+//! cargo test --example file_store
 //! ```
 
 use std::cmp::Reverse;
@@ -390,7 +390,7 @@ impl Shelf {
 
 #[allow(clippy::print_stdout, reason = "an example shows something")]
 fn main() {
-    println!("run me with: cargo test --example file_store --features testkit");
+    println!("run me with: cargo test --example file_store");
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@
 //! # }
 //! ```
 //!
+//! `examples/file_store.rs` is a store of one file that runs [`check_store`].
+//!
 //! # Panics
 //!
 //! Every function here panics with the case and the difference when the store breaks the contract, or fails.

@@ -20,7 +20,7 @@ use crate::operation::Scope;
 /// [`wake`](Wakes::wake) for it. What is not told is found by looking. Clones wake the same dispatchers.
 ///
 /// ```
-/// use steadfast::clock::{Clock, SystemClock};
+/// use steadfast_core::clock::{Clock, SystemClock};
 /// use steadfast_core::store::delivery::Wakes;
 ///
 /// // In a store that listens to its database: something was enqueued, and it did not say what.
