@@ -146,58 +146,12 @@ mod tests {
 
     #[test]
     fn every_fixture_that_a_fake_names_is_in_its_file() {
-        let vendors = [
-            (
-                include_str!("../fixtures/stripe.json"),
-                concat!(
-                    include_str!("stripe/machine.rs"),
-                    include_str!("stripe/answers.rs"),
-                    include_str!("stripe/edge.rs")
-                ),
-                11,
-            ),
-            (
-                include_str!("../fixtures/postmark.json"),
-                concat!(
-                    include_str!("postmark/machine.rs"),
-                    include_str!("postmark/answers.rs"),
-                    include_str!("postmark/validation.rs")
-                ),
-                16,
-            ),
-            (
-                include_str!("../fixtures/bigcommerce.json"),
-                concat!(
-                    include_str!("bigcommerce/machine.rs"),
-                    include_str!("bigcommerce/answers.rs"),
-                    include_str!("bigcommerce/bodies.rs"),
-                    include_str!("bigcommerce/carts.rs"),
-                    include_str!("bigcommerce/changes.rs"),
-                    include_str!("bigcommerce/customers.rs"),
-                    include_str!("bigcommerce/parts.rs"),
-                    include_str!("bigcommerce/payments.rs"),
-                    include_str!("bigcommerce/refunds.rs"),
-                    include_str!("bigcommerce/writes.rs")
-                ),
-                20,
-            ),
-            (
-                include_str!("../fixtures/adyen.json"),
-                concat!(
-                    include_str!("adyen/machine.rs"),
-                    include_str!("adyen/answers.rs"),
-                    include_str!("adyen/bodies.rs"),
-                    include_str!("adyen/changes.rs"),
-                    include_str!("adyen/checkouts.rs"),
-                    include_str!("adyen/links.rs"),
-                    include_str!("adyen/methods.rs"),
-                    include_str!("adyen/sessions.rs")
-                ),
-                40,
-            ),
-        ];
-        for (file, source, distinct) in vendors {
-            let fixtures = Fixtures::parse(file);
+        for (vendor, distinct) in [("stripe", 11), ("postmark", 16), ("bigcommerce", 20), ("adyen", 40)] {
+            let file = std::fs::read_to_string(format!("{CRATE}/fixtures/{vendor}.json")).unwrap();
+            let sources = std::fs::read_dir(format!("{CRATE}/src/{vendor}")).unwrap();
+            let files = sources.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+            let source: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+            let fixtures = Fixtures::parse(&file);
             let mut named: Vec<&str> =
                 source.split("reply(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
             named.sort_unstable();
@@ -205,7 +159,9 @@ mod tests {
             for name in &named {
                 assert!(fixtures.names().contains(name), "{name}");
             }
-            assert_eq!(named.len(), distinct);
+            assert_eq!(named.len(), distinct, "{vendor}");
         }
     }
+
+    const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
 
-use steadfast_core::transport::{Limits, Request, Transport as _};
 use steadfast_testkit::TestClock;
+use support::answers::asked;
 
 use super::{AdyenFake, BigCommerceFake, InProcess, PostmarkFake, StripeFake};
 
@@ -15,22 +15,17 @@ const MANY: usize = 1_000;
 
 /// Sends a request, JSON but where the path is Stripe's, and gives the answer's body.
 async fn ask(fake: &InProcess, method: Method, path: &str, body: String) -> Value {
-    let mut request = Request::new(method, format!("http://fake.test{path}").parse().unwrap());
     let form = path.starts_with("/v1/");
-    for (name, value) in [
+    let headers = [
         ("authorization", if path == "/payments" { "PAT token" } else { "Bearer sk_test_1" }),
         ("x-auth-token", "token"),
         ("x-api-key", "key"),
         ("x-postmark-server-token", "token"),
         ("content-type", if form { "application/x-www-form-urlencoded" } else { "application/json" }),
-    ] {
-        request.headers.insert(name, HeaderValue::from_static(value));
-    }
-    request.body = body.into();
-    let answer = fake.send(request, Limits::new(10_000_000)).await.unwrap();
-    let status = answer.status.as_u16();
-    assert!((200..300).contains(&status), "{path}: {status} {:?}", answer.body);
-    answer.json().unwrap_or(Value::Null)
+    ];
+    let (status, answer) = asked(fake, method, path, &headers, body).await;
+    assert!((200..300).contains(&status), "{path}: {status} {answer}");
+    answer
 }
 
 async fn get(fake: &InProcess, path: &str) -> Value {

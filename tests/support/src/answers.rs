@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
+use http::{HeaderValue, Method};
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
+use steadfast_core::transport::{Limits, Request, Transport};
 
 /// A client of fakes. Reading the machine's root certificates takes longer than a test does: all tests share one.
 /// It keeps no connection, which would end with the runtime of the test that opened it.
@@ -54,4 +56,21 @@ pub async fn order_webhooks(fake_url: String, order: &Value) -> Value {
     let (status, done) = told(call.body(order.to_string())).await;
     assert_eq!(status, 200, "{done}");
     done
+}
+
+/// Asks a fake without a socket: the status and the body, null if there is none.
+pub async fn asked(
+    fake: &impl Transport,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: String,
+) -> (u16, Value) {
+    let mut request = Request::new(method, format!("http://fake.test{path}").parse().expect("a URL"));
+    for (name, value) in headers {
+        request.headers.insert(*name, HeaderValue::from_str(value).expect("a value"));
+    }
+    request.body = body.into();
+    let answer = fake.send(request, Limits::new(100_000_000)).await.expect("an answer");
+    (answer.status.as_u16(), answer.json().unwrap_or_default())
 }

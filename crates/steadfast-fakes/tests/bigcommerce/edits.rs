@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use steadfast_fakes::{BigCommerceFake, FakeBuilder};
 use steadfast_testkit::TestClock;
 
-use crate::store::{Store, paid};
+use crate::asks::paid;
+use crate::store::Store;
 
 /// A store that holds the products 1 and 2.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast_fakes::{BigCommerceFake, FakeBuilder};
 
-use crate::store::{Store, paid};
+use crate::asks::paid;
+use crate::store::Store;
 
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {
     Store::of(settings(BigCommerceFake::builder()))

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 use steadfast_fakes::{BigCommerceFake, FakeBuilder};
 
-use crate::store::{Store, paid};
+use crate::asks::paid;
+use crate::store::Store;
 
 /// A store that holds the product 1, the customer 7 and a cart of one of that product.
 fn open(settings: impl FnOnce(FakeBuilder<BigCommerceFake>) -> FakeBuilder<BigCommerceFake>) -> Store {

@@ -1,18 +1,13 @@
 //! A store of the BigCommerce fake that is reached without a socket.
 
-use http::{HeaderValue, Method};
-use serde_json::{Value, json};
-use steadfast_core::transport::{Limits, Request, Transport as _};
+use http::Method;
+use serde_json::Value;
 use steadfast_fakes::{BigCommerceFake, FakeBuilder, InProcess};
+use support::answers::asked;
 
 pub struct Store {
     pub fake: BigCommerceFake,
     pub network: InProcess,
-}
-
-/// The `payments` of a refund of this amount, by the merchant's own hand.
-pub fn paid(amount: f64) -> Value {
-    json!([{ "provider_id": "custom", "amount": amount, "offline": true }])
 }
 
 impl Store {
@@ -35,13 +30,8 @@ impl Store {
         path: &str,
         body: Value,
     ) -> (u16, Value) {
-        let mut request = Request::new(method, format!("http://store.test{path}").parse().unwrap());
-        request.headers.insert(header, HeaderValue::from_str(secret).unwrap());
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.network.send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        asked(&self.network, method, path, &[(header, secret)], body).await
     }
 
     pub async fn made(&self, path: &str, body: Value) -> Value {

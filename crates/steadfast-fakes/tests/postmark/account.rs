@@ -1,9 +1,8 @@
 //! The account API of the Postmark fake: servers, domains and sender signatures, by the account's own token.
 
-use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast_core::transport::{Limits, Request, Transport as _};
 use steadfast_fakes::{FakeBuilder, PostmarkFake};
+use support::answers::asked;
 
 struct Account(PostmarkFake);
 
@@ -19,16 +18,8 @@ impl Account {
         path: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let url = format!("http://postmark.test{path}").parse().unwrap();
-        let mut request = Request::new(method.parse::<Method>().unwrap(), url);
-        if let Some((header, token)) = token {
-            request.headers.insert(header, HeaderValue::from_str(token).unwrap());
-        }
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.0.transport().send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        asked(&self.0.transport(), method.parse().unwrap(), path, token.as_slice(), body).await
     }
 
     async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast_core::transport::{Limits, Request, Transport as _};
 use steadfast_fakes::PostmarkFake;
 use steadfast_testkit::TestClock;
+use support::answers::asked;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -22,14 +21,9 @@ impl Shop {
     }
 
     async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let url = format!("http://postmark.test{path}").parse().unwrap();
-        let mut request = Request::new(method.parse::<Method>().unwrap(), url);
-        request.headers.insert("x-postmark-server-token", HeaderValue::from_static("token"));
-        if !body.is_null() {
-            request.body = body.to_string().into();
-        }
-        let answer = self.fake.transport().send(request, Limits::new(1_000_000)).await.unwrap();
-        (answer.status.as_u16(), answer.json().unwrap_or_default())
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let token = [("x-postmark-server-token", "token")];
+        asked(&self.fake.transport(), method.parse().unwrap(), path, &token, body).await
     }
 
     async fn ok(&self, method: &str, path: &str, body: &Value) -> Value {

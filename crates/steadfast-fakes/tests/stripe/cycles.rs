@@ -1,69 +1,17 @@
 //! Subscriptions of the Stripe fake by its clock: trials end, periods are renewed, invoices are paid, sent, overdue or voided.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use http::{HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
-use steadfast_core::clock::Clock as _;
-use steadfast_core::transport::{Limits, Request, Transport as _};
-use steadfast_fakes::{InProcess, StripeFake};
-use steadfast_testkit::TestClock;
 
-use crate::account::Asks;
-
-const HOUR: u64 = 3600;
-const DAY: u64 = 24 * HOUR;
-
-struct Account {
-    network: InProcess,
-    clock: TestClock,
-    _fake: StripeFake,
-}
-
-impl Asks for Account {
-    async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
-        let mut request = Request::new(method, format!("http://stripe.test/v1/{path}").parse().unwrap());
-        for (name, value) in
-            [("authorization", "Bearer sk_test_1"), ("content-type", "application/x-www-form-urlencoded")]
-        {
-            request.headers.insert(name, HeaderValue::from_static(value));
-        }
-        request.body = form.to_owned().into();
-        self.network.send(request, Limits::new(1_000_000)).await.unwrap().json().unwrap()
-    }
-}
+use crate::account::{Account, DAY, HOUR, id};
 
 impl Account {
-    fn open() -> Account {
-        let clock = TestClock::new();
-        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).in_process();
-        Account { network: fake.transport(), clock, _fake: fake }
-    }
-
-    /// A customer whose invoices are paid by this card.
-    async fn customer(&self, card: &str) -> String {
-        let form = match card {
-            "" => String::new(),
-            card => format!("payment_method={card}&invoice_settings[default_payment_method]={card}"),
-        };
-        id(&self.make("customers", &form).await)
-    }
-
     /// A monthly subscription at 500 of such a customer, and its path.
     async fn subscription(&self, card: &str, more: &str) -> String {
         let customer = self.customer(card).await;
-        let price = "product_data[name]=P&currency=usd&unit_amount=500&recurring[interval]=month";
-        let price = id(&self.make("prices", price).await);
+        let price = self.price("currency=usd&unit_amount=500&recurring[interval]=month").await;
         let form = format!("customer={customer}&items[0][price]={price}{more}");
         format!("subscriptions/{}", id(&self.make("subscriptions", &form).await))
-    }
-
-    /// A customer's own payment method of this card.
-    async fn attached(&self, customer: &str, token: &str) -> String {
-        let method = self.make("payment_methods", &format!("type=card&card[token]={token}")).await;
-        self.make(&format!("payment_methods/{}/attach", id(&method)), &format!("customer={customer}")).await;
-        id(&method)
     }
 
     async fn charges(&self) -> usize {
@@ -74,28 +22,14 @@ impl Account {
         self.get(path).await["status"].as_str().unwrap().to_owned()
     }
 
-    async fn latest_invoice(&self, subscription: &str) -> Value {
-        let invoice = self.get(subscription).await["latest_invoice"].as_str().unwrap().to_owned();
-        self.get(&format!("invoices/{invoice}")).await
-    }
-
     /// How often each of these was told of.
     async fn told<const N: usize>(&self, kinds: [&str; N]) -> [usize; N] {
         let mut counts = [0; N];
         for (count, kind) in counts.iter_mut().zip(kinds) {
-            let events = self.get(&format!("events?limit=100&type={kind}")).await;
-            *count = events["data"].as_array().unwrap().len();
+            *count = self.events(kind).await.len();
         }
         counts
     }
-
-    fn wait(&self, seconds: u64) {
-        self.clock.advance(Duration::from_secs(seconds));
-    }
-}
-
-fn id(object: &Value) -> String {
-    object["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -199,7 +133,7 @@ async fn each_period_follows_the_one_before_it_and_has_its_invoice() {
     let mut period = account.get(&path).await["items"]["data"][0].clone();
     for renewals in 1..=3 {
         let end = period["current_period_end"].as_u64().unwrap();
-        account.wait(end - account.clock.wall().as_millis() / 1000 + 2 * HOUR);
+        account.wait(end - account.now() + 2 * HOUR);
         let next = account.get(&path).await["items"]["data"][0].clone();
         assert_eq!(next["current_period_start"], period["current_period_end"]);
         let invoices = account.get("invoices?status=paid").await["data"].as_array().unwrap().clone();

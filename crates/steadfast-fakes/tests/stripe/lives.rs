@@ -1,63 +1,17 @@
 //! What the Stripe fake makes of its objects: what billing adds up to, what time brings, and what is expanded.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use http::Method;
 use serde_json::{Value, json};
-use steadfast_fakes::StripeFake;
-use steadfast_testkit::TestClock;
 
-use crate::account::Asks;
-use support::answers::{self, told};
-
-const DAY: u64 = 24 * 3600;
-
-struct Account {
-    fake: StripeFake,
-    clock: TestClock,
-    client: reqwest::Client,
-}
-
-impl Asks for Account {
-    async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
-        let request = self.client.request(method, format!("{}/v1/{path}", self.fake.url()));
-        let request =
-            request.bearer_auth("sk_test_123").header("Content-Type", "application/x-www-form-urlencoded");
-        told(request.body(form.to_owned())).await.1
-    }
-}
+use crate::account::{Account, DAY, id};
 
 impl Account {
-    async fn open() -> Account {
-        let clock = TestClock::new();
-        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
-        Account { fake, clock, client: answers::client() }
-    }
-
-    async fn events(&self, kind: &str) -> Vec<Value> {
-        self.get(&format!("events?type={kind}")).await["data"].as_array().unwrap().clone()
-    }
-
     /// A customer with a card for invoices: the customer, and the payment method.
-    async fn customer(&self) -> (String, String) {
-        let form = "payment_method=pm_card_visa&invoice_settings[default_payment_method]=pm_card_visa";
-        let customer = self.make("customers", form).await;
-        let method = customer["invoice_settings"]["default_payment_method"].as_str().unwrap();
-        (id(&customer), method.to_owned())
+    async fn paying(&self) -> (String, String) {
+        let customer = self.customer("pm_card_visa").await;
+        let held = self.get(&format!("customers/{customer}")).await;
+        (customer, held["invoice_settings"]["default_payment_method"].as_str().unwrap().to_owned())
     }
-
-    async fn price(&self, form: &str) -> String {
-        id(&self.make("prices", &format!("product_data[name]=P&{form}")).await)
-    }
-
-    fn wait(&self, seconds: u64) {
-        self.clock.advance(Duration::from_secs(seconds));
-    }
-}
-
-fn id(object: &Value) -> String {
-    object["id"].as_str().unwrap().to_owned()
 }
 
 fn ids(page: &Value) -> Vec<String> {
@@ -66,7 +20,7 @@ fn ids(page: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_product_comes_with_the_price_that_its_form_describes() {
-    let account = Account::open().await;
+    let account = Account::open();
     let form = "name=P&default_price_data[currency]=EUR&default_price_data[unit_amount]=700\
                 &default_price_data[recurring][interval]=month&expand[]=default_price";
     let product = account.make("products", form).await;
@@ -83,7 +37,7 @@ async fn a_product_comes_with_the_price_that_its_form_describes() {
 
 #[tokio::test]
 async fn a_plan_may_be_free() {
-    let account = Account::open().await;
+    let account = Account::open();
     let product = id(&account.make("products", "name=P").await);
     let form = format!("product={product}&currency=usd&interval=month&amount=0");
     let plan = account.make("plans", &form).await;
@@ -92,7 +46,7 @@ async fn a_plan_may_be_free() {
 
 #[tokio::test]
 async fn a_lookup_key_moves_to_another_price_when_it_is_told_to() {
-    let account = Account::open().await;
+    let account = Account::open();
     let old = account.price("currency=usd&unit_amount=500&lookup_key=basic").await;
     let new = account.price("currency=usd&unit_amount=600&lookup_key=basic&transfer_lookup_key=true").await;
     assert_eq!(ids(&account.get("prices?lookup_keys[]=basic").await), [new]);
@@ -101,8 +55,8 @@ async fn a_lookup_key_moves_to_another_price_when_it_is_told_to() {
 
 #[tokio::test]
 async fn an_invoice_takes_the_items_of_its_own_currency() {
-    let account = Account::open().await;
-    let (customer, _) = account.customer().await;
+    let account = Account::open();
+    let (customer, _) = account.paying().await;
     for (amount, currency) in [(700, "eur"), (300, "usd"), (50, "eur")] {
         let form = format!("customer={customer}&amount={amount}&currency={currency}");
         account.make("invoiceitems", &form).await;
@@ -118,8 +72,8 @@ async fn an_invoice_takes_the_items_of_its_own_currency() {
 
 #[tokio::test]
 async fn an_item_costs_its_quantity_times_its_price_also_when_either_is_changed() {
-    let account = Account::open().await;
-    let (customer, _) = account.customer().await;
+    let account = Account::open();
+    let (customer, _) = account.paying().await;
     let price = account.price("currency=usd&unit_amount=500").await;
     let invoice = id(&account.make("invoices", &format!("customer={customer}")).await);
     let form = format!("customer={customer}&invoice={invoice}&pricing[price]={price}&quantity=3");
@@ -147,8 +101,8 @@ async fn an_item_costs_its_quantity_times_its_price_also_when_either_is_changed(
 
 #[tokio::test]
 async fn an_invoice_that_is_sent_is_due_when_its_form_says() {
-    let account = Account::open().await;
-    let (customer, _) = account.customer().await;
+    let account = Account::open();
+    let (customer, _) = account.paying().await;
     let form = format!("customer={customer}&collection_method=send_invoice");
     let days = account.make("invoices", &format!("{form}&days_until_due=7")).await;
     assert_eq!(days["due_date"].as_u64(), days["created"].as_u64().map(|created| created + 7 * DAY));
@@ -168,8 +122,8 @@ async fn an_invoice_that_is_sent_is_due_when_its_form_says() {
 
 #[tokio::test]
 async fn a_subscription_waits_for_its_payment_if_it_is_told_to() {
-    let account = Account::open().await;
-    let (customer, method) = account.customer().await;
+    let account = Account::open();
+    let (customer, method) = account.paying().await;
     let price = account.price("currency=usd&unit_amount=500&recurring[interval]=month").await;
     let form = format!("customer={customer}&default_payment_method={method}&items[0][price]={price}");
     let incomplete =
@@ -200,7 +154,7 @@ async fn a_subscription_waits_for_its_payment_if_it_is_told_to() {
 
 #[tokio::test]
 async fn money_arrives_on_the_day_that_was_named() {
-    let account = Account::open().await;
+    let account = Account::open();
     let charge = account.make("charges", "amount=1000&currency=usd&expand[]=balance_transaction").await;
     let line = format!("balance_transactions/{}", id(&charge["balance_transaction"]));
     let payout = account.make("payouts", "amount=5&currency=usd").await;
@@ -240,7 +194,7 @@ async fn money_arrives_on_the_day_that_was_named() {
 
 #[tokio::test]
 async fn what_is_overdue_took_place_at_its_own_time() {
-    let account = Account::open().await;
+    let account = Account::open();
     let payout = account.make("payouts", "amount=5&currency=usd").await;
     account.wait(30 * DAY);
     let [event] = &account.events("payout.paid").await[..] else { panic!("one") };
@@ -249,8 +203,8 @@ async fn what_is_overdue_took_place_at_its_own_time() {
 
 #[tokio::test]
 async fn a_subscription_ends_with_its_period_if_it_is_told_to_and_not_if_that_is_withdrawn() {
-    let account = Account::open().await;
-    let (customer, method) = account.customer().await;
+    let account = Account::open();
+    let (customer, method) = account.paying().await;
     let price = account.price("currency=usd&unit_amount=500&recurring[interval]=week").await;
     let form = format!("customer={customer}&default_payment_method={method}&items[0][price]={price}");
     let ends = account.make("subscriptions", &format!("{form}&cancel_at_period_end=true")).await;
@@ -272,8 +226,8 @@ async fn a_subscription_ends_with_its_period_if_it_is_told_to_and_not_if_that_is
 /// Each list leaves out what Stripe's does unless it is asked for.
 #[tokio::test]
 async fn a_list_shows_what_is_canceled_or_not_active_when_it_is_asked_to() {
-    let account = Account::open().await;
-    let (customer, method) = account.customer().await;
+    let account = Account::open();
+    let (customer, method) = account.paying().await;
     let price = account.price("currency=usd&unit_amount=500&recurring[interval]=week").await;
     let form = format!("customer={customer}&default_payment_method={method}&items[0][price]={price}");
     let (stays, ended) =
@@ -299,8 +253,8 @@ async fn a_list_shows_what_is_canceled_or_not_active_when_it_is_asked_to() {
 /// An invoice item has a date, and its list goes by that.
 #[tokio::test]
 async fn an_invoice_item_is_listed_by_its_date() {
-    let account = Account::open().await;
-    let (customer, _) = account.customer().await;
+    let account = Account::open();
+    let (customer, _) = account.paying().await;
     let item = account.make("invoiceitems", &format!("customer={customer}&amount=5&currency=usd")).await;
     let since =
         |seconds: i64| format!("invoiceitems?created[gte]={}", item["date"].as_i64().unwrap() + seconds);
@@ -310,8 +264,8 @@ async fn an_invoice_item_is_listed_by_its_date() {
 
 #[tokio::test]
 async fn what_is_expanded_is_the_object_of_its_id_in_a_list_and_in_depth() {
-    let account = Account::open().await;
-    let (customer, method) = account.customer().await;
+    let account = Account::open();
+    let (customer, method) = account.paying().await;
     let form = format!(
         "amount=900&currency=usd&customer={customer}&payment_method={method}&confirm=true&payment_method_types[]=card"
     );

@@ -1,33 +1,12 @@
 //! What a change of a subscription costs at the Stripe fake, and what a credit does to the invoices after it.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use http::{HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
-use steadfast_core::clock::Clock as _;
-use steadfast_core::transport::{Limits, Request, Transport as _};
-use steadfast_fakes::{InProcess, StripeFake};
-use steadfast_testkit::TestClock;
 
-use crate::account::Asks;
+use crate::account::{Account, DAY, HOUR, VISA, id};
 
-const HOUR: u64 = 3600;
-const DAY: u64 = 24 * HOUR;
 /// The clock begins with January, which has 31 days.
 const HALF: u64 = 31 * DAY / 2;
-
-struct Account {
-    network: InProcess,
-    clock: TestClock,
-    _fake: StripeFake,
-}
-
-impl Asks for Account {
-    async fn ask(&self, method: Method, path: &str, form: &str) -> Value {
-        self.ask_with("Bearer sk_test_1", method, path, form).await
-    }
-}
 
 /// A subscription of one item.
 struct Subscribed {
@@ -37,44 +16,20 @@ struct Subscribed {
 }
 
 impl Account {
-    async fn ask_with(&self, key: &'static str, method: Method, path: &str, form: &str) -> Value {
-        let mut request = Request::new(method, format!("http://stripe.test/v1/{path}").parse().unwrap());
-        for (name, value) in [("authorization", key), ("content-type", "application/x-www-form-urlencoded")] {
-            request.headers.insert(name, HeaderValue::from_static(value));
-        }
-        request.body = form.to_owned().into();
-        self.network.send(request, Limits::new(1_000_000)).await.unwrap().json().unwrap()
-    }
-
     /// The parameter and the code of a refusal.
-    async fn refused(&self, path: &str, form: &str) -> (String, Value) {
+    async fn refused_for(&self, path: &str, form: &str) -> (String, Value) {
         let refused = self.ask(Method::POST, path, form).await;
         let error = &refused["error"];
         (error["param"].as_str().unwrap_or_default().to_owned(), error["code"].clone())
     }
 
-    fn open() -> Account {
-        let clock = TestClock::new();
-        let fake = StripeFake::builder().clock(Arc::new(clock.clone())).in_process();
-        Account { network: fake.transport(), clock, _fake: fake }
-    }
-
-    /// A customer whose invoices are paid by a card.
-    async fn customer(&self) -> String {
-        let form = "payment_method=pm_card_visa&invoice_settings[default_payment_method]=pm_card_visa";
-        id(&self.make("customers", form).await)
-    }
-
-    async fn price(&self, unit_amount: u64, interval: &str) -> String {
-        let form = format!(
-            "product_data[name]=P&currency=usd&unit_amount={unit_amount}&recurring[interval]={interval}"
-        );
-        id(&self.make("prices", &form).await)
+    async fn every(&self, interval: &str, unit_amount: u64) -> String {
+        self.price(&format!("currency=usd&unit_amount={unit_amount}&recurring[interval]={interval}")).await
     }
 
     /// A monthly subscription at this price, of such a customer.
-    async fn subscription(&self, unit_amount: u64, more: &str) -> Subscribed {
-        let (customer, price) = (self.customer().await, self.price(unit_amount, "month").await);
+    async fn subscribed(&self, unit_amount: u64, more: &str) -> Subscribed {
+        let (customer, price) = (self.customer(VISA).await, self.every("month", unit_amount).await);
         let form = format!("customer={customer}&items[0][price]={price}{more}");
         let made = self.make("subscriptions", &form).await;
         let item = id(&made["items"]["data"][0]);
@@ -83,11 +38,6 @@ impl Account {
 
     async fn change_price(&self, of: &Subscribed, price: &str, more: &str) -> Value {
         self.make(&of.path, &format!("items[0][id]={}&items[0][price]={price}{more}", of.item)).await
-    }
-
-    async fn latest_invoice(&self, of: &Subscribed) -> Value {
-        let invoice = self.get(&of.path).await["latest_invoice"].as_str().unwrap().to_owned();
-        self.get(&format!("invoices/{invoice}")).await
     }
 
     /// What each item that waits for an invoice costs, newest first.
@@ -118,25 +68,13 @@ impl Account {
     async fn finalized(&self, draft: &Value) -> Value {
         self.make(&format!("invoices/{}/finalize", id(draft)), "").await
     }
-
-    fn wait(&self, seconds: u64) {
-        self.clock.advance(Duration::from_secs(seconds));
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.wall().as_millis() / 1000
-    }
-}
-
-fn id(object: &Value) -> String {
-    object["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn another_price_is_credited_and_charged_for_the_rest_of_the_period_with_the_next_invoice() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let dearer = account.price(2000, "month").await;
+    let of = account.subscribed(1000, "").await;
+    let dearer = account.every("month", 2000).await;
     let before = account.get(&of.path).await;
     account.wait(HALF);
     let changed = account.change_price(&of, &dearer, "").await;
@@ -167,7 +105,7 @@ async fn another_price_is_credited_and_charged_for_the_rest_of_the_period_with_t
         );
     }
     account.wait(HALF + HOUR);
-    let renewal = account.latest_invoice(&of).await;
+    let renewal = account.latest_invoice(&of.path).await;
     assert_eq!(
         (&renewal["total"], &renewal["status"], &renewal["lines"]["total_count"]),
         (&json!(2500), &json!("paid"), &json!(3))
@@ -186,7 +124,7 @@ async fn another_price_is_credited_and_charged_for_the_rest_of_the_period_with_t
 #[tokio::test]
 async fn what_is_left_of_a_period_is_told_to_the_second() {
     let account = Account::open();
-    let of = account.subscription(999, "&items[0][quantity]=3").await;
+    let of = account.subscribed(999, "&items[0][quantity]=3").await;
     account.wait(12_345);
     // 2997 × (2678400 - 12345) / 2678400 is 2983.19, and 4 × 999 of that part is 3977.58.
     let item = account.make(&format!("subscription_items/{}", of.item), "quantity=4").await;
@@ -200,11 +138,11 @@ async fn what_is_left_of_a_period_is_told_to_the_second() {
 #[tokio::test]
 async fn a_change_is_billed_at_once_or_not_at_all_if_it_says_so() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let (dearer, cheaper) = (account.price(2000, "month").await, account.price(500, "month").await);
+    let of = account.subscribed(1000, "").await;
+    let (dearer, cheaper) = (account.every("month", 2000).await, account.every("month", 500).await);
     account.wait(HALF);
     account.change_price(&of, &dearer, "&proration_behavior=always_invoice").await;
-    let invoice = account.latest_invoice(&of).await;
+    let invoice = account.latest_invoice(&of.path).await;
     assert_eq!(
         (&invoice["billing_reason"], &invoice["status"], &invoice["amount_paid"]),
         (&json!("subscription_update"), &json!("paid"), &json!(500))
@@ -213,7 +151,7 @@ async fn a_change_is_billed_at_once_or_not_at_all_if_it_says_so() {
     account.change_price(&of, &cheaper, "&proration_behavior=none").await;
     account.make(&of.path, "proration_behavior=always_invoice&description=d").await;
     assert_eq!((account.charged().await, account.waiting(&of.customer).await), (vec![500, 1000], vec![]));
-    assert_eq!(account.latest_invoice(&of).await["id"], invoice["id"], "nothing is to be billed");
+    assert_eq!(account.latest_invoice(&of.path).await["id"], invoice["id"], "nothing is to be billed");
     // A new item, and one that is removed.
     let form = format!("items[0][price]={dearer}&items[1][id]={}&items[1][deleted]=true", of.item);
     let changed = account.make(&of.path, &form).await;
@@ -224,18 +162,18 @@ async fn a_change_is_billed_at_once_or_not_at_all_if_it_says_so() {
 #[tokio::test]
 async fn a_credit_that_is_billed_at_once_is_in_the_balance_until_the_next_invoice() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let cheaper = account.price(500, "month").await;
+    let of = account.subscribed(1000, "").await;
+    let cheaper = account.every("month", 500).await;
     account.wait(HALF);
     account.change_price(&of, &cheaper, "&proration_behavior=always_invoice").await;
-    let credit = account.latest_invoice(&of).await;
+    let credit = account.latest_invoice(&of.path).await;
     assert_eq!(
         (&credit["total"], &credit["amount_due"], &credit["status"], &credit["ending_balance"]),
         (&json!(-250), &json!(0), &json!("paid"), &json!(-250))
     );
     assert_eq!(account.balance(&of.customer).await, -250);
     account.wait(HALF + HOUR);
-    let renewal = account.latest_invoice(&of).await;
+    let renewal = account.latest_invoice(&of.path).await;
     assert_eq!(
         (
             &renewal["total"],
@@ -252,8 +190,8 @@ async fn a_credit_that_is_billed_at_once_is_in_the_balance_until_the_next_invoic
 async fn another_interval_begins_a_period_that_is_billed_at_once() {
     for (more, total) in [("", 9500_i64), ("&proration_behavior=none", 10_000)] {
         let account = Account::open();
-        let of = account.subscription(1000, "").await;
-        let yearly = account.price(10_000, "year").await;
+        let of = account.subscribed(1000, "").await;
+        let yearly = account.every("year", 10_000).await;
         account.wait(HALF);
         let changed = account.change_price(&of, &yearly, more).await;
         let (item, now) = (&changed["items"]["data"][0], account.now());
@@ -261,7 +199,7 @@ async fn another_interval_begins_a_period_that_is_billed_at_once() {
             (&item["current_period_start"], &item["current_period_end"], &changed["billing_cycle_anchor"]),
             (&json!(now), &json!(now + 365 * DAY), &json!(now))
         );
-        let invoice = account.latest_invoice(&of).await;
+        let invoice = account.latest_invoice(&of.path).await;
         assert_eq!((&invoice["total"], &invoice["status"]), (&json!(total), &json!("paid")), "{more}");
         assert_eq!(account.charged().await, [total, 1000]);
         account.wait(365 * DAY + HOUR);
@@ -272,13 +210,13 @@ async fn another_interval_begins_a_period_that_is_billed_at_once() {
 #[tokio::test]
 async fn a_move_from_free_to_paid_begins_a_period() {
     let account = Account::open();
-    let of = account.subscription(0, "").await;
-    let paid = account.price(2000, "month").await;
+    let of = account.subscribed(0, "").await;
+    let paid = account.every("month", 2000).await;
     account.wait(HALF);
     let changed = account.change_price(&of, &paid, "").await;
     assert_eq!(changed["items"]["data"][0]["current_period_start"], account.now());
     assert_eq!(
-        (account.latest_invoice(&of).await["total"].clone(), account.charged().await),
+        (account.latest_invoice(&of.path).await["total"].clone(), account.charged().await),
         (json!(2000), vec![2000])
     );
 }
@@ -286,8 +224,8 @@ async fn a_move_from_free_to_paid_begins_a_period() {
 #[tokio::test]
 async fn a_trial_is_not_prorated_and_ends_when_it_is_told_to() {
     let account = Account::open();
-    let of = account.subscription(1000, "&trial_period_days=7").await;
-    let (dearer, yearly) = (account.price(2000, "month").await, account.price(9000, "year").await);
+    let of = account.subscribed(1000, "&trial_period_days=7").await;
+    let (dearer, yearly) = (account.every("month", 2000).await, account.every("year", 9000).await);
     account.wait(DAY);
     let trial = account.change_price(&of, &dearer, "&proration_behavior=always_invoice").await;
     assert_eq!((&trial["status"], account.waiting(&of.customer).await), (&json!("trialing"), vec![]));
@@ -302,7 +240,7 @@ async fn a_trial_is_not_prorated_and_ends_when_it_is_told_to() {
 #[tokio::test]
 async fn a_change_that_cannot_be_paid_is_past_due_or_is_not_made() {
     let account = Account::open();
-    let price = account.price(1000, "month").await;
+    let price = account.every("month", 1000).await;
     let customer = id(&account.make("customers", "name=Poor").await);
     let form = format!("customer={customer}&items[0][price]={price}&trial_period_days=7");
     let path = format!("subscriptions/{}", id(&account.make("subscriptions", &form).await));
@@ -320,7 +258,7 @@ async fn a_change_that_cannot_be_paid_is_past_due_or_is_not_made() {
 #[tokio::test]
 async fn the_items_of_an_incomplete_subscription_stay_as_they_are() {
     let account = Account::open();
-    let of = account.subscription(1000, "&payment_behavior=default_incomplete").await;
+    let of = account.subscribed(1000, "&payment_behavior=default_incomplete").await;
     let refused = account.ask(Method::POST, &format!("subscription_items/{}", of.item), "quantity=2").await;
     assert_eq!(refused["error"]["param"], "items");
     account.make(&of.path, "metadata[a]=1").await;
@@ -330,8 +268,8 @@ async fn the_items_of_an_incomplete_subscription_stay_as_they_are() {
 async fn what_waits_is_removed_by_a_cancellation_at_once_and_billed_at_the_end_of_a_period() {
     for (ends, charged) in [("", vec![1000]), ("cancel_at_period_end=true", vec![500, 1000])] {
         let account = Account::open();
-        let of = account.subscription(1000, "").await;
-        let dearer = account.price(2000, "month").await;
+        let of = account.subscribed(1000, "").await;
+        let dearer = account.every("month", 2000).await;
         account.wait(HALF);
         account.change_price(&of, &dearer, "").await;
         if ends.is_empty() {
@@ -352,8 +290,8 @@ async fn what_waits_is_removed_by_a_cancellation_at_once_and_billed_at_the_end_o
 #[tokio::test]
 async fn a_change_of_one_subscription_is_not_billed_with_another() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let (dearer, weekly) = (account.price(2000, "month").await, account.price(300, "week").await);
+    let of = account.subscribed(1000, "").await;
+    let (dearer, weekly) = (account.every("month", 2000).await, account.every("week", 300).await);
     account.wait(DAY);
     let form = format!("customer={}&items[0][price]={weekly}", of.customer);
     account.make("subscriptions", &form).await;
@@ -371,7 +309,7 @@ async fn a_change_of_one_subscription_is_not_billed_with_another() {
 #[tokio::test]
 async fn a_subscription_begins_with_the_items_that_wait_for_an_invoice() {
     let account = Account::open();
-    let (customer, price) = (account.customer().await, account.price(1000, "month").await);
+    let (customer, price) = (account.customer(VISA).await, account.every("month", 1000).await);
     account.make("invoiceitems", &format!("customer={customer}&amount=250&currency=usd")).await;
     account.make("subscriptions", &format!("customer={customer}&items[0][price]={price}")).await;
     assert_eq!(account.charged().await, [1250]);
@@ -380,7 +318,7 @@ async fn a_subscription_begins_with_the_items_that_wait_for_an_invoice() {
 #[tokio::test]
 async fn a_negative_total_is_a_credit_that_the_next_invoices_take_in() {
     let account = Account::open();
-    let customer = account.customer().await;
+    let customer = account.customer(VISA).await;
     let form = format!("customer={customer}&unit_amount_decimal=-150&quantity=2&currency=usd");
     let item = account.make("invoiceitems", &form).await;
     assert_eq!((&item["amount"], &item["discountable"]), (&json!(-300), &json!(false)));
@@ -418,7 +356,7 @@ async fn a_negative_total_is_a_credit_that_the_next_invoices_take_in() {
 #[tokio::test]
 async fn what_is_too_little_to_charge_is_owed_with_the_next_invoice() {
     let account = Account::open();
-    let customer = account.customer().await;
+    let customer = account.customer(VISA).await;
     let little = account.draft(&customer, 49, "usd").await;
     let little = account.finalized(&little).await;
     assert_eq!(
@@ -434,7 +372,7 @@ async fn what_is_too_little_to_charge_is_owed_with_the_next_invoice() {
 #[tokio::test]
 async fn each_currency_has_a_balance_of_its_own() {
     let account = Account::open();
-    let customer = account.customer().await;
+    let customer = account.customer(VISA).await;
     for (amount, currency, due) in [(100, "usd", 100), (-300, "eur", 0), (500, "usd", 500), (500, "eur", 200)]
     {
         let draft = account.draft(&customer, amount, currency).await;
@@ -457,7 +395,7 @@ async fn an_update_tells_what_the_attributes_were_before_it() {
         before("customer.updated").await,
         json!({ "address": { "city": "Paris" }, "metadata": { "a": "1", "c": null }, "name": null })
     );
-    let of = account.subscription(1000, "").await;
+    let of = account.subscribed(1000, "").await;
     account.make(&format!("subscription_items/{}", of.item), "quantity=2&proration_behavior=none").await;
     let told = before("customer.subscription.updated").await;
     assert_eq!(told["items"]["data"][0]["quantity"], 1, "an array is shown whole");
@@ -478,8 +416,8 @@ async fn nothing_is_told_that_stripe_has_no_event_for() {
 #[tokio::test]
 async fn what_a_proration_is_of_stays_and_its_amount_can_be_changed() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let dearer = account.price(2000, "month").await;
+    let of = account.subscribed(1000, "").await;
+    let dearer = account.every("month", 2000).await;
     account.wait(HALF);
     account.change_price(&of, &dearer, "").await;
     let credit = account.get("invoiceitems").await["data"][1].clone();
@@ -491,7 +429,7 @@ async fn what_a_proration_is_of_stays_and_its_amount_can_be_changed() {
         (format!("pricing[price]={dearer}"), "pricing"),
         ("discountable=true".to_owned(), "discountable"),
     ] {
-        assert_eq!(account.refused(&path, &form).await.0, param);
+        assert_eq!(account.refused_for(&path, &form).await.0, param);
     }
     assert_eq!(account.get(&path).await, credit);
     let changed = account.make(&path, "amount=-400&discountable=false").await;
@@ -505,28 +443,31 @@ async fn what_a_proration_is_of_stays_and_its_amount_can_be_changed() {
 async fn what_costs_more_than_stripe_charges_is_refused_and_leaves_nothing() {
     let account = Account::open();
     let large = || json!("amount_too_large");
-    let of = account.subscription(99_999_999, "").await;
-    let (held, other) = (account.get(&of.path).await, account.price(99_999_999, "month").await);
+    let of = account.subscribed(99_999_999, "").await;
+    let (held, other) = (account.get(&of.path).await, account.every("month", 99_999_999).await);
     let items = format!("customer={}&items[0][price]={other}&items[0][quantity]=9000000000000", of.customer);
-    assert_eq!(account.refused("subscriptions", &items).await, ("items[0][quantity]".to_owned(), large()));
+    assert_eq!(
+        account.refused_for("subscriptions", &items).await,
+        ("items[0][quantity]".to_owned(), large())
+    );
     let item = format!("subscription_items/{}", of.item);
-    assert_eq!(account.refused(&item, "quantity=2").await, ("quantity".to_owned(), large()));
+    assert_eq!(account.refused_for(&item, "quantity=2").await, ("quantity".to_owned(), large()));
     // Each is small enough, and their sum is not.
     let both = format!("customer={}&items[0][price]={other}&items[1][price]=", of.customer);
-    let both = format!("{both}{}", account.price(1, "month").await);
-    assert_eq!(account.refused("subscriptions", &both).await, (String::new(), large()));
+    let both = format!("{both}{}", account.every("month", 1).await);
+    assert_eq!(account.refused_for("subscriptions", &both).await, (String::new(), large()));
     assert_eq!(account.get(&of.path).await, held);
     let listed = account.get("subscriptions").await;
     assert_eq!((listed["data"].as_array().unwrap().len(), account.charged().await), (1, vec![99_999_999]));
 
     let item = format!("customer={}&currency=usd&unit_amount_decimal=9223372036854775807", of.customer);
     let param = "unit_amount_decimal".to_owned();
-    assert_eq!(account.refused("invoiceitems", &item).await, (param, large()));
+    assert_eq!(account.refused_for("invoiceitems", &item).await, (param, large()));
     let draft = account.draft(&of.customer, 99_999_999, "usd").await;
     let form = format!("customer={}&invoice={}&amount=1&currency=usd", of.customer, id(&draft));
     account.make("invoiceitems", &form).await;
     for action in ["finalize", "send", "pay"] {
-        let refused = account.refused(&format!("invoices/{}/{action}", id(&draft)), "").await;
+        let refused = account.refused_for(&format!("invoices/{}/{action}", id(&draft)), "").await;
         assert_eq!(refused, (String::new(), large()), "{action}");
     }
     assert_eq!(account.get(&format!("invoices/{}", id(&draft))).await["status"], "draft");
@@ -535,10 +476,10 @@ async fn what_costs_more_than_stripe_charges_is_refused_and_leaves_nothing() {
 #[tokio::test]
 async fn a_renewal_that_is_too_large_to_charge_stays_a_draft() {
     let account = Account::open();
-    let of = account.subscription(99_999_999, "").await;
+    let of = account.subscribed(99_999_999, "").await;
     account.make("invoiceitems", &format!("customer={}&amount=1&currency=usd", of.customer)).await;
     account.wait(2 * HALF + 2 * HOUR);
-    let draft = account.latest_invoice(&of).await;
+    let draft = account.latest_invoice(&of.path).await;
     assert_eq!(
         (&draft["status"], &draft["total"], &draft["automatically_finalizes_at"]),
         (&json!("draft"), &json!(100_000_000), &Value::Null)
@@ -553,25 +494,25 @@ async fn an_interval_is_of_three_years_at_most_and_of_one_unit_at_least() {
     for (interval, most) in [("day", 1095), ("week", 156), ("month", 36), ("year", 3)] {
         let recurring = format!("{form}&recurring[interval]={interval}&recurring[interval_count]=");
         for count in [0, -3, most + 1, i64::MAX] {
-            let (param, _) = account.refused("prices", &format!("{recurring}{count}")).await;
+            let (param, _) = account.refused_for("prices", &format!("{recurring}{count}")).await;
             assert_eq!(param, "recurring[interval_count]", "{count} {interval}");
         }
         account.make("prices", &format!("{recurring}{most}")).await;
     }
     let form = "name=P&default_price_data[currency]=usd&default_price_data[unit_amount]=5\
                 &default_price_data[recurring][interval]=year&default_price_data[recurring][interval_count]=4";
-    let (param, _) = account.refused("products", form).await;
+    let (param, _) = account.refused_for("products", form).await;
     assert_eq!(param, "default_price_data[recurring][interval_count]");
     let product = id(&account.make("products", "name=P").await);
     let form = format!("product={product}&currency=usd&amount=5&interval=month&interval_count=37");
-    assert_eq!(account.refused("plans", &form).await.0, "interval_count");
+    assert_eq!(account.refused_for("plans", &form).await.0, "interval_count");
 }
 
 #[tokio::test]
 async fn a_price_is_of_one_item_in_a_subscription() {
     let account = Account::open();
-    let of = account.subscription(1000, "").await;
-    let (held, other) = (account.get(&of.path).await, account.price(500, "month").await);
+    let of = account.subscribed(1000, "").await;
+    let (held, other) = (account.get(&of.path).await, account.every("month", 500).await);
     let price = held["items"]["data"][0]["price"]["id"].as_str().unwrap();
     let message = async |path: &str, form: &str| {
         let refused = account.ask(Method::POST, path, form).await;
@@ -592,7 +533,7 @@ async fn a_price_is_of_one_item_in_a_subscription() {
 #[tokio::test]
 async fn a_number_of_days_is_not_below_zero() {
     let account = Account::open();
-    let (customer, price) = (account.customer().await, account.price(1000, "month").await);
+    let (customer, price) = (account.customer(VISA).await, account.every("month", 1000).await);
     let subscription = format!("customer={customer}&items[0][price]={price}");
     let sent = "collection_method=send_invoice&days_until_due=-1";
     for (path, form, param) in [
@@ -600,7 +541,7 @@ async fn a_number_of_days_is_not_below_zero() {
         ("subscriptions", format!("{subscription}&{sent}"), "days_until_due"),
         ("invoices", format!("customer={customer}&{sent}"), "days_until_due"),
     ] {
-        let refused = account.refused(path, &form).await;
+        let refused = account.refused_for(path, &form).await;
         assert_eq!(refused, (param.to_owned(), json!("parameter_invalid_integer")), "{form}");
     }
 }
