@@ -58,8 +58,9 @@ fn what_the_vendor_asked_another_one_for_counts_from_then() {
             ..PeerStatus::default()
         };
         let says = serde_json::to_string(&word).unwrap();
-        let account = member.account.clone();
-        member.hear(&[Peer { account, dispatcher: "another".to_owned(), says, ago: 3 * SECOND }]);
+        let (client, account) = (member.client.clone(), member.account.clone());
+        let peer = Peer { account: account.clone(), dispatcher: "another".to_owned(), says, ago: 3 * SECOND };
+        member.peers.hear(&client, &account, &[peer]);
         assert_eq!(paused_until(&member), Some(now.plus(7 * SECOND)));
         // Back to the first rate, or to a half; and of that, half is the other's.
         let expected = if too_much { 10.0 / 2.0 } else { before / 2.0 / 2.0 };
