@@ -143,6 +143,7 @@ const CIRCLES: &[&str] = &[
     "steadfast_fakes::postmark",
     "steadfast_fakes::serve",
     "steadfast_fakes::servers",
+    "steadfast_fakes::shared",
     "steadfast_fakes::stripe",
 ];
 

@@ -17,7 +17,6 @@ const HANDLES: &[&str] = &[
     "steadfast::Client",
     "steadfast::KeyedConfig",
     "steadfast_core::Error",
-    "steadfast_core::Memory",
 ];
 
 /// Types whose methods are in many files yet, or that are two, each with the step that mends it.
