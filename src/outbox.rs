@@ -12,9 +12,8 @@
 //! file.
 //!
 //! - Let the store make the file, then make your tables in it. Leave the file's `user_version` and `application_id` as
-//!   they are: the store knows its file by them. Its own tables are `operation`, `account`, `audit`, `evidence`,
-//!   `heartbeat`, `purged`, `seal_key`, `secret_headers`, `sequenced` and `steadfast_outbox`, and the view
-//!   `steadfast_ended`.
+//!   they are: the store knows its file by them. Its own tables are `operation`, `account`, `audit`, `heartbeat`,
+//!   `seal_key`, `sequenced`, `store_state` and `steadfast_outbox`, and the view `steadfast_ended`.
 //! - SQLite lets one connection write at a time. While your transaction holds the file, no call of the service is
 //!   recorded; after some five seconds such a call fails, and nothing is sent. Keep transactions short.
 //! - Begin them with `BEGIN IMMEDIATE` if they read before they write. A deferred one fails at its first write if
@@ -51,9 +50,9 @@
 //! | `content_type` | `application/json` | of the body; for a form, `application/x-www-form-urlencoded` |
 //! | `headers` | `{}` | a JSON object of names and texts, or arrays of texts. No secret: the adapter adds those |
 //! | `due_ms` | now | not to be sent before; milliseconds since 1970 |
-//! | `on_unknown` | what the route says | or `by_method`, `park`, `resend`: see [`OnUnknown`](crate::OnUnknown) |
+//! | `on_unknown` | what the route says | or `by_method`, `dead_letter`, `resend`: see [`OnUnknown`](crate::OnUnknown) |
 //! | `sequence`, `on_dead_letter` | none, `hold` | as [`Call::sequence`](crate::Call::sequence); `skip` lets the next one go |
-//! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
+//! | `retention_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
 //!
 //! A mistake that the table's checks can see, such as a key that is too long, fails in the transaction. A later
 //! `send()` of the same call under the same key finds the operation. JSON in another order of members, and a form in
@@ -83,7 +82,7 @@
 //! | `enqueue_bytes(vendor, method, path, key, body, content_type, …)` | `bytea` |
 //!
 //! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
-//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the
+//! `after`, `on_unknown`, `retention`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the
 //! row's number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server
 //! commits transactions with a `NOTIFY` one after the other; of many at once only the first has one. `SET
 //! steadfast.notify = 'off'`, or `ALTER DATABASE`, leaves it out. Use that for `PREPARE TRANSACTION`, which does not

@@ -154,11 +154,11 @@ fn pgbench(server: &Server, time: Duration) -> f64 {
 /// The same rows in the same tables, by two commits.
 const SCRIPT: &str = "\\set k random(1, 9000000000000000000)
 WITH started AS (INSERT INTO bench.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
-claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms) \
-SELECT 'prod/stripe/acct_1/POST /v1/charges', 'order-' || :k, 'prod/stripe', 1, now + 600000, now + 600000, fence + 1, 0, \
-0, now, now, 0, 0, 0, 20000 FROM bench.store_now() AS now, bench.purged ON CONFLICT (scope, key) DO NOTHING \
-RETURNING scope, key, fence) INSERT INTO bench.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
-request) SELECT scope, key, 86400000, fence, false, '\\x0707070707070707070707070707070707070707070707070707070707070707', \
+claimed_at_ms, updated_at_ms, on_unknown, lookups, resends_left, attempt_max_ms) \
+SELECT 'prod/stripe/acct_1/POST /v1/charges', 'order-' || :k, 'prod/stripe', 1, now + 600000, now + 600000, purged_fence + 1, 0, \
+0, now, now, 0, 0, 0, 20000 FROM bench.store_now() AS now, bench.store_state ON CONFLICT (scope, key) DO NOTHING \
+RETURNING scope, key, fence) INSERT INTO bench.request (scope, key, retention_ms, first_fence, fingerprint, wire_key, \
+request) SELECT scope, key, 86400000, fence, '\\x0707070707070707070707070707070707070707070707070707070707070707', \
 '0e5a3c1e-8c1a-8b7e-9a53-1c6a1a3c1e8c', '\\x0104000000504f53541d00000068747470733a2f2f76656e646f722e746573742f' FROM started;
 WITH clock AS (SELECT bench.store_now() AS now), moved AS (UPDATE bench.operation SET phase = 3, until_ms = now + 86400000, \
 wake_ms = now + 86400000, attempts = 1, effect = 2, updated_at_ms = now, detail = 0, status = 200 FROM clock \

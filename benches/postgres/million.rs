@@ -86,11 +86,11 @@ async fn timed(store: Arc<Postgres>, is_over: Arc<AtomicBool>) -> Vec<u64> {
 fn fill(server: &Server, (from, rows): (usize, usize), until_in: &str) {
     server.sql(&format!(
         "INSERT INTO million.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
-         claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, status, detail) \
+         claimed_at_ms, updated_at_ms, on_unknown, lookups, resends_left, attempt_max_ms, status, detail) \
          SELECT '{SCOPE}', 'old-' || n, 'prod/stripe', 3, now + {until_in}, now + {until_in}, 1, 1, 2, now, now, 0, 0, 0, \
          20000, 200, 0 FROM million.store_now() AS now, generate_series({from}, {from} + {rows} - 1) AS n; \
-         INSERT INTO million.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, request) \
-         SELECT '{SCOPE}', 'old-' || n, 86400000, 1, false, '\\x07', 'w', '\\x01' \
+         INSERT INTO million.request (scope, key, retention_ms, first_fence, fingerprint, wire_key, request) \
+         SELECT '{SCOPE}', 'old-' || n, 86400000, 1, '\\x07', 'w', '\\x01' \
          FROM generate_series({from}, {from} + {rows} - 1) AS n; \
          INSERT INTO million.outcome (scope, key, reports, answer) SELECT '{SCOPE}', 'old-' || n, '', repeat('x', 200)::bytea \
          FROM generate_series({from}, {from} + {rows} - 1) AS n"

@@ -81,7 +81,7 @@ fn fill(path: &Path, rows: u64, expired: u64) -> f64 {
         "key" => "'order-' || lower(hex(randomblob(12)))",
         "phase" => "CASE WHEN nth.value % 1000 = 0 THEN 5 ELSE phase END",
         "until_ms" => {
-            "CASE WHEN nth.value % 1000 = 0 THEN NULL WHEN nth.value <= ?3 THEN until_ms - keep_ms - 1000 - nth.value % 1000 ELSE until_ms END"
+            "CASE WHEN nth.value % 1000 = 0 THEN NULL WHEN nth.value <= ?3 THEN until_ms - retention_ms - 1000 - nth.value % 1000 ELSE until_ms END"
         }
         "detail" => "CASE WHEN nth.value % 1000 = 0 THEN 0 ELSE detail END",
         other => other,

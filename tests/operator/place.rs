@@ -227,7 +227,7 @@ async fn a_file_without_a_note_gets_one_when_it_is_opened() {
     let [path, copy, _] = files(&directory);
     Shop::with_backlog(&path, 2).await;
     let file = rusqlite::Connection::open(&path).expect("opens");
-    file.execute_batch("UPDATE purged SET place = NULL").expect("works");
+    file.execute_batch("UPDATE store_state SET place = NULL").expect("works");
     drop(file);
     let shop = Shop::open(&path);
     assert_eq!(shop.delivers().await, 2);

@@ -141,7 +141,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     let keep = store.maintenance().expect("it has");
     for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
         keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
-        let begin = format!("BEGIN ISOLATION LEVEL {isolation}; SELECT stage FROM {schema}.purged");
+        let begin = format!("BEGIN ISOLATION LEVEL {isolation}; SELECT stage FROM {schema}.store_state");
         shop.batch_execute(&begin).await.expect("begins");
         keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
         let refused = shop.batch_execute(&put("late")).await;
@@ -180,7 +180,7 @@ async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
         let put = format!("SELECT {schema}.enqueue('acme', 'POST', '/x', 'order-42')");
         let (before, after) = if is_put_before { (&*put, "SELECT 1") } else { ("SELECT 1", &*put) };
         let transaction = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; {before}; SELECT pg_sleep(2.5); \
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT purged_fence FROM {schema}.store_state; {before}; SELECT pg_sleep(2.5); \
              {after}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
@@ -212,11 +212,11 @@ async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() 
         held(&*store, claim_of(&*store, &id("template"))).await;
         let add = add_row(&schema, "again");
         let transaction = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2.5); {add}; COMMIT"
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT purged_fence FROM {schema}.store_state; SELECT pg_sleep(2.5); {add}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
         server.until_one_waits(ASLEEP, &schema);
-        server.sql(&format!("UPDATE {schema}.purged SET fence = 7"));
+        server.sql(&format!("UPDATE {schema}.store_state SET purged_fence = 7"));
         let ended = open.await.expect("no panic");
         assert!(ended.is_err(), "{isolation}: {ended:?}");
         assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "1", "{isolation}");

@@ -75,7 +75,7 @@ fn off_alone_is_overridden_and_only_where_the_store_writes() {
     for (table, change) in [
         ("operation", "DELETE FROM {schema}.operation"),
         ("outbox", "DELETE FROM {schema}.outbox"),
-        ("purged", "UPDATE {schema}.purged SET fence = fence"),
+        ("store_state", "UPDATE {schema}.store_state SET purged_fence = purged_fence"),
     ] {
         for (set, then) in [
             ("off", "on"),

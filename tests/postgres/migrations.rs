@@ -1,29 +1,24 @@
 //! The schema: made once, by whoever comes first, and by nobody who may not.
 
-use std::time::Duration;
-
-use steadfast::operation::record::Claim;
 use steadfast::store::{Postgres, StoreErrorKind};
 
 use super::{opened, refused, told};
-use support::calls::{claim_of, held, id};
 use support::server::{self, Server};
 
 fn versions(server: &Server, schema: &str) -> String {
     server.sql(&format!("SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM \"{schema}\".steadfast_migration"))
 }
 
-const ALL: &str = "1 operations, 2 standing, 3 outbox, 4 sequences, 5 heartbeats, 6 batches, 7 tenants, 8 closing, 9 outbox_keys, 10 clock, \
-                   11 place, 12 outbox_spares, 13 waits, 14 outbox_choice, 15 holder";
+const ALL: &str = "20 first";
 
 #[test]
 fn migrating_makes_the_schema_and_then_nothing_more() {
     let Some(server) = server::shared() else { return };
     let builder = Postgres::builder(&server.url("made")).expect("a URL");
     let made = builder.clone().apply_migrations(false).expect("it is made");
-    assert_eq!(made, (0, 15));
+    assert_eq!(made, (0, 20));
     let again = builder.apply_migrations(false).expect("it is there");
-    assert_eq!(again, (15, 15));
+    assert_eq!(again, (20, 20));
     assert_eq!(versions(server, "made"), ALL);
 }
 
@@ -52,6 +47,25 @@ fn a_newer_schema_is_refused_and_left_as_it_is() {
     let builder = Postgres::builder(&server.url("newer")).expect("a URL");
     told(&builder.apply_migrations(true).expect_err("newer"), StoreErrorKind::Newer);
     assert_eq!(versions(server, "newer"), format!("{ALL}, 99 of the future"));
+}
+
+#[test]
+fn a_schema_that_was_never_published_is_refused_and_left_as_it_is() {
+    let Some(server) = server::shared() else { return };
+    server.sql(
+        "CREATE SCHEMA unpublished; CREATE TABLE unpublished.steadfast_migration (version integer PRIMARY KEY, \
+         name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()); CREATE TABLE unpublished.operation (key text); \
+         INSERT INTO unpublished.steadfast_migration VALUES (1, 'operations'), (15, 'holder')",
+    );
+    let said = refused(&server.url("unpublished"), StoreErrorKind::Older);
+    assert!(
+        said.contains("has version 15, which was never published") && said.contains("another schema"),
+        "{said}"
+    );
+    let builder = Postgres::builder(&server.url("unpublished")).expect("a URL");
+    told(&builder.clone().migrate(false).open().expect_err("old"), StoreErrorKind::Older);
+    told(&builder.apply_migrations(true).expect_err("old"), StoreErrorKind::Older);
+    assert_eq!(versions(server, "unpublished"), "1 operations, 15 holder");
 }
 
 #[test]
@@ -113,19 +127,5 @@ fn the_printed_statements_make_what_migrating_makes() {
     let found = Postgres::builder(&server.url("printed")).expect("a URL").migrate(false);
     found.clone().open().expect("it is there");
     let applied = found.apply_migrations(true).expect("nothing to do");
-    assert_eq!(applied, (15, 15));
-}
-
-/// It knows of no holder, and leaves none of before on record.
-#[tokio::test]
-async fn a_process_of_the_release_before_takes_what_is_due() {
-    let Some(server) = server::shared() else { return };
-    let store = opened(&server.url("release_before")).expect("it opens");
-    let claim = claim_of(&store, &id("due"));
-    held(&store, Claim { due: Some(claim.now.minus(Duration::from_secs(1))), ..claim }).await;
-    server.sql("UPDATE release_before.operation SET holder = 'gone/1'");
-    let take = "SELECT c02, c07, r05 IS NOT NULL FROM release_before.take_due(2, 'test/races', 'test/races/a', '{}', 0, 10, \
-                60000, 1000, NULL, 300000)";
-    assert_eq!(server.sql(take), "due|2|t");
-    assert_eq!(server.sql("SELECT fence, phase, holder IS NULL FROM release_before.operation"), "2|1|t");
+    assert_eq!(applied, (20, 20));
 }

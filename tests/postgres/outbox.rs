@@ -220,7 +220,7 @@ async fn sql_alone_enqueues_in_every_form_as_a_role_that_may_and_no_other() {
     );
     as_role(
         "SELECT {schema}.enqueue_bytes('acme', 'PUT', '/blob', 'k-3', '\\x00ff', 'application/octet-stream', \
-         on_unknown => 'resend', keep => '30 days', redact => '{card}')",
+         on_unknown => 'resend', retention => '30 days', redact => '{card}')",
     );
     as_role("SELECT {schema}.enqueue('acme', 'POST', '/none', 'k-4')");
     as_role("SELECT {schema}.enqueue('acme', 'POST', '/later', 'k-5', after => '1 hour')");
@@ -268,9 +268,9 @@ async fn a_mistake_fails_in_the_writers_transaction_and_says_what_to_give() {
         ("enqueue('stripe', 'POST', '/x', 'k', headers => '[]')", "headers: give a JSON object"),
         (
             "enqueue('stripe', 'POST', '/x', 'k', on_unknown => 'retry')",
-            "on_unknown: give by_method, park or resend",
+            "on_unknown: give by_method, dead_letter or resend",
         ),
-        ("enqueue('stripe', 'POST', '/x', 'k', keep => '-1 day')", "keep: give a time above zero"),
+        ("enqueue('stripe', 'POST', '/x', 'k', retention => '-1 day')", "retention: give a time above zero"),
         ("enqueue('stripe', 'POST', '/x', 'k', at => now(), after => '1 s')", "at, after: give one of them"),
         ("enqueue('stripe', 'POST', '/x', 'k', at => 'infinity')", "at: give a time that comes"),
         ("enqueue_text('stripe', 'POST', '/x', 'k', 'a=1', NULL)", "content_type: say what the body is"),

@@ -90,7 +90,7 @@ async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
     settle(&*store, &first).await;
     server.sql(&format!("UPDATE {schema}.operation SET fence = 7"));
     let purge = format!(
-        "BEGIN; UPDATE {schema}.purged SET fence = 7; DELETE FROM {schema}.operation; DELETE FROM {schema}.request; \
+        "BEGIN; UPDATE {schema}.store_state SET purged_fence = 7; DELETE FROM {schema}.operation; DELETE FROM {schema}.request; \
          DELETE FROM {schema}.outcome; SELECT pg_sleep(1.5); COMMIT"
     );
     let url = server.url(&schema);

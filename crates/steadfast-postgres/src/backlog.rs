@@ -32,7 +32,7 @@ impl Shared {
         let queues = rows.iter().map(|row| queue(&mut Reader::of(row))).collect::<Result<Vec<_>, _>>()?;
         let sql = format!(
             "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now) \
-             SELECT h.account, h.dispatcher, h.says, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
+             SELECT h.account, h.dispatcher, h.status, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
              WHERE h.until_ms > clock.now AND h.at_ms <= clock.now + (h.until_ms - h.at_ms) ORDER BY 1, 2"
         );
         let rows = self.ask(DOING, sql, Vec::new()).await?;

@@ -286,12 +286,10 @@ impl Job for Start {
             (column!(resends), column!(attempt_max), column!(vendor_clock));
         let seal = shared.seals.current();
         let seal: Option<&[u8]> = seal.as_ref().map(|id| &id[..]);
-        // The schema has a column for it still.
-        let (keep, secrets) = (column!(keep), vec![false; jobs.len()]);
-        let fingerprint = column!(&fingerprint[..]);
+        let (keep, fingerprint) = (column!(keep), column!(&fingerprint[..]));
         let (wire_key, redact, request) = (column!(&wire_key), column!(&redact), column!(&request[..]));
         let holder: Vec<Option<&str>> = jobs.iter().map(|asked| asked.job.holder.as_deref()).collect();
-        let values: [Value<'_>; 17] = [
+        let values: [Value<'_>; 16] = [
             (&scope, Type::TEXT_ARRAY),
             (&key, Type::TEXT_ARRAY),
             (&vendor, Type::TEXT_ARRAY),
@@ -301,14 +299,13 @@ impl Job for Start {
             (&resends, Type::INT8_ARRAY),
             (&attempt_max, Type::INT8_ARRAY),
             (&vendor_clock, Type::INT8_ARRAY),
+            (&holder, Type::TEXT_ARRAY),
             (&seal, Type::BYTEA),
             (&keep, Type::INT8_ARRAY),
-            (&secrets, Type::BOOL_ARRAY),
             (&fingerprint, Type::BYTEA_ARRAY),
             (&wire_key, Type::TEXT_ARRAY),
             (&redact, Type::TEXT_ARRAY),
             (&request, Type::BYTEA_ARRAY),
-            (&holder, Type::TEXT_ARRAY),
         ];
         let line = shared.connections.get().await?;
         let rows = line.ask("write claims", &shared.statements.start, &values).await?;

@@ -18,8 +18,8 @@ pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
     let schema = shared.connections.schema();
     let sql = format!(
-        "SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing, (SELECT count(*) FROM {schema}.audit) \
-         FROM {schema}.purged, {schema}.clock"
+        "SELECT purged_fence, believed_ms, doubted_from_ms, doubted_to_ms, copy_state, (SELECT count(*) FROM {schema}.audit) \
+         FROM {schema}.store_state, {schema}.clock"
     );
     let rows = shared.ask(doing, sql, Vec::new()).await?;
     let mut from = Reader::of(rows.first().ok_or_else(|| damaged("the table of what was purged is empty"))?);
@@ -57,14 +57,14 @@ async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<
     let doing = "write what the store is there for";
     let schema = within.shared.connections.schema();
     within.run(doing, &standing::lock(schema)).await?;
-    let there = within.ask(doing, &format!("SELECT standing FROM {schema}.purged"), &[]).await?;
+    let there = within.ask(doing, &format!("SELECT copy_state FROM {schema}.store_state"), &[]).await?;
     let there = standing_of(Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?)?;
     if there != *from {
         return Ok(Turn::Done(there));
     }
     // For those who read from one snapshot: see the migration.
     let sql = format!(
-        "WITH closing AS (UPDATE {schema}.closing SET times = times + 1) UPDATE {schema}.purged SET stage = $1, standing = $2"
+        "WITH closing AS (UPDATE {schema}.closing SET times = times + 1) UPDATE {schema}.store_state SET stage = $1, copy_state = $2"
     );
     let (stage, text) = (standing::number(to.stage), to.to_text()?);
     within.ask(doing, &sql, &[(&stage, Type::INT2), (&text, Type::TEXT)]).await?;
@@ -97,8 +97,8 @@ pub(super) async fn register(
     let path = || (Box::new(account.to_owned()) as super::read::Given, Type::TEXT);
     let Some(terms) = terms else {
         let sql = format!(
-            "WITH gone AS (DELETE FROM {schema}.account a USING {schema}.purged p WHERE a.path = $1 AND p.stage = 0 \
-             RETURNING a.terms) SELECT {CLOSED}, (SELECT terms FROM gone) FROM {schema}.purged p"
+            "WITH gone AS (DELETE FROM {schema}.account a USING {schema}.store_state p WHERE a.path = $1 AND p.stage = 0 \
+             RETURNING a.terms) SELECT {CLOSED}, (SELECT terms FROM gone) FROM {schema}.store_state p"
         );
         let rows = shared.ask("remove the terms of an account", sql, vec![path()]).await?;
         let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
@@ -113,9 +113,9 @@ pub(super) async fn register(
             return Reader::of(row).next().map(Some);
         }
         let sql = format!(
-            "WITH added AS (INSERT INTO {schema}.account (path, terms) SELECT $1, $2 FROM {schema}.purged p \
+            "WITH added AS (INSERT INTO {schema}.account (path, terms) SELECT $1, $2 FROM {schema}.store_state p \
              WHERE p.stage = 0 ON CONFLICT (path) DO NOTHING RETURNING path) \
-             SELECT {CLOSED}, EXISTS (SELECT FROM added) FROM {schema}.purged p"
+             SELECT {CLOSED}, EXISTS (SELECT FROM added) FROM {schema}.store_state p"
         );
         let values = vec![path(), (Box::new(terms.to_owned()) as _, Type::TEXT)];
         let rows = shared.ask("write the terms of an account", sql, values).await?;

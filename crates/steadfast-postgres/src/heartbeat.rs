@@ -37,23 +37,23 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Re
 fn statement(schema: &Schema) -> String {
     format!(
         "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), \
-         beats AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS b (account, dispatcher, says)), \
+         beats AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS b (account, dispatcher, status)), \
          gone AS (DELETE FROM {schema}.heartbeat h USING (SELECT o.account, o.dispatcher FROM {schema}.heartbeat o \
          WHERE (o.until_ms <= (SELECT now FROM clock) OR o.at_ms > (SELECT {schema}.later(now, $4) FROM clock)) \
          AND NOT EXISTS (SELECT FROM beats b WHERE b.account = o.account \
          AND b.dispatcher = o.dispatcher) FOR UPDATE SKIP LOCKED) old \
          WHERE h.account = old.account AND h.dispatcher = old.dispatcher), \
          left_now AS (DELETE FROM {schema}.heartbeat h USING beats b WHERE h.account = b.account \
-         AND h.dispatcher = b.dispatcher AND b.says IS NULL), \
-         said AS (INSERT INTO {schema}.heartbeat AS h (account, dispatcher, says, at_ms, until_ms) \
-         SELECT b.account, b.dispatcher, b.says, clock.now, {schema}.later(clock.now, $4) FROM beats b, clock \
-         WHERE b.says IS NOT NULL ON CONFLICT (account, dispatcher) DO UPDATE \
-         SET says = excluded.says, at_ms = excluded.at_ms, until_ms = excluded.until_ms) \
-         SELECT h.account, h.dispatcher, h.says, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
+         AND h.dispatcher = b.dispatcher AND b.status IS NULL), \
+         said AS (INSERT INTO {schema}.heartbeat AS h (account, dispatcher, status, at_ms, until_ms) \
+         SELECT b.account, b.dispatcher, b.status, clock.now, {schema}.later(clock.now, $4) FROM beats b, clock \
+         WHERE b.status IS NOT NULL ON CONFLICT (account, dispatcher) DO UPDATE \
+         SET status = excluded.status, at_ms = excluded.at_ms, until_ms = excluded.until_ms) \
+         SELECT h.account, h.dispatcher, h.status, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
          WHERE h.account = ANY ($1) AND h.until_ms > clock.now AND h.at_ms <= {schema}.later(clock.now, $4) \
          AND NOT EXISTS (SELECT FROM beats b \
          WHERE b.account = h.account AND b.dispatcher = h.dispatcher) \
-         UNION ALL SELECT b.account, b.dispatcher, b.says, 0 FROM beats b WHERE b.says IS NOT NULL ORDER BY 1, 2"
+         UNION ALL SELECT b.account, b.dispatcher, b.status, 0 FROM beats b WHERE b.status IS NOT NULL ORDER BY 1, 2"
     )
 }
 

@@ -140,7 +140,7 @@ fn statement(schema: &Schema) -> String {
          AND o.wake_ms <= clock.believed AND {not_spared} ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
          clock.believed, {FORGETS}, {here}, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
-         FROM clock, {schema}.purged p UNION ALL \
+         FROM clock, {schema}.store_state p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
          ORDER BY o.wake_ms LIMIT 1), {far_due}, NULL, (SELECT o.wake_ms {held_open} AND o.wake_ms >= a.held_from \
          AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, {far_held}, \

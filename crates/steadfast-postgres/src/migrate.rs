@@ -17,23 +17,10 @@ use super::roles;
 use super::schema::Schema;
 
 /// The steps, the oldest first. A step that was released is never changed.
-const STEPS: &[Step] = &[
-    Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") },
-    Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
-    Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
-    Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
-    Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
-    Step { name: "batches", sql: include_str!("migrations/0006_batches.sql") },
-    Step { name: "tenants", sql: include_str!("migrations/0007_tenants.sql") },
-    Step { name: "closing", sql: include_str!("migrations/0008_closing.sql") },
-    Step { name: "outbox_keys", sql: include_str!("migrations/0009_outbox_keys.sql") },
-    Step { name: "clock", sql: include_str!("migrations/0010_clock.sql") },
-    Step { name: "place", sql: include_str!("migrations/0011_place.sql") },
-    Step { name: "outbox_spares", sql: include_str!("migrations/0012_outbox_spares.sql") },
-    Step { name: "waits", sql: include_str!("migrations/0013_waits.sql") },
-    Step { name: "outbox_choice", sql: include_str!("migrations/0014_outbox_choice.sql") },
-    Step { name: "holder", sql: include_str!("migrations/0015_holder.sql") },
-];
+const STEPS: &[Step] = &[Step { name: "first", sql: include_str!("migrations/0020_first.sql") }];
+
+/// The version that the first step makes. Versions below it were never published.
+const FIRST: u32 = 20;
 
 struct Step {
     name: &'static str,
@@ -67,7 +54,7 @@ impl Migration {
         let found = version(&client, schema).await?;
         check_session(&client).await?;
         drop(client);
-        refuse_newer(found, schema)?;
+        refuse_others(found, schema)?;
         if found == LATEST {
             return Ok(());
         }
@@ -126,7 +113,7 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
         own.batch_execute(&roles::create(schema)).await.map_err(|error| Met::of(ROLES, error))?;
     }
     let from = version(&own, schema).await.map_err(Met::Failed)?;
-    refuse_newer(from, schema).map_err(Met::Failed)?;
+    refuse_others(from, schema).map_err(Met::Failed)?;
     become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
     if from == 0 {
         // Whoever owns a schema need not have the right to make one, which is asked for also where there is one.
@@ -135,7 +122,7 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
         }
         own.batch_execute(&first(schema)).await.map_err(|error| Met::of(MAKE, error))?;
     }
-    for (number, step) in (1..).zip(STEPS).skip(from as usize) {
+    for (number, step) in after(from, STEPS) {
         own.batch_execute(&numbered(number, step, schema)).await.map_err(|error| Met::of(MAKE, error))?;
     }
     let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
@@ -223,7 +210,7 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     }
     add(&schema_itself(schema));
     add(&first(schema));
-    for (number, step) in (1..).zip(STEPS) {
+    for (number, step) in after(0, STEPS) {
         add(&numbered(number, step, schema));
     }
     if with_roles {
@@ -254,7 +241,19 @@ fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
     )
 }
 
-fn refuse_newer(found: u32, schema: &Schema) -> Result<(), StoreError> {
+/// The steps that a schema of version `from` lacks, each with its number.
+fn after(from: u32, steps: &[Step]) -> impl Iterator<Item = (u32, &Step)> {
+    (FIRST..).zip(steps).filter(move |(number, _)| *number > from)
+}
+
+fn refuse_others(found: u32, schema: &Schema) -> Result<(), StoreError> {
+    if (1..FIRST).contains(&found) {
+        let problem = format!(
+            "schema {schema} has version {found}, which was never published and cannot be brought up to date; finish \
+             what is open with the program that made it, and give this one another schema"
+        );
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Older));
+    }
     if found <= LATEST {
         return Ok(());
     }
@@ -285,7 +284,7 @@ fn lock_of(schema: &Schema) -> i64 {
     hash.iter().take(8).fold(0, |number, byte| (number << 8) | i64::from(*byte))
 }
 
-const LATEST: u32 = STEPS.len() as u32;
+const LATEST: u32 = FIRST - 1 + STEPS.len() as u32;
 
 /// Far more processes than start at the same moment.
 const TURNS_MAX: u32 = 20;
@@ -293,3 +292,17 @@ const TURNS_MAX: u32 = 20;
 const LOCK: &str = "lock the schema";
 const MAKE: &str = "make the schema";
 const ROLES: &str = "make the roles";
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST, Step, after};
+
+    #[test]
+    fn a_schema_gets_the_steps_that_it_lacks_and_no_other() {
+        let steps = [Step { name: "first", sql: "" }, Step { name: "second", sql: "" }];
+        let names = |from| after(from, &steps).map(|(number, step)| (number, step.name)).collect::<Vec<_>>();
+        assert_eq!(names(0), [(FIRST, "first"), (FIRST + 1, "second")]);
+        assert_eq!(names(FIRST), [(FIRST + 1, "second")]);
+        assert_eq!(names(FIRST + 1), []);
+    }
+}

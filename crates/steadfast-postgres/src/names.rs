@@ -127,8 +127,8 @@ async fn copy(
     let (scope, key, to) = (old.scope.as_str(), old.key.as_str(), record.id.scope.as_str());
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     let sql = format!(
-        "INSERT INTO {schema}.request (keep_ms, first_fence, secrets, scope, key, fingerprint, wire_key, redact, \
-         predecessor, first_scope, request) SELECT keep_ms, $4, false, $3, key, fingerprint, wire_key, redact, \
+        "INSERT INTO {schema}.request (retention_ms, first_fence, scope, key, fingerprint, wire_key, redact, \
+         predecessor, first_scope, request) SELECT retention_ms, $4, $3, key, fingerprint, wire_key, redact, \
          predecessor, $5, $6 FROM {schema}.request WHERE scope = $1 AND key = $2"
     );
     let values: [Value<'_>; 6] = [

@@ -148,7 +148,7 @@ impl Outbox for Postgres {
         let schema = self.0.connections.schema();
         let sql = format!(
             "UPDATE {schema}.outbox SET rejected_at_ms = $2, rejected = $3 WHERE number = $1 \
-             AND rejected_at_ms IS NULL AND (SELECT stage FROM {schema}.purged) = 0 RETURNING number"
+             AND rejected_at_ms IS NULL AND (SELECT stage FROM {schema}.store_state) = 0 RETURNING number"
         );
         let values: Vec<(Given, Type)> = vec![
             (Box::new(to_number(number)), Type::INT8),
@@ -255,7 +255,7 @@ fn waiting_statement(schema: &str) -> String {
          AND on_dead_letter = 'hold' AND sequence IS NOT NULL GROUP BY sequence) \
          SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= $6 THEN body END, octet_length(body)::bigint, sealed, due_ms, on_unknown, \
-         keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms, nth, up_to > $8 \
+         retention_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms, nth, up_to > $8 \
          FROM (SELECT *, row_number() OVER (ORDER BY number) AS nth, sum(bytes) OVER (ORDER BY number)::bigint AS up_to \
          FROM (SELECT *, (CASE WHEN octet_length(body) <= $6 THEN octet_length(body) ELSE 0 END \
          + coalesce(octet_length(sealed), 0))::bigint AS bytes FROM {schema}.outbox o \

@@ -127,9 +127,9 @@ fn statement(schema: &Schema, with_system: bool) -> String {
         "NULL::text"
     };
     format!(
-        "SELECT {schema}.store_now(), p.standing, p.place, {system}, \
+        "SELECT {schema}.store_now(), p.copy_state, p.place, {system}, \
          (SELECT d.oid::bigint FROM pg_catalog.pg_database d WHERE d.datname = current_database()), \
-         (SELECT n.oid::bigint FROM pg_catalog.pg_namespace n WHERE n.nspname = $1), {} FROM {schema}.purged p",
+         (SELECT n.oid::bigint FROM pg_catalog.pg_namespace n WHERE n.nspname = $1), {} FROM {schema}.store_state p",
         here(schema)
     )
 }
@@ -138,7 +138,7 @@ fn statement(schema: &Schema, with_system: bool) -> String {
 pub(super) fn here(schema: &Schema) -> String {
     format!(
         "concat_ws(' ', (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()), \
-         '{schema}'::regnamespace::oid, (SELECT p.place FROM {schema}.purged p))"
+         '{schema}'::regnamespace::oid, (SELECT p.place FROM {schema}.store_state p))"
     )
 }
 
@@ -166,8 +166,8 @@ pub(super) async fn is_store_used(shared: &Arc<Shared>) -> Result<bool, StoreErr
 
 fn used(schema: &Schema) -> String {
     format!(
-        "SELECT fence > 0 OR EXISTS (SELECT FROM {schema}.operation) OR EXISTS (SELECT FROM {schema}.outbox) \
-         OR EXISTS (SELECT FROM {schema}.audit) FROM {schema}.purged"
+        "SELECT purged_fence > 0 OR EXISTS (SELECT FROM {schema}.operation) OR EXISTS (SELECT FROM {schema}.outbox) \
+         OR EXISTS (SELECT FROM {schema}.audit) FROM {schema}.store_state"
     )
 }
 
@@ -187,7 +187,7 @@ pub(super) async fn place(shared: &Arc<Shared>) -> Result<Place, StoreError> {
 }
 
 pub(super) async fn set(shared: &Arc<Shared>, noted: &Noted) -> Result<(), StoreError> {
-    let sql = format!("UPDATE {}.purged SET place = $1", shared.connections.schema());
+    let sql = format!("UPDATE {}.store_state SET place = $1", shared.connections.schema());
     shared.ask(NOTE, sql, vec![(Box::new(noted.to_text()?), Type::TEXT)]).await.map(drop)
 }
 

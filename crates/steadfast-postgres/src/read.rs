@@ -87,7 +87,7 @@ impl Shared {
 
     /// Whether the store may say that there is no record: see [`Standing::check_absent`].
     pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
-        let sql = format!("SELECT {CLOSED} FROM {}.purged p", self.connections.schema());
+        let sql = format!("SELECT {CLOSED} FROM {}.store_state p", self.connections.schema());
         let rows = self.ask("read what the store is there for", sql, Vec::new()).await?;
         standing::check(
             &mut Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?),
@@ -183,10 +183,10 @@ impl Shared {
     ) -> Result<Result<(), Declined>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!(
-            "WITH there AS MATERIALIZED (SELECT o.scope, o.key FROM {schema}.operation o, {schema}.purged p \
+            "WITH there AS MATERIALIZED (SELECT o.scope, o.key FROM {schema}.operation o, {schema}.store_state p \
              WHERE o.scope = $1 AND o.key = $2 AND p.stage < 2 FOR UPDATE OF o), wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports) SELECT scope, key, $3 \
              FROM there WHERE $3 <> '' ON CONFLICT (scope, key) DO UPDATE SET reports = a.reports || excluded.reports) \
-             SELECT {CLOSED}, t.key IS NOT NULL FROM {schema}.purged p LEFT JOIN there t ON true"
+             SELECT {CLOSED}, t.key IS NOT NULL FROM {schema}.store_state p LEFT JOIN there t ON true"
         );
         let mut values = name(id);
         values.push((Box::new(reports::lines(reports)?), Type::TEXT));

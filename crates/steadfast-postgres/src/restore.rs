@@ -34,7 +34,8 @@ pub(super) async fn write(restored: &Sealed, within: &Within) -> Result<(), Stor
         write_audit(restored, within).await?;
     }
     if let Some(notes) = &restored.notes {
-        let sql = format!("UPDATE {}.purged SET fence = greatest(fence, $1)", schema(within));
+        let sql =
+            format!("UPDATE {}.store_state SET purged_fence = greatest(purged_fence, $1)", schema(within));
         within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
         // Its records have the times of the clock that the other store believed.
         let sql = format!(
@@ -81,7 +82,7 @@ async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), Stor
     let sql = format!(
         "INSERT INTO {}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
          fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
-         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
+         status::smallint, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
          until_ms, vendor, $21 FROM unnest({places}, $20) AS c ({names}, vendor)",
         schema(within)
     );
@@ -120,13 +121,13 @@ async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreE
         (&request, Type::BYTEA_ARRAY),
     ];
     let sql = format!(
-        "INSERT INTO {}.request AS r (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
-             predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, false, fingerprint, wire_key, \
+        "INSERT INTO {}.request AS r (scope, key, retention_ms, first_fence, fingerprint, wire_key, redact, \
+             predecessor, first_scope, request) SELECT scope, key, retention_ms, first_fence, fingerprint, wire_key, \
              redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
-             WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, fingerprint, wire_key, redact, predecessor, \
+             WITH ORDINALITY AS c (scope, key, retention_ms, first_fence, fingerprint, wire_key, redact, predecessor, \
          first_scope, request, place) ORDER BY place ON CONFLICT (scope, key) DO UPDATE SET \
          number = CASE r.first_fence WHEN excluded.first_fence THEN r.number ELSE excluded.number END, \
-             keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, \
+             retention_ms = excluded.retention_ms, first_fence = excluded.first_fence, \
          fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
          predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
         schema(within)
@@ -192,7 +193,8 @@ async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
         "LOCK TABLE {schema}.operation, {schema}.account IN ROW EXCLUSIVE MODE; SET LOCAL steadfast.copies = 'on'"
     );
     within.run(DOING, &lock).await?;
-    let there = within.ask(DOING, &format!("SELECT standing FROM {schema}.purged FOR UPDATE"), &[]).await?;
+    let there =
+        within.ask(DOING, &format!("SELECT copy_state FROM {schema}.store_state FOR UPDATE"), &[]).await?;
     let text: Option<&str> = Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?;
     text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
 }

@@ -71,7 +71,7 @@ GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
 GRANT INSERT, UPDATE, DELETE ON {schema}.heartbeat TO {app}, {dispatcher};
 GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
 GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
-GRANT UPDATE ON {schema}.purged, {schema}.closing, {schema}.clock TO {dispatcher};
+GRANT UPDATE ON {schema}.store_state, {schema}.closing, {schema}.clock TO {dispatcher};
 GRANT UPDATE, DELETE ON {schema}.outbox TO {dispatcher};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {app}, {dispatcher};
 GRANT EXECUTE ON FUNCTION {schema}.store_now(), {schema}.later(bigint, bigint) TO {reader};

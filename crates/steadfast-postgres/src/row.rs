@@ -16,7 +16,7 @@ use super::sequence;
 
 /// What [`operation`] reads, in its order: of the table `operation` as `o`.
 pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detail, o.status, o.fence, o.attempts, \
-     o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.look_ups, \
+     o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.lookups, \
      o.resends_left, o.attempt_max_ms, o.vendor_clock_ms, o.holder";
 
 /// What [`first_claim`] reads: of the table `request` as `r`.
@@ -25,7 +25,7 @@ pub(super) fn request(schema: &Schema) -> String {
 }
 
 /// In the order in which it is read. The place in a sequence comes after it.
-const REQUEST: &str = "r.number, r.keep_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
+const REQUEST: &str = "r.number, r.retention_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
      r.predecessor, r.first_scope";
 
 /// What [`Blobs`] reads after those, of the tables `request` as `r` and `outcome` as `a`.
@@ -197,7 +197,7 @@ pub(super) struct Changes<'a> {
 impl<'a> Changes<'a> {
     /// The names of the values, in their order.
     pub(super) const NAMES: &'static str = "scope, key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, \
-         on_unknown, detail, status, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
+         on_unknown, detail, status, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, vendor_clock_ms, \
          holder";
 
     /// Their places in a statement.

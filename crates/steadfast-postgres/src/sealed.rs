@@ -57,7 +57,7 @@ pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), Sto
 }
 
 async fn is_noted(shared: &Arc<Shared>) -> Result<bool, StoreError> {
-    let sql = format!("SELECT sealed FROM {}.purged", shared.connections.schema());
+    let sql = format!("SELECT sealed FROM {}.store_state", shared.connections.schema());
     let rows = shared.ask("read whether the schema is sealed", sql, Vec::new()).await?;
     Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
 }

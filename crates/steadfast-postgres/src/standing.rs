@@ -11,8 +11,8 @@ use steadfast_core::store::StoreError;
 use super::row::Reader;
 use super::schema::Schema;
 
-/// Of the table `purged` as `p`: what the store is there for, or null while it is open.
-pub(super) const CLOSED: &str = "CASE WHEN p.stage > 0 THEN p.standing END";
+/// Of the table `store_state` as `p`: what the store is there for, or null while it is open.
+pub(super) const CLOSED: &str = "CASE WHEN p.stage > 0 THEN p.copy_state END";
 
 /// Whether something may be written: [`Standing::check_new`], [`Standing::check_held`].
 pub(super) type Allowed = fn(&Standing) -> Result<(), StoreError>;

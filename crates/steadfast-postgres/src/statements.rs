@@ -56,7 +56,7 @@ impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
         let (request, here) = (row::request(schema), here(schema));
         Statements {
-            start: seeing(schema, &function(schema, "start_operations", 17)),
+            start: seeing(schema, &function(schema, "start_operations", 16)),
             step: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
             due: format!(
                 "SELECT h.here, f.* FROM {schema}.see_time() s, (SELECT {here} OFFSET 0) AS h (here), {schema}.take_due($1, \
@@ -79,21 +79,21 @@ impl Statements {
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
             notes: format!(
-                "SELECT {schema}.store_now(), c.believed_ms, p.fence, {CLOSED}, {FORGETS}, {here} \
-                 FROM {schema}.purged p, {schema}.clock c"
+                "SELECT {schema}.store_now(), c.believed_ms, p.purged_fence, {CLOSED}, {FORGETS}, {here} \
+                 FROM {schema}.store_state p, {schema}.clock c"
             ),
             see: format!(
-                "SELECT s.now_ms, s.believed_ms, p.fence, {CLOSED}, {FORGETS}, {here} FROM {schema}.see_time() s, \
-                 {schema}.purged p"
+                "SELECT s.now_ms, s.believed_ms, p.purged_fence, {CLOSED}, {FORGETS}, {here} FROM {schema}.see_time() s, \
+                 {schema}.store_state p"
             ),
             update: update(schema),
             insert: insert(schema),
             insert_request: format!(
-                "INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
-                 predecessor, request) VALUES ($1, $2, $3, $4, false, $5, $6, $7, $8, $9)"
+                "INSERT INTO {schema}.request (scope, key, retention_ms, first_fence, fingerprint, wire_key, redact, \
+                 predecessor, request) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
             ),
             replace_request: format!(
-                "UPDATE {schema}.request SET number = DEFAULT, keep_ms = $3, first_fence = $4, \
+                "UPDATE {schema}.request SET number = DEFAULT, retention_ms = $3, first_fence = $4, \
                  fingerprint = $5, wire_key = $6, redact = $7, predecessor = $8, request = $9, first_scope = NULL \
                  WHERE scope = $1 AND key = $2"
             ),
@@ -137,7 +137,7 @@ fn update(schema: &Schema) -> String {
          fence = c.fence, attempts = c.attempts, effect = c.effect::smallint, claimed_at_ms = c.claimed_at_ms, \
          updated_at_ms = c.updated_at_ms, on_unknown = c.on_unknown::smallint, detail = c.detail::smallint, \
          status = c.status::smallint, resolved = c.resolved, unknown_since_ms = c.unknown_since_ms, \
-         look_ups = c.look_ups, resends_left = c.resends_left, attempt_max_ms = c.attempt_max_ms, \
+         lookups = c.lookups, resends_left = c.resends_left, attempt_max_ms = c.attempt_max_ms, \
          vendor_clock_ms = c.vendor_clock_ms, holder = c.holder FROM unnest({places}) AS c ({names}) \
          WHERE o.scope = c.scope AND o.key = c.key"
     )
@@ -148,7 +148,7 @@ fn insert(schema: &Schema) -> String {
     format!(
         "INSERT INTO {schema}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
          fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
-         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
+         status::smallint, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
          until_ms, $20, $21 FROM unnest({places}) AS c ({names}) ON CONFLICT (scope, key) DO NOTHING RETURNING 1"
     )
 }
@@ -171,14 +171,14 @@ fn purge(schema: &Schema) -> String {
         "WITH seen AS MATERIALIZED (SELECT now_ms, least(now_ms, believed_ms) \
          - CASE WHEN {is_written_to} THEN {WRITERS_HAVE_MS} ELSE 0 END AS believed_ms FROM {schema}.see_time()), \
          expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation o WHERE phase > 2 \
-         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) AND {} ORDER BY wake_ms LIMIT $2 \
+         AND (SELECT stage FROM {schema}.store_state) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT believed_ms FROM seen) AND {} ORDER BY wake_ms LIMIT $2 \
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
          highest AS (SELECT fence FROM gone ORDER BY fence DESC LIMIT 1), \
-         noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
+         noted AS (UPDATE {schema}.store_state p SET purged_fence = h.fence FROM highest h WHERE p.purged_fence < h.fence), \
          requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
-         (SELECT now_ms FROM seen), (SELECT believed_ms FROM seen), (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
+         (SELECT now_ms FROM seen), (SELECT believed_ms FROM seen), (SELECT {CLOSED} FROM {schema}.store_state p) FROM gone",
         outbox::not_spared(schema),
         names_gone("request"),
         names_gone("outcome"),
@@ -201,6 +201,6 @@ mod tests {
     #[test]
     fn the_schema_allows_a_holder_as_much_as_the_program_foresees() {
         let allowed = format!("BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS}");
-        assert!(include_str!("migrations/0006_batches.sql").contains(&allowed), "{allowed}");
+        assert!(include_str!("migrations/0020_first.sql").contains(&allowed), "{allowed}");
     }
 }

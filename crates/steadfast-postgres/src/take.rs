@@ -121,7 +121,7 @@ async fn nothing_at(
     let sql = format!(
         "SELECT (SELECT o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT 1) IS NOT NULL OR \
-         EXISTS (SELECT FROM {schema}.operation o WHERE {}), s.now_ms, (SELECT {CLOSED} FROM {schema}.purged p) \
+         EXISTS (SELECT FROM {schema}.operation o WHERE {}), s.now_ms, (SELECT {CLOSED} FROM {schema}.store_state p) \
          FROM {schema}.see_time() s",
         of_a_wrong_clock(schema)
     );

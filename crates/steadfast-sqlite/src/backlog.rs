@@ -50,7 +50,7 @@ const QUEUES: &str = "SELECT scope, phase, count(*), sum(phase = 2 AND until_ms 
                       FROM operation INDEXED BY operation_ended WHERE phase > 2 AND until_ms IS NULL AND phase = 5 \
                       GROUP BY scope ORDER BY 1, 2";
 
-const PEERS: &str = "SELECT account, dispatcher, says, at_ms FROM heartbeat \
+const PEERS: &str = "SELECT account, dispatcher, status, at_ms FROM heartbeat \
                      WHERE until_ms > ?1 AND at_ms <= ?1 + (until_ms - at_ms) ORDER BY account, dispatcher";
 
 /// As many digits as a time may have.

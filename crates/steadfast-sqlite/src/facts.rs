@@ -63,21 +63,21 @@ pub(super) fn place(connection: &Connection, path: &Path) -> Result<Place, Store
 
 fn noted(connection: &Connection) -> Result<Option<Noted>, StoreError> {
     let doing = "read the store's place";
-    let mut statement = connection.prepare_cached("SELECT place FROM purged").while_doing(doing)?;
+    let mut statement = connection.prepare_cached("SELECT place FROM store_state").while_doing(doing)?;
     let text: Option<String> = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
     text.as_deref().map(Noted::from_text).transpose()
 }
 
 pub(super) fn write(connection: &Connection, noted: &Noted) -> Result<(), StoreError> {
     let doing = "write the store's place";
-    let mut statement = connection.prepare_cached("UPDATE purged SET place = ?1").while_doing(doing)?;
+    let mut statement = connection.prepare_cached("UPDATE store_state SET place = ?1").while_doing(doing)?;
     statement.execute([noted.to_text()?]).while_doing(doing).map(drop)
 }
 
 /// Whether anything is on record, was, or waits in the outbox.
 pub(super) fn is_used(connection: &Connection) -> Result<bool, StoreError> {
-    let sql = "SELECT fence > 0 OR EXISTS (SELECT 1 FROM operation) OR EXISTS (SELECT 1 FROM steadfast_outbox) \
-               OR EXISTS (SELECT 1 FROM audit) FROM purged";
+    let sql = "SELECT purged_fence > 0 OR EXISTS (SELECT 1 FROM operation) OR EXISTS (SELECT 1 FROM steadfast_outbox) \
+               OR EXISTS (SELECT 1 FROM audit) FROM store_state";
     connection.query_row(sql, [], |row| row.get(0)).while_doing("look whether anything is on record")
 }
 

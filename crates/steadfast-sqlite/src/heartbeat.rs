@@ -17,8 +17,8 @@ pub(super) fn heartbeat(connection: &Connection, heartbeat: &Heartbeat) -> Resul
     for beat in beats {
         match &beat.says {
             Some(says) => prepared(
-                "INSERT INTO heartbeat (account, dispatcher, says, at_ms, until_ms) VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT DO UPDATE SET says = ?3, at_ms = ?4, until_ms = ?5",
+                "INSERT INTO heartbeat (account, dispatcher, status, at_ms, until_ms) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT DO UPDATE SET status = ?3, at_ms = ?4, until_ms = ?5",
             )?
             .execute(params![beat.account, beat.dispatcher, says, at, until]),
             None => prepared("DELETE FROM heartbeat WHERE account = ?1 AND dispatcher = ?2")?
@@ -28,7 +28,7 @@ pub(super) fn heartbeat(connection: &Connection, heartbeat: &Heartbeat) -> Resul
     }
     let mut peers = Vec::new();
     let mut of_account =
-        prepared("SELECT dispatcher, says, at_ms FROM heartbeat WHERE account = ?1 ORDER BY dispatcher")?;
+        prepared("SELECT dispatcher, status, at_ms FROM heartbeat WHERE account = ?1 ORDER BY dispatcher")?;
     let mut accounts: Vec<&str> = beats.iter().map(|beat| beat.account.as_str()).collect();
     accounts.sort_unstable();
     accounts.dedup();

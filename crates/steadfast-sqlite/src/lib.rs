@@ -146,8 +146,8 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's and `Sealed` for
-    /// one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that
+    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's, `Older` for one of
+    /// a schema that was never published and `Sealed` for one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that
     /// cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         Sqlite::builder(path).open()

@@ -70,7 +70,7 @@ fn read_all(connection: &Connection) -> Result<(Notes, Standing, bool), StoreErr
     let doing = "read what the store notes";
     let mut statement = connection
         .prepare_cached(
-            "SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing, sealed FROM purged",
+            "SELECT purged_fence, believed_ms, doubted_from_ms, doubted_to_ms, copy_state, sealed FROM store_state",
         )
         .while_doing(doing)?;
     let read = statement.query_row([], |row| {
@@ -102,7 +102,8 @@ pub(super) fn check(
 pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write what the store is there for";
-    let mut statement = connection.prepare_cached("UPDATE purged SET standing = ?1").while_doing(doing)?;
+    let mut statement =
+        connection.prepare_cached("UPDATE store_state SET copy_state = ?1").while_doing(doing)?;
     statement.execute([standing.to_text()?]).while_doing(doing)?;
     Ok(())
 }
@@ -111,7 +112,7 @@ pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), 
 pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "note that the file is sealed";
-    let sql = "UPDATE purged SET sealed = 1 WHERE NOT sealed AND NOT EXISTS (SELECT 1 FROM operation \
+    let sql = "UPDATE store_state SET sealed = 1 WHERE NOT sealed AND NOT EXISTS (SELECT 1 FROM operation \
                WHERE hex(substr(request, 1, 1)) <> ?1 OR hex(substr(answer, 1, 1)) <> ?1)";
     let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
     statement.execute([format!("{sealed:02X}")]).while_doing(doing).map(drop)
@@ -140,7 +141,9 @@ pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) ->
         KNOWN.set(None);
         let doing = "write what the store notes";
         let mut statement = connection
-            .prepare_cached("UPDATE purged SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3")
+            .prepare_cached(
+                "UPDATE store_state SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3",
+            )
             .while_doing(doing)?;
         statement
             .execute(params![
@@ -157,8 +160,9 @@ pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) ->
 pub(super) fn removed(connection: &Connection, fence: u64) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write the fences of what was purged";
-    let mut statement =
-        connection.prepare_cached("UPDATE purged SET fence = ?1 WHERE fence < ?1").while_doing(doing)?;
+    let mut statement = connection
+        .prepare_cached("UPDATE store_state SET purged_fence = ?1 WHERE purged_fence < ?1")
+        .while_doing(doing)?;
     statement.execute([to_fence(fence)]).while_doing(doing)?;
     Ok(())
 }

@@ -18,7 +18,7 @@ use steadfast_core::internal::store::Seals;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::{While, failed};
-use super::migrations::{MIGRATIONS, SCHEMA_VERSION};
+use super::migrations::{FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION};
 use super::{facts, log, sealed};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
@@ -224,6 +224,14 @@ fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result
         let problem = format!("{} is another program's database", path.display());
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Foreign));
     }
+    if (1..FIRST_VERSION).contains(&version) {
+        let problem = format!(
+            "{} has schema version {version}, which was never published and cannot be brought up to date; \
+             finish what is open with the program that made it, and give this one a new file",
+            path.display()
+        );
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Older));
+    }
     if version > newest {
         let problem = format!(
             "{} has schema version {version}; this release knows versions up to {newest}",
@@ -259,7 +267,7 @@ fn migrate(
     (migrations, create): (&[&str], bool),
 ) -> Result<(), StoreError> {
     let doing = "bring the schema up to date";
-    let newest = migrations.len() as i64;
+    let newest = FIRST_VERSION - 1 + migrations.len() as i64;
     connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
     let migrated = (|| {
         let (mut application, version) = identity(connection).while_doing(doing)?;
@@ -271,7 +279,8 @@ fn migrate(
             application = APPLICATION_ID;
         }
         judge(path, (application, version), newest)?;
-        for migration in migrations.iter().skip(usize::try_from(version).unwrap_or(0)) {
+        let applied = usize::try_from(version - FIRST_VERSION + 1).unwrap_or(0);
+        for migration in migrations.iter().skip(applied) {
             connection.execute_batch(migration).while_doing(doing)?;
         }
         if version < newest {
@@ -402,14 +411,14 @@ mod tests {
         migrate(&connection, path, (&steps[..1], true)).expect("a new file");
         migrate(&connection, path, (&steps[..2], true)).expect("one step");
         migrate(&connection, path, (&steps[..2], true)).expect("no step");
-        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)));
+        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 21)));
         let broken = [steps[0], steps[1], steps[2], "INSERT INTO nowhere VALUES (1)"];
         migrate(&connection, path, (&broken, true)).expect_err("the last step fails");
-        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)), "all or nothing");
+        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 21)), "all or nothing");
         migrate(&connection, path, (&steps, true)).expect("the third step");
-        assert_eq!((rows().expect("t"), version()), ((2, 2), (APPLICATION_ID, 3)));
+        assert_eq!((rows().expect("t"), version()), ((2, 2), (APPLICATION_ID, 22)));
         let error = migrate(&connection, path, (&steps[..2], true)).expect_err("an older release");
         assert_eq!(error.kind(), StoreErrorKind::Newer);
-        assert_eq!(error.to_string(), "calls.db has schema version 3; this release knows versions up to 2");
+        assert_eq!(error.to_string(), "calls.db has schema version 22; this release knows versions up to 21");
     }
 }

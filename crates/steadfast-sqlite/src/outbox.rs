@@ -198,7 +198,7 @@ fn waiting(
          AND on_dead_letter = 'hold' AND sequence IS NOT NULL GROUP BY sequence) \
          SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= ?6 THEN body END, octet_length(body), sealed, due_ms, on_unknown, \
-         keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox AS o \
+         retention_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox AS o \
          WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND number >= ?4 AND rejected_at_ms IS NULL \
          AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) \
          AND NOT EXISTS (SELECT 1 FROM holding AS h WHERE h.sequence = o.sequence AND h.first < o.number) \
@@ -296,12 +296,6 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
 /// How many rows of the outbox need the key whose blobs begin with `head`.
 pub(super) fn rows_sealed_with(connection: &Connection, head: &[u8]) -> Result<i64, StoreError> {
     let doing = "count the rows of the outbox that a key seals";
-    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'steadfast_outbox'";
-    let is_there = connection.query_row(table, [], |_| Ok(())).optional().while_doing(doing)?.is_some();
-    if !is_there {
-        // A file of an older schema, which is checked before it is brought up to date.
-        return Ok(0);
-    }
     let sql = "SELECT count(*) FROM steadfast_outbox WHERE substr(sealed, 1, ?2) = ?1";
     connection.query_row(sql, params![head, head.len() as i64], |row| row.get(0)).while_doing(doing)
 }
@@ -312,7 +306,7 @@ fn to_number(number: u64) -> i64 {
 
 /// What is said of a content type is said by the headers.
 const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, method, path, key, headers, \
-     content_type, body, sealed, due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter, \
+     content_type, body, sealed, due_ms, on_unknown, retention_ms, redact, supersedes, origin, sequence, on_dead_letter, \
      enqueued_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \

@@ -22,10 +22,10 @@ use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
 
 /// The columns that [`without_bodies`] reads, in its order; [`PLACE`] comes after them.
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
-     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
+     effect, claimed_at_ms, updated_at_ms, retention_ms, on_unknown, detail, status, resolved";
 
 /// The columns that [`stored`] reads after [`COLUMNS`] and [`PLACE`], in its order.
-pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
+pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, lookups, resends_left, \
      attempt_max_ms, vendor_clock_ms, predecessor, first_scope, holder";
 
 /// Reads [`COLUMNS`] and [`PLACE`]: the row's number, and its record without request and answer.

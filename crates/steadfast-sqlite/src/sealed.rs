@@ -3,7 +3,7 @@
 //! The table names every key that any row may need. A key is put there in the transaction of each row that it seals,
 //! and not once at the start. Another process may have retired it in the meantime, when no row used it.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use steadfast_core::internal::store::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex, needs_a_key};
 use steadfast_core::store::{StoreError, StoreErrorKind};
@@ -108,16 +108,9 @@ pub(super) fn retire(connection: &Connection, seals: &Seals, unused: &[KeyId]) -
     retired
 }
 
-/// The keys that the file names and that are not at hand. A file of the first schema names none.
+/// The keys that the file names and that are not at hand.
 fn unknown(connection: &Connection, seals: &Seals) -> Result<Vec<KeyId>, StoreError> {
     let doing = "read which keys the file is sealed with";
-    let table = connection
-        .query_row("SELECT 1 FROM sqlite_schema WHERE name = 'seal_key'", [], |_| Ok(()))
-        .optional()
-        .while_doing(doing)?;
-    if table.is_none() {
-        return Ok(Vec::new());
-    }
     let mut statement = connection.prepare("SELECT id FROM seal_key ORDER BY id").while_doing(doing)?;
     let ids: Vec<KeyId> =
         statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).while_doing(doing)?;

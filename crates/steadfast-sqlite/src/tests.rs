@@ -3,11 +3,9 @@ use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rusqlite::{Connection, StatementStatus, params};
+use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
-use steadfast_core::Effect;
-use steadfast_core::internal::store::codec;
 use steadfast_core::operation::Key;
 use steadfast_core::operation::record::State;
 use steadfast_core::store::{StoreErrorKind, Wrapper};
@@ -564,65 +562,27 @@ async fn the_log_begins_anew_and_does_not_grow_for_ever() {
     assert!(log < 80 * 1024 * 1024, "{log} bytes of log");
 }
 
-/// Makes a new file one of an older schema, with these operations in progress, numbered from 1.
-pub(super) fn make_older(raw: &Connection, version: usize, held: &[Claim]) {
-    let schema = [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")]
-        [..version]
-        .join(";");
-    raw.execute_batch(&format!(
-        "PRAGMA application_id = 1398031940; {schema}; PRAGMA user_version = {version}; PRAGMA journal_mode = WAL"
-    ))
-    .expect("made");
-    for claim in held {
-        let request = codec::request_bytes(&claim.request).expect("small");
-        raw.execute(
-            "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, \
-             claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
-             VALUES (?1, ?2, 'test/v', ?3, ?4, 1, ?5, 1, 0, 0, ?5, ?5, 3600000, 0, ?6)",
-            params![
-                claim.id.scope.as_str(),
-                claim.id.key.as_str(),
-                &claim.fingerprint.as_bytes()[..],
-                claim.wire_key,
-                claim.now.as_millis() as i64,
-                request
-            ],
-        )
-        .expect("written");
-    }
-}
-
-#[tokio::test]
-async fn the_evidence_of_a_file_of_the_second_schema_comes_along_in_its_order() {
+#[test]
+fn a_file_of_a_schema_that_was_never_published_is_refused_and_left_as_it_is() {
     let place = Place::new();
     let path = place.path();
-    let raw = Connection::open(&path).expect("opens");
-    // The third is without evidence; the reports of the first two come in turn.
-    make_older(&raw, 2, &["a", "b", "c"].map(wanted));
-    let report = |number| AttemptReport {
-        number,
-        started_at: Timestamp::from_millis(1_000),
-        latency: std::time::Duration::from_millis(5),
-        status: None,
-        failure_kind: None,
-        failure: Some("two\nlines".to_owned()),
-        verdict: "retry".to_owned(),
-        effect: Effect::Unknown,
-        wait: None,
-    };
-    for (nth, (operation, number)) in [(2, 1), (1, 1), (1, 2), (2, 2)].into_iter().enumerate() {
-        let text = serde_json::to_string(&report(number)).expect("JSON");
-        raw.execute("INSERT INTO evidence VALUES (?1, ?2, ?3)", params![nth as i64, operation, text])
-            .expect("written");
+    for version in [1, 19] {
+        let raw = Connection::open(&path).expect("opens");
+        raw.execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS operation (number INTEGER PRIMARY KEY); PRAGMA application_id = 1398031940; \
+             PRAGMA user_version = {version}; PRAGMA journal_mode = WAL"
+        ))
+        .expect("made");
+        drop(raw);
+        let before = fs::read(&path).expect("read");
+        for error in [open_err(&path), Sqlite::builder(&path).create(false).open().expect_err("refused")] {
+            assert_eq!(error.kind(), StoreErrorKind::Older);
+            let problem = format!("has schema version {version}, which was never published");
+            assert!(
+                error.to_string().contains(&problem) && error.to_string().contains("a new file"),
+                "{error}"
+            );
+        }
+        assert!(fs::read(&path).expect("read") == before, "untouched");
     }
-    drop(raw);
-    let store = Sqlite::open(&path).expect("opens");
-    for key in ["a", "b"] {
-        assert_eq!(store.evidence(&id(key)).await.expect("works"), [report(1), report(2)], "{key}");
-    }
-    assert_eq!(store.evidence(&id("c")).await.expect("works"), []);
-    store.append_evidence(&id("c"), vec![report(1)]).await.expect("works").expect("there");
-    store.append_evidence(&id("a"), vec![report(3)]).await.expect("works").expect("there");
-    assert_eq!(store.evidence(&id("a")).await.expect("works"), [report(1), report(2), report(3)]);
-    assert_eq!(store.evidence(&id("c")).await.expect("works"), [report(1)]);
 }

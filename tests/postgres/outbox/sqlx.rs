@@ -123,7 +123,7 @@ async fn by_sqlx_it_may_be_awaited_on_any_thread_with_every_choice_of_a_call() {
         pool.close().await;
     });
     handler.await.expect("no panic");
-    let row = "SELECT convert_from(body, 'UTF8'), redact, keep_ms, due_ms > {schema}.store_now() + 3000000, \
+    let row = "SELECT convert_from(body, 'UTF8'), redact, retention_ms, due_ms > {schema}.store_now() + 3000000, \
                headers::json ->> 'x-tag' FROM {schema}.outbox";
     assert_eq!(shop.sql(row), "amount=1000&currency=usd|[\"amount\"]|2592000000|t|é");
     shop.deliver().await;

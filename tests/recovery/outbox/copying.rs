@@ -50,7 +50,7 @@ async fn a_copy_that_is_given_up_opens_the_outbox_again() {
     let shop = Shop::open();
     shop.place(42);
     shop.sql(
-        "UPDATE purged SET standing = '{\"stage\":\"leaving\",\"copy\":\"a\",\"other\":\"the new one\"}'",
+        "UPDATE store_state SET copy_state = '{\"stage\":\"leaving\",\"copy\":\"a\",\"other\":\"the new one\"}'",
     );
     let insert =
         "INSERT INTO steadfast_outbox (vendor, account, path, key) VALUES ('stripe', 'test', '/v1/x', 'k')";

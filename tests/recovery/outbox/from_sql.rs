@@ -79,8 +79,8 @@ async fn every_column_counts() {
         ("headers", r#"'{"X-A": ["1", "2"], "Content-Type": "text/plain"}'"#),
         ("body", "x'00ff'"),
         ("due_ms", &due.to_string()),
-        ("on_unknown", "'park'"),
-        ("keep_ms", &(40 * day_ms).to_string()),
+        ("on_unknown", "'dead_letter'"),
+        ("retention_ms", &(40 * day_ms).to_string()),
         ("redact", r#"'["Email"]'"#),
     ]));
     shop.sql(&row(&[("key", "'bare'")]));
@@ -131,7 +131,7 @@ async fn what_the_checks_see_fails_in_the_callers_transaction() {
         &[("key", "'k'"), ("body", "7")],
         &[("key", "'k'"), ("due_ms", "'soon'")],
         &[("key", "'k'"), ("on_unknown", "'retry'")],
-        &[("key", "'k'"), ("keep_ms", "0")],
+        &[("key", "'k'"), ("retention_ms", "0")],
         &[("key", "'k'"), ("redact", "'{}'")],
         &[("key", "'k'"), ("supersedes", "''")],
         &[("key", "'k'"), ("rejected", "'why'")],
@@ -168,7 +168,7 @@ async fn what_cannot_be_admitted_is_rejected_with_its_reason_and_the_rest_goes_o
         (&[("key", "'h'"), ("body", "(SELECT body FROM large)")], "18000000 bytes are over the limit"),
         (&[("key", "'i'"), ("redact", "'[1]'")], "redact: it must be a JSON array of names"),
         (&[("key", "'j'"), ("redact", "'[\"\"]'")], "a field's name must not be empty"),
-        (&[("key", "'k'"), ("keep_ms", "1")], "invalid retention"),
+        (&[("key", "'k'"), ("retention_ms", "1")], "invalid retention"),
         (&[("key", "'l'"), ("supersedes", "'l'")], "a call cannot supersede its own key"),
         (&[("key", "'m'"), ("supersedes", "'nobody'")], "key nobody cannot be started over"),
         (

@@ -303,8 +303,8 @@ async fn status_with_five_thousand_waiting() {
     place.sql(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) \
          INSERT INTO operation SELECT i + 1000000, scope, key || '-' || i, vendor, fingerprint, wire_key, 3, \
-         until_ms + 604800000, fence, attempts, 2, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, 0, 200, \
-         resolved, request, answer, redact, reports, first_fence, unknown_since_ms, look_ups, resends_left, \
+         until_ms + 604800000, fence, attempts, 2, claimed_at_ms, updated_at_ms, retention_ms, on_unknown, 0, 200, \
+         resolved, request, answer, redact, reports, first_fence, unknown_since_ms, lookups, resends_left, \
          attempt_max_ms, vendor_clock_ms, predecessor, first_scope, holder FROM n, (SELECT * FROM operation LIMIT 1)",
     );
     let letters = steadfast::dead_letter::DeadLetters::new(std::sync::Arc::new(store));

@@ -39,7 +39,7 @@ pub(super) async fn under_key(
     let schema = shared.connections.schema();
     let sql = format!(
         "SELECT number, method, path, key, headers, content_type, NULL::bytea, NULL::bigint, sealed, due_ms, on_unknown, \
-         keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
+         retention_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 AND rejected_at_ms IS NULL ORDER BY number"
     );
     shared.ask("look for the rows of a key in the outbox", sql, name(account, key)).await
@@ -80,7 +80,7 @@ pub(super) async fn remove(
 ) -> Result<bool, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!(
-        "WITH gone AS (DELETE FROM {schema}.outbox WHERE number = $1 AND (SELECT stage FROM {schema}.purged) = 0 \
+        "WITH gone AS (DELETE FROM {schema}.outbox WHERE number = $1 AND (SELECT stage FROM {schema}.store_state) = 0 \
          RETURNING number) \
          INSERT INTO {schema}.audit (scope, key, action, by, why, at_ms, before, after) \
          SELECT $2, $3, $4, $5, $6, {schema}.store_now(), $7::smallint, $8::smallint FROM gone RETURNING at_ms"

@@ -107,7 +107,7 @@ const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coales
      FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1";
 
 const UNDER_KEY: &str = "SELECT number, method, path, key, headers, content_type, NULL, NULL, sealed, due_ms, \
-     on_unknown, keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox \
+     on_unknown, retention_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox \
      WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 AND rejected_at_ms IS NULL ORDER BY number";
 
 const OF_KEY: &str = "SELECT number, namespace, vendor, account, method, path, enqueued_at_ms, due_ms, sequence, rejected \

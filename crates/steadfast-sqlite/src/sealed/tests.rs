@@ -18,7 +18,6 @@ use steadfast_core::store::{SealKeys, Store};
 use steadfast_core::transport::Answer;
 use steadfast_testkit::contract;
 
-use super::super::tests::make_older;
 use super::*;
 use crate::Sqlite;
 
@@ -480,20 +479,4 @@ async fn blobs_that_were_moved_or_changed_are_an_error_and_never_a_record() {
     }
     let error = after("UPDATE operation SET request = substr(request, 1, 5)", "a").await;
     assert_eq!(error.to_string(), "a sealed request or answer is cut short");
-}
-
-#[tokio::test]
-async fn a_file_of_the_first_schema_is_brought_up_to_date_and_sealed_from_then_on() {
-    let place = Place::new();
-    let claim = wanted("old");
-    make_older(&place.raw(), 1, std::slice::from_ref(&claim));
-    let store = place.with(&key(1));
-    let record = store.get(&id("old")).await.expect("readable").expect("a record");
-    assert_eq!((&record.request, record.redact.names().len()), (&claim.request, 0));
-    let taken = store.take(take(LATER, 10)).await.expect("works");
-    assert_eq!(taken.len(), 1);
-    settles(&store, "new").await;
-    assert_whole(&store, "new").await;
-    let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("readable");
-    assert_eq!(version, super::super::migrations::SCHEMA_VERSION);
 }

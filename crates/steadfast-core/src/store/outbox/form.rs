@@ -217,7 +217,7 @@ pub fn on_unknown(written: &str) -> Option<OnUnknown> {
 fn name_of(choice: OnUnknown) -> &'static str {
     match choice {
         OnUnknown::ByMethod => "by_method",
-        OnUnknown::Park => "park",
+        OnUnknown::Park => "dead_letter",
         OnUnknown::Resend => "resend",
     }
 }
