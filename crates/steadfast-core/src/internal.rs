@@ -63,7 +63,7 @@ pub mod request {
 pub mod store {
     pub use crate::store::backlog::{Backlog, LATE, Queue, queues};
     pub use crate::store::capability::{maintenance_of, outbox_of, sealing_of};
-    pub use crate::store::columns::{Columns, StateColumns, redacted};
+    pub use crate::store::columns::{Columns, redacted};
     pub use crate::store::delivery::{Delivery, Version};
     pub use crate::store::error::wrote_nothing;
     pub use crate::store::filters::Dialect;
@@ -71,40 +71,39 @@ pub mod store {
     pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
     pub use crate::store::look::{FAR_MAX, Look, Sight, Waiting};
     pub use crate::store::maintenance::{AUDIT_MOVED, Head, Maintenance, Restore, Row};
-    pub use crate::store::numbers::{
-        choice, duration, duration_ms, from_ms, phase, phase_number, to_fence, to_ms,
-    };
-    pub use crate::store::outbox::form::{
-        headers, name_of_row, names, on_unknown, sealed_bytes, sequence, spares, values, whole,
+    pub use crate::store::numbers::{duration_ms, from_ms, phase_number, to_fence, to_ms};
+    pub use crate::store::outbox::form::{sealed_bytes, spares, values, whole};
+    pub use crate::store::outbox::rows::{
+        read_outbox, read_outbox_tally, read_queued, read_rejected, read_sealed_row,
     };
     pub use crate::store::outbox::sealed::{Anew, RESEALED_MAX, SealedRow, sealed_anew};
     pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
     pub use crate::store::pages::{ROWS_MAX, listable, page, start};
     pub use crate::store::place::{Facts, Judged, Noted, Place};
+    pub use crate::store::renaming::{AdoptedRow, Superseding, adopted_row, superseding};
+    pub use crate::store::resealing::{Blobs, FoundRows, ResealedRow, read_blobs, seal_rows};
     pub use crate::store::restored::{RestoredRow, Sealed};
+    pub use crate::store::rows::{
+        LAST_TIME_LEN, RowReader, damaged, read_entry, read_operation, read_peer, read_place, read_queue,
+        read_request, read_rest, read_stored, read_tally,
+    };
     pub use crate::store::sealing::{Reseal, ResealedBatch, Sealing};
     pub use crate::store::seals::{
         HEAD_BYTES, KEY_ID_BYTES, KeyId, Part, SEALED, Seals, hex, is_sealed, needs_a_key,
     };
     pub use crate::store::standing::{Stage, Standing};
     pub use crate::store::statement::{Database, Value};
-    pub use crate::store::stored::{Stored, empty_request};
+    pub use crate::store::stored::Stored;
     pub use crate::store::tenants::{Tenants, behind};
     pub use crate::store::wakes::{Sleeper, Wakes};
     pub mod codec {
         pub use crate::store::codec::*;
-    }
-    pub mod columns {
-        pub use crate::store::columns::*;
     }
     pub mod filters {
         pub use crate::store::filters::*;
     }
     pub mod footing {
         pub use crate::store::footing::*;
-    }
-    pub mod numbers {
-        pub use crate::store::numbers::*;
     }
     pub mod reports {
         pub use crate::store::reports::*;

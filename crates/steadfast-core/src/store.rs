@@ -55,9 +55,12 @@ pub mod outbox;
 pub mod pages;
 pub(crate) mod place;
 pub(crate) mod queued;
+pub(crate) mod renaming;
 pub(crate) mod reports;
 pub(crate) mod reseal;
+pub(crate) mod resealing;
 pub(crate) mod restored;
+pub(crate) mod rows;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) mod sample;
 pub mod sealing;

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::{ClaimedExt, NotesExt, RecordExt};
-use steadfast_core::internal::store::{Columns, Standing, Stored, duration_ms, redacted, to_ms};
+use steadfast_core::internal::store::{Columns, RowReader, Standing, Stored, duration_ms, redacted, to_ms};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Claim, Claimed, Record};
 use steadfast_core::store::{StoreError, StoreErrorKind};
@@ -155,7 +155,9 @@ async fn decide_within(
     if let Some(old) = old {
         // A key that names itself as its predecessor is its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };
-        if let Some(in_the_way) = names::supersede(within, (&first, held.as_ref()), (old, &notes)).await? {
+        if let Some(in_the_way) =
+            names::supersede(within, (&first, held.as_ref()), (old.as_ref(), &notes)).await?
+        {
             return Ok(Turn::Done((in_the_way, None)));
         }
     }

@@ -58,7 +58,7 @@ async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<
     let schema = within.shared.connections.schema();
     within.run(doing, &standing::lock(schema)).await?;
     let there = within.ask(doing, &format!("SELECT copy_state FROM {schema}.store_state"), &[]).await?;
-    let there = standing_of(Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?)?;
+    let there = standing_of(Reader::first(&there)?.next()?)?;
     if there != *from {
         return Ok(Turn::Done(there));
     }
@@ -101,7 +101,7 @@ pub(super) async fn register(
              RETURNING a.terms) SELECT {CLOSED}, (SELECT terms FROM gone) FROM {schema}.store_state p"
         );
         let rows = shared.ask("remove the terms of an account", sql, vec![path()]).await?;
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         standing::check(&mut from, Standing::check_new)?;
         return from.next();
     };
@@ -119,7 +119,7 @@ pub(super) async fn register(
         );
         let values = vec![path(), (Box::new(terms.to_owned()) as _, Type::TEXT)];
         let rows = shared.ask("write the terms of an account", sql, values).await?;
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         standing::check(&mut from, Standing::check_new)?;
         if from.next()? {
             return Ok(None);

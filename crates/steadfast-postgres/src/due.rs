@@ -13,11 +13,13 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use steadfast_core::internal::store::{Standing, Stored, duration_ms};
+use steadfast_core::internal::store::{
+    RowReader, Standing, Stored, duration_ms, read_operation, read_request,
+};
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
 use steadfast_core::store::StoreError;
 
-use super::row::{self, Reader, damaged};
+use super::row::{Reader, damaged};
 use super::take::{Asked, LOOK, Looked};
 use super::{Shared, standing};
 
@@ -88,9 +90,7 @@ async fn take_here(
 type IsMore = bool;
 
 fn taken(from: &mut Reader<'_>) -> Result<Stored, StoreError> {
-    let record = row::operation(from)?;
-    let mut stored = Stored { number: 0, record, request: None, answer: None };
-    stored.number = row::first_claim(&mut stored.record, from)?;
-    stored.request = Some(from.next()?);
-    Ok(stored)
+    let mut record = read_operation(from)?;
+    let number = read_request(&mut record, from)?;
+    Ok(Stored { number, record, request: Some(from.bytes()?), answer: None })
 }

@@ -1,11 +1,10 @@
 //! The last words of the dispatchers: one statement. Nothing else depends on them, and a copy leaves them behind.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use steadfast_core::internal::store::{Heartbeat, Peer, duration_ms};
+use steadfast_core::internal::store::{Heartbeat, Peer, duration_ms, read_peer};
 use steadfast_core::store::StoreError;
 
 use super::Shared;
@@ -23,13 +22,7 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Re
         (Box::new(duration_ms(heartbeat.lasts)) as _, Type::INT8),
     ];
     let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
-    let peer = |row| {
-        let mut from = Reader::of(row);
-        let (account, dispatcher, says) = (from.next()?, from.next()?, from.next()?);
-        let ago: i64 = from.next()?;
-        Ok(Peer { account, dispatcher, says, ago: Duration::from_millis(ago.max(0) as u64) })
-    };
-    rows.iter().map(peer).collect()
+    rows.iter().map(|row| read_peer(&mut Reader::of(row))).collect()
 }
 
 /// All parts of a statement see the table as it was before it, so that what is said now is put beside what was there.
@@ -53,7 +46,7 @@ fn statement(schema: &Schema) -> String {
          WHERE h.account = ANY ($1) AND h.until_ms > clock.now AND h.at_ms <= {schema}.later(clock.now, $4) \
          AND NOT EXISTS (SELECT FROM beats b \
          WHERE b.account = h.account AND b.dispatcher = h.dispatcher) \
-         UNION ALL SELECT b.account, b.dispatcher, b.status, 0 FROM beats b WHERE b.status IS NOT NULL ORDER BY 1, 2"
+         UNION ALL SELECT b.account, b.dispatcher, b.status, 0::bigint FROM beats b WHERE b.status IS NOT NULL ORDER BY 1, 2"
     )
 }
 

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::store::{
-    Account, FAR_MAX, Look, Sight, Standing, Waiting, duration_ms, phase_number, to_ms,
+    Account, FAR_MAX, Look, RowReader, Sight, Standing, Waiting, duration_ms, phase_number, to_ms,
 };
 use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
@@ -35,7 +35,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     let values = values(shared, look, (&due, &lapsed, &ended));
     let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
 
-    let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+    let mut from = Reader::first(&rows)?;
     let now = from.time()?;
     shared.time.saw(now);
     standing::check(&mut from, Standing::check_new)?;

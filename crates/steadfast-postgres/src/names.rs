@@ -1,13 +1,15 @@
-//! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
+//! Operations that go on under another name: see [`renaming`](steadfast_core::internal::store::adopted_row).
 
 use std::borrow::Cow;
 
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Part, Standing, Stored, to_fence};
+use steadfast_core::internal::store::{
+    AdoptedRow, Part, Standing, Stored, Superseding, adopted_row, superseding, to_fence,
+};
 use steadfast_core::operation::record::{Claimed, Forbidden, Notes, Record};
-use steadfast_core::operation::{OperationId, Scope, record};
+use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::store::StoreError;
 
 use super::row::Value;
@@ -17,30 +19,26 @@ use super::write::{self, OnFile};
 
 /// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
 /// `held` is what is on record of that key; `notes` say whether the two have expired.
-pub(super) async fn supersede(
+pub(super) async fn supersede<'a>(
     within: &Within,
-    (first, held): (&Record, Option<&Stored>),
-    (old, notes): (Option<Stored>, &Notes),
+    (first, held): (&Record, Option<&'a Stored>),
+    (old, notes): (Option<&'a Stored>, &Notes),
 ) -> Result<Option<Claimed>, StoreError> {
-    let now = first.claimed_at;
-    let believed = notes.now(now);
-    let held = held.filter(|held| !held.record.has_expired(believed));
-    if held.is_some_and(|held| held.record.fingerprint != first.fingerprint) {
-        return Ok(None);
-    }
-    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, (now, believed)) {
-        Ok(Some((closed, entry))) => {
+    let record = |stored: &'a Stored| &stored.record;
+    match superseding(first, held.map(record), old.map(record), notes) {
+        Superseding::InTheWay(obstacle, effect) => return Ok(Some(Claimed::InTheWay { obstacle, effect })),
+        Superseding::Close(closed) => {
             if let Some(old) = old {
+                let (closed, entry) = *closed;
                 old.check(&within.shared.seals)?;
                 write::update(within, [&closed]).await?;
                 sequence::moved(within, &closed).await?;
                 write::log(within, &entry).await?;
             }
-            Ok(None)
         }
-        Err((obstacle, effect)) if held.is_none() => Ok(Some(Claimed::InTheWay { obstacle, effect })),
-        Ok(None) | Err(_) => Ok(None),
+        Superseding::Nothing => {}
     }
+    Ok(None)
 }
 
 /// What came of writing an operation down under another name.
@@ -58,29 +56,17 @@ pub(super) async fn adopt(
     (to, held): (&Scope, Option<Stored>),
     (now, notes): (Timestamp, &Notes),
 ) -> Result<Adopted, StoreError> {
-    let old = &stored.record.id;
-    let id = OperationId::new(to.clone(), old.key.clone());
-    let mut above = notes.purged;
-    if let Some(held) = held {
-        if !held.record.has_expired(notes.now(now)) {
-            return Ok(Adopted::Forbidden(Forbidden::NameTaken));
-        }
-        above = above.max(held.record.fence);
-    }
-    let record = match stored.record.adopted(to, now, above) {
-        Ok(record) => record,
+    let held = held.as_ref().map(|held| &held.record);
+    let adopted = match adopted_row(stored, (to, held), (now, notes), &within.shared.seals)? {
+        Ok(adopted) => adopted,
         Err(forbidden) => return Ok(Adopted::Forbidden(forbidden)),
     };
-    let seals = &within.shared.seals;
-    let request =
-        stored.request.as_ref().map(|blob| seals.seal_anew(Part::Request, (old, &id), blob)).transpose()?;
-    let answer =
-        stored.answer.as_ref().map(|blob| seals.seal_anew(Part::Answer, (old, &id), blob)).transpose()?;
-    remove(within, &id).await?;
+    let AdoptedRow { record, request, answer } = adopted;
+    remove(within, &record.id).await?;
     if !write::insert(within, &record).await? {
         return Ok(Adopted::Again);
     }
-    copy(within, (old, &record), (request.as_deref(), answer.as_deref())).await?;
+    copy(within, (&stored.record.id, &record), (request.as_deref(), answer.as_deref())).await?;
     sequence::enter(within, &record).await?;
     Ok(Adopted::Done)
 }

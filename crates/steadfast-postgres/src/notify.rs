@@ -40,7 +40,7 @@ use steadfast_core::store::StoreError;
 use super::Shared;
 use super::connect::Connect;
 use super::failure::failure;
-use super::row::{Reader, damaged};
+use super::row::Reader;
 use super::schema::Schema;
 
 /// What a store tells others, and whether it listens to them.
@@ -265,7 +265,7 @@ async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, S
 async fn session(client: &Client) -> Result<i32, StoreError> {
     let rows = client.query_typed("SELECT pg_backend_pid()", &[]).await;
     let rows = rows.map_err(|error| failure("ask whose session it is", error))?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+    Reader::first(&rows)?.next()
 }
 
 fn channel(schema: &Schema) -> String {

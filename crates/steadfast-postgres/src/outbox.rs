@@ -7,20 +7,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::store::{
     Account, Database, Outbox, OutboxRow, RESEALED_MAX, ROWS_MAX, Reseal, ResealedBatch, Statement, Value,
-    duration, from_ms, headers, names, on_unknown, page, sealed_anew, sealed_bytes, sequence, spares, start,
-    to_ms, values, whole,
+    page, read_outbox, read_outbox_tally, read_rejected, sealed_anew, sealed_bytes, spares, start, to_ms,
+    values, whole,
 };
 use steadfast_core::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
 
 use super::read::Given;
-use super::row::{Reader, damaged};
+use super::row::Reader;
 use super::schema::Schema;
 use super::{Postgres, Shared, claim, place};
 
@@ -69,7 +68,7 @@ impl Outbox for Postgres {
              AND sequence = $4 AND (rejected_at_ms IS NULL OR on_dead_letter = 'hold'))"
         );
         let rows = self.0.ask("look for a sequence in the outbox", sql, values).await?;
-        Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+        Reader::first(&rows)?.next()
     }
 
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
@@ -116,7 +115,7 @@ impl Outbox for Postgres {
         let mut page = Page { rows: Vec::with_capacity(found.len()), next: None };
         for row in &found {
             let mut from = Reader::of(row);
-            let (row, blob) = read(&mut from, body_bytes_max)?;
+            let (row, blob) = read_outbox(&mut from, body_bytes_max)?;
             // The last one that was read: behind it there may be more.
             let (nth, more): (i64, bool) = (from.next()?, from.next()?);
             if more || nth == number(limit) {
@@ -134,7 +133,7 @@ impl Outbox for Postgres {
     async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
         let found = aside::under_key(&self.0, account, key).await?;
         let rows = found.iter().map(|row| {
-            let (row, blob) = read(&mut Reader::of(row), 0)?;
+            let (row, blob) = read_outbox(&mut Reader::of(row), 0)?;
             whole(&self.0.seals, account, row, blob)
         });
         rows.collect()
@@ -201,18 +200,7 @@ impl Outbox for Postgres {
              count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) FROM {schema}.outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         );
         let rows = self.0.ask("count the rows of the outbox", sql, Vec::new()).await?;
-        let tally = rows.iter().map(|row| {
-            let mut from = Reader::of(row);
-            Ok(OutboxTally {
-                namespace: from.next()?,
-                vendor: from.next()?,
-                account: from.next()?,
-                waiting: from.next::<i64>()?.max(0) as u64,
-                oldest: from.next::<Option<i64>>()?.map(from_ms),
-                rejected: from.next::<i64>()?.max(0) as u64,
-            })
-        });
-        tally.collect()
+        rows.iter().map(|row| read_outbox_tally(&mut Reader::of(row))).collect()
     }
 
     async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError> {
@@ -225,22 +213,7 @@ impl Outbox for Postgres {
         let values: Vec<(Given, Type)> =
             vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
         let rows = self.0.ask("list what the outbox rejected", sql, values).await?;
-        let rejected = rows.iter().map(|row| {
-            let mut from = Reader::of(row);
-            let number = from.next::<i64>()?.max(0);
-            let rejected = Rejected {
-                number: number as u64,
-                namespace: from.next()?,
-                vendor: from.next()?,
-                account: from.next()?,
-                method: from.next()?,
-                key: from.next()?,
-                at: from.time()?,
-                why: from.next()?,
-                holds: from.next()?,
-            };
-            Ok((number as u64, rejected))
-        });
+        let rejected = rows.iter().map(|row| read_rejected(&mut Reader::of(row)));
         Ok(page(rejected.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
     }
 }
@@ -286,65 +259,13 @@ pub(super) fn not_spared(schema: &Schema) -> String {
     spares([row("key"), row("supersedes")].join(" AND "), "true".to_owned())
 }
 
-/// A row, and what is sealed of it.
-fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Option<Vec<u8>>), StoreError> {
-    let number = from.next::<i64>()?.max(0) as u64;
-    let (method, path, key) = (from.next()?, from.next()?, from.next()?);
-    let (given, content_type) = (from.next::<&str>()?, from.next::<Option<String>>()?);
-    let body = from.next::<Option<&[u8]>>()?.map(Bytes::copy_from_slice);
-    let body_bytes: Option<i64> = from.next()?;
-    let sealed: Option<Vec<u8>> = from.next()?;
-    let mut problem = body_bytes
-        .filter(|_| body.is_none())
-        .map(|bytes| format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
-    let mut headers = headers(given).unwrap_or_else(|told| {
-        problem.get_or_insert(told);
-        Vec::new()
-    });
-    let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
-        headers.push(("content-type".to_owned(), content_type));
-    }
-    let due = from.next::<Option<i64>>()?.map(from_ms);
-    let choice =
-        |written| on_unknown(written).ok_or_else(|| damaged("no such choice for an unknown outcome"));
-    let on_unknown = from.next::<Option<&str>>()?.map(choice).transpose()?;
-    let keep = from.next::<Option<i64>>()?.map(duration);
-    let redact = names(from.next()?).unwrap_or_else(|told| {
-        problem.get_or_insert(told);
-        Vec::new()
-    });
-    let (supersedes, origin) = (from.next()?, from.next()?);
-    let sequence = sequence(from.next()?, from.next()?);
-    let enqueued_at = from.time()?;
-    let body = body.unwrap_or_default();
-    let row = OutboxRow {
-        number,
-        method,
-        path,
-        key,
-        headers,
-        body,
-        due,
-        on_unknown,
-        keep,
-        redact,
-        supersedes,
-        origin,
-        sequence,
-        enqueued_at,
-        problem,
-    };
-    Ok((row, sealed))
-}
-
 /// How many rows of the outbox need the key whose blobs begin with `head`.
 pub(super) async fn rows_sealed_with(shared: &Arc<Shared>, head: Vec<u8>) -> Result<i64, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!("SELECT count(*) FROM {schema}.outbox WHERE substr(sealed, 1, length($1)) = $1");
     let values: Vec<(Given, Type)> = vec![(Box::new(head), Type::BYTEA)];
     let rows = shared.ask("count the rows of the outbox that a key seals", sql, values).await?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+    Reader::first(&rows)?.next()
 }
 
 fn to_number(number: u64) -> i64 {

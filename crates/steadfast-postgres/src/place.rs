@@ -11,13 +11,13 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Facts, Judged, Noted, Place, Stage, Standing, to_ms};
+use steadfast_core::internal::store::{Facts, Judged, Noted, Place, RowReader, Stage, Standing, to_ms};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::connect::Connect;
 use super::failure::failure;
 use super::read::Given;
-use super::row::{Reader, damaged};
+use super::row::Reader;
 use super::schema::Schema;
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, standing};
@@ -100,8 +100,7 @@ async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Opt
         let rows = client.query_typed(&statement(schema, with_system), &[(&schema.name(), Type::TEXT)]).await;
         match rows.map_err(|error| failure(LOOK, error)) {
             Ok(rows) => {
-                let row = rows.first().ok_or_else(|| damaged("no answer"))?;
-                let mut from = Reader::of(row);
+                let mut from = Reader::first(&rows)?;
                 let now = from.time()?;
                 let standing = standing_of(from.next()?)?;
                 let place = read(&mut from)?;
@@ -161,7 +160,7 @@ async fn is_used(client: &Client, schema: &Schema) -> Result<bool, StoreError> {
 /// The same of an open store.
 pub(super) async fn is_store_used(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let rows = shared.ask(LOOK, used(shared.connections.schema()), Vec::new()).await?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+    Reader::first(&rows)?.next()
 }
 
 fn used(schema: &Schema) -> String {
@@ -181,7 +180,7 @@ pub(super) async fn place(shared: &Arc<Shared>) -> Result<Place, StoreError> {
         rows = shared.ask(LOOK, statement(schema, false), name()).await;
     }
     let rows = rows?;
-    let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+    let mut from = Reader::first(&rows)?;
     let (_, _): (i64, Option<&str>) = (from.next()?, from.next()?);
     read(&mut from)
 }
@@ -215,7 +214,7 @@ async fn disown_within(within: &Within, why: &str, now: Timestamp) -> Result<Tur
          rejected_at_ms = coalesce(rejected_at_ms, $1)) SELECT count(*) FROM waiting"
     );
     let rows = within.ask(doing, &sql, &[(&to_ms(now), Type::INT8), (&why, Type::TEXT)]).await?;
-    let count: i64 = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    let count: i64 = Reader::first(&rows)?.next()?;
     Ok(Turn::Done(count.max(0) as u64))
 }
 

@@ -6,12 +6,12 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::Standing;
+use steadfast_core::internal::store::{RowReader, Standing};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::bounds::{self, ENDED};
 use super::failure::failure;
-use super::row::{Reader, Value, damaged};
+use super::row::{Reader, Value};
 use super::{Shared, standing};
 
 /// Removes at most `limit` rows that have expired by the time that the store believes, in batches that are a commit
@@ -54,7 +54,7 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
             let values: [Value<'_>; 2] = [(&from, Type::INT8), (&batch, Type::INT8)];
             let client = own.connections.get().await?;
             let rows = client.ask("purge", &own.statements.purge, &values).await?;
-            let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+            let mut from = Reader::first(&rows)?;
             let (rows, last, now): (i64, _, _) = (from.next()?, from.next()?, from.time()?);
             own.time.saw(now);
             let believed = from.time()?;

@@ -8,16 +8,17 @@ use tokio_postgres::types::Type;
 use steadfast_core::AttemptReport;
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::store::{
-    Dialect, ROWS_MAX, Standing, Stored, filters, listable, numbers, page, reports, start,
+    Dialect, ROWS_MAX, RowReader, Standing, Stored, filters, listable, page, read_entry, read_operation,
+    read_request, read_stored, read_tally, reports, start,
 };
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{
-    AuditEntry, Declined, Filter, Notes, Page, Phase, Summary, Tally, is_final,
+    AuditEntry, Declined, Filter, Notes, Page, Summary, Tally, is_final,
 };
 use steadfast_core::store::delivery::Version;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::row::{self, OPERATION, Reader, Value, damaged};
+use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::{Shared, failure, place};
@@ -65,17 +66,12 @@ impl Shared {
             }
             rows => rows?,
         };
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         let now = from.time()?;
         self.time.saw(now);
         let believed = row::believed(&mut from, now)?;
         let (only_reads, is_there): (bool, bool) = (from.next()?, from.next()?);
-        let stored = if is_there {
-            let record = row::operation(&mut from)?;
-            Some(row::stored(record, &mut from)?)
-        } else {
-            None
-        };
+        let stored = if is_there { Some(read_stored(&mut from)?) } else { None };
         let record = stored.as_ref().map(|stored| &stored.record);
         // What is over may have begun anew.
         let is_over = record.is_some_and(|record| record.has_expired(now));
@@ -89,10 +85,7 @@ impl Shared {
     pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
         let sql = format!("SELECT {CLOSED} FROM {}.store_state p", self.connections.schema());
         let rows = self.ask("read what the store is there for", sql, Vec::new()).await?;
-        standing::check(
-            &mut Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?),
-            Standing::check_absent,
-        )
+        standing::check(&mut Reader::first(&rows)?, Standing::check_absent)
     }
 
     /// The version of each of these operations; `None` where nothing is on record.
@@ -102,7 +95,7 @@ impl Shared {
     ) -> Result<Vec<Option<Version>>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!(
-            "SELECT o.phase::bigint, o.fence FROM unnest($1, $2) WITH ORDINALITY AS n (scope, key, nth) \
+            "SELECT o.key IS NOT NULL, o.phase, o.fence FROM unnest($1, $2) WITH ORDINALITY AS n (scope, key, nth) \
              LEFT JOIN {schema}.operation o ON o.scope = n.scope AND o.key = n.key ORDER BY n.nth"
         );
         let column = |part: fn(&OperationId) -> &str| -> (Given, Type) {
@@ -113,10 +106,8 @@ impl Shared {
         let rows = self.ask("look whether operations have moved", sql, values).await?;
         let versions = rows.iter().map(|row| {
             let mut from = Reader::of(row);
-            let (phase, fence): (Option<i64>, Option<i64>) = (from.next()?, from.next()?);
-            let Some((phase, fence)) = phase.zip(fence) else { return Ok(None) };
-            let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
-            Ok(Some(Version { phase, fence: fence.max(0) as u64 }))
+            let is_there = from.flag()?;
+            is_there.then(|| Ok(Version { phase: from.phase()?, fence: from.amount()? })).transpose()
         });
         versions.collect()
     }
@@ -134,7 +125,7 @@ impl Shared {
     /// Why a statement that writes only where the store is open has found nothing to write.
     pub(super) async fn check_new(self: &Arc<Self>) -> Result<(), StoreError> {
         let rows = self.ask("read the server's time", self.statements.notes.clone(), Vec::new()).await?;
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         row::notes(&mut from)?;
         standing::check(&mut from, Standing::check_new)
     }
@@ -153,7 +144,7 @@ impl Shared {
 
     async fn noted(self: &Arc<Self>, sql: String) -> Result<(Timestamp, Timestamp), StoreError> {
         let rows = self.ask("read the server's time", sql, Vec::new()).await?;
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         let (now, notes) = row::notes(&mut from)?;
         self.time.saw(now);
         let (_, forgets): (Option<&str>, bool) = (from.next()?, from.next()?);
@@ -191,7 +182,7 @@ impl Shared {
         let mut values = name(id);
         values.push((Box::new(reports::lines(reports)?), Type::TEXT));
         let rows = self.ask("write evidence", sql, values).await?;
-        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        let mut from = Reader::first(&rows)?;
         standing::check(&mut from, Standing::check_held)?;
         Ok(if from.next()? { Ok(()) } else { Err(Declined::Absent) })
     }
@@ -214,8 +205,8 @@ impl Shared {
         }
         let summaries = rows.iter().map(|row| {
             let mut from = Reader::of(row);
-            let mut record = row::operation(&mut from)?;
-            let number = row::first_claim(&mut record, &mut from)?;
+            let mut record = read_operation(&mut from)?;
+            let number = read_request(&mut record, &mut from)?;
             Ok((number, record.summary()))
         });
         Ok(page(summaries.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
@@ -225,7 +216,7 @@ impl Shared {
     async fn only_reads(self: &Arc<Self>) -> Result<bool, StoreError> {
         let sql = "SELECT current_setting('transaction_read_only') = 'on'".to_owned();
         let rows = self.ask("read whether the server takes claims", sql, Vec::new()).await?;
-        Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+        Reader::first(&rows)?.next()
     }
 
     pub(super) async fn tally(self: &Arc<Self>) -> Result<Vec<Tally>, StoreError> {
@@ -235,16 +226,7 @@ impl Shared {
              ORDER BY vendor, phase"
         );
         let rows = self.ask("count operations", sql, Vec::new()).await?;
-        let tally = rows.iter().map(|row| {
-            let mut from = Reader::of(row);
-            Ok(Tally {
-                vendor: from.next()?,
-                phase: phase(&mut from)?,
-                count: from.next::<i64>()?.max(0) as u64,
-                oldest: from.time()?,
-            })
-        });
-        tally.collect()
+        rows.iter().map(|row| read_tally(&mut Reader::of(row))).collect()
     }
 
     pub(super) async fn audit(
@@ -267,7 +249,7 @@ impl Shared {
             values.len()
         );
         let rows = self.ask("read the audit record", sql, values).await?;
-        let entries = rows.iter().map(|row| entry(&mut Reader::of(row)));
+        let entries = rows.iter().map(|row| read_entry(&mut Reader::of(row)));
         Ok(page(entries.collect::<Result<Vec<_>, _>>()?.into_iter(), limit))
     }
 }
@@ -280,27 +262,6 @@ fn name(id: &OperationId) -> Vec<(Given, Type)> {
         (Box::new(id.scope.as_str().to_owned()), Type::TEXT),
         (Box::new(id.key.as_str().to_owned()), Type::TEXT),
     ]
-}
-
-fn entry(from: &mut Reader<'_>) -> Result<(i64, AuditEntry), StoreError> {
-    let number = from.next()?;
-    let id = from.id()?;
-    let action = serde_json::from_str(from.next()?).map_err(|_| damaged("no action"))?;
-    let entry = AuditEntry {
-        id,
-        action,
-        by: from.next()?,
-        why: from.next()?,
-        at: from.time()?,
-        before: phase(from)?,
-        after: phase(from)?,
-    };
-    Ok((number, entry))
-}
-
-fn phase(from: &mut Reader<'_>) -> Result<Phase, StoreError> {
-    let number: i16 = from.next()?;
-    numbers::phase(number.into()).ok_or_else(|| damaged("no such phase"))
 }
 
 /// Lacks two values: the number of the first row, and how many.

@@ -1,24 +1,23 @@
-//! Sealing rows anew: found by one statement, sealed on the caller's task, written in one commit.
-//!
-//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so a
-//! process that moves the operation meanwhile loses nothing, and neither does the row.
+//! Sealing rows anew: see [`seal_rows`](steadfast_core::internal::store::seal_rows).
 
 use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use steadfast_core::internal::store::{HEAD_BYTES, KeyId, Part, Reseal, ResealedBatch, SEALED, Seals, start};
-use steadfast_core::operation::OperationId;
+use steadfast_core::internal::store::{
+    Blobs, FoundRows, HEAD_BYTES, KeyId, Reseal, ResealedBatch, ResealedRow, RowReader, SEALED, read_blobs,
+    seal_rows, start,
+};
 use steadfast_core::store::StoreError;
 
 use super::Shared;
-use super::row::{Reader, Value, damaged};
+use super::row::{Reader, Value};
 use super::transaction::{Turn, Within, in_transaction};
 
 pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
     let key = shared.seals.needed()?;
     let found = find(shared, reseal, &key).await?;
-    let (mut batch, rows) = seal(found, &shared.seals);
+    let (mut batch, rows) = seal_rows(found, &shared.seals);
     if reseal.dry_run || rows.is_empty() {
         return Ok(batch);
     }
@@ -35,27 +34,7 @@ pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<Rese
     Ok(batch)
 }
 
-/// Rows that are not sealed with the current key.
-struct Found {
-    rows: Vec<(i64, OperationId, Blobs)>,
-    next: Option<String>,
-}
-
-/// A request, and an answer if there is one, as they are on file.
-struct Blobs {
-    request: Vec<u8>,
-    answer: Option<Vec<u8>>,
-}
-
-/// A row with what is there and what is to be there.
-struct Resealed {
-    number: i64,
-    id: OperationId,
-    old: Blobs,
-    new: Blobs,
-}
-
-async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Found, StoreError> {
+async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<FoundRows, StoreError> {
     let schema = shared.connections.schema();
     // The sizes come first: a batch of rows is bounded, and not what they hold.
     let sql = format!(
@@ -76,38 +55,20 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
         (Box::new(head), Type::BYTEA),
         (Box::new(rows_max), Type::INT8),
     ];
-    let (mut rows, mut amount) = (Vec::<(i64, OperationId, Blobs)>::new(), 0_i64);
+    let (mut rows, mut amount) = (Vec::new(), 0_i64);
     for row in shared.ask("look for operations to seal", sql, values).await? {
         let mut from = Reader::of(&row);
-        let (number, id) = (from.next()?, from.id()?);
-        rows.push((number, id, Blobs { request: from.next()?, answer: from.next()? }));
-        amount = from.next()?;
+        rows.push(read_blobs(&mut from)?);
+        amount = from.number()?;
     }
     let is_more = amount >= rows_max || (rows.len() as i64) < amount;
     let next = rows.last().filter(|_| is_more).map(|(number, ..)| (number + 1).to_string());
-    Ok(Found { rows, next })
-}
-
-/// What is to be written. A row that cannot be read stays as it is.
-fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>) {
-    let mut batch =
-        ResealedBatch { found: found.rows.len() as u64, next: found.next, ..ResealedBatch::default() };
-    let mut rows = Vec::with_capacity(found.rows.len());
-    for (number, id, old) in found.rows {
-        let anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, &id, blob.clone())?);
-        let request = anew(Part::Request, &old.request);
-        let answer = old.answer.as_ref().map(|blob| anew(Part::Answer, blob)).transpose();
-        match request.and_then(|request| Ok(Blobs { request, answer: answer? })) {
-            Ok(new) => rows.push(Resealed { number, id, old, new }),
-            Err(why) => batch.unreadable.push((id, why)),
-        }
-    }
-    (batch, rows)
+    Ok(FoundRows { rows, next })
 }
 
 /// Writes them, and says how many were not changed meanwhile. The rows of the operations are locked first: each
 /// change of a request or an answer locks its operation.
-async fn write(within: &Within, rows: &[Resealed], key: &KeyId) -> Result<Turn<u64>, StoreError> {
+async fn write(within: &Within, rows: &[ResealedRow], key: &KeyId) -> Result<Turn<u64>, StoreError> {
     // Whoever sees the store sees the same as before, whatever it is there for.
     within.lock(rows.iter().map(|row| &row.id), |_| Ok(())).await?;
     let schema = within.shared.connections.schema();
@@ -141,7 +102,7 @@ async fn write(within: &Within, rows: &[Resealed], key: &KeyId) -> Result<Turn<u
         (&key, Type::BYTEA),
     ];
     let written = within.ask("seal operations", &sql, &values).await?;
-    let written: i64 = Reader::of(written.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    let written: i64 = Reader::first(&written)?.next()?;
     Ok(Turn::Done(written.max(0) as u64))
 }
 

@@ -10,7 +10,7 @@ use steadfast_core::internal::store::{
 use steadfast_core::operation::Scope;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::row::{Changes, Reader, Value, damaged};
+use super::row::{Changes, Reader, Value};
 use super::sequence;
 use super::transaction::Within;
 
@@ -195,7 +195,7 @@ async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
     within.run(DOING, &lock).await?;
     let there =
         within.ask(DOING, &format!("SELECT copy_state FROM {schema}.store_state FOR UPDATE"), &[]).await?;
-    let text: Option<&str> = Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    let text: Option<&str> = Reader::first(&there)?.next()?;
     text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
 }
 
@@ -203,7 +203,7 @@ async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
 async fn entries(within: &Within) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM {}.audit", schema(within));
     let rows = within.ask("count the audit record", &sql, &[]).await?;
-    let count: i64 = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    let count: i64 = Reader::first(&rows)?.next()?;
     Ok(count.max(0) as u64)
 }
 

@@ -1,34 +1,33 @@
-//! A record in Postgres' columns: see [`columns`](crate::store::columns).
+//! A record in Postgres' columns: see [`rows`](steadfast_core::internal::store::RowReader).
 
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Column, Row};
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{
-    Columns, StateColumns, Stored, choice, duration, empty_request, from_ms, numbers, to_ms,
-};
-use steadfast_core::operation::record::{Notes, Record, Resolved};
-use steadfast_core::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+pub(super) use steadfast_core::internal::store::damaged;
+use steadfast_core::internal::store::{Columns, RowReader, to_ms};
+use steadfast_core::operation::record::{Notes, Record};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::schema::Schema;
 use super::sequence;
 
-/// What [`operation`] reads, in its order: of the table `operation` as `o`.
+/// What [`read_operation`](steadfast_core::internal::store::read_operation) reads: of the table `operation` as `o`.
 pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detail, o.status, o.fence, o.attempts, \
      o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.lookups, \
      o.resends_left, o.attempt_max_ms, o.vendor_clock_ms, o.holder";
 
-/// What [`first_claim`] reads: of the table `request` as `r`.
+/// What [`read_request`](steadfast_core::internal::store::read_request) reads: of the table `request` as `r`.
 pub(super) fn request(schema: &Schema) -> String {
     format!("{REQUEST}, {}", sequence::place_of(schema))
 }
 
-/// In the order in which it is read. The place in a sequence comes after it.
+/// Without the place in a sequence, which comes after it.
 const REQUEST: &str = "r.number, r.retention_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
      r.predecessor, r.first_scope";
 
-/// What [`Blobs`] reads after those, of the tables `request` as `r` and `outcome` as `a`.
+/// What [`read_rest`](steadfast_core::internal::store::read_rest) reads after those, of the tables `request` as `r` and
+/// `outcome` as `a`.
 pub(super) const BLOBS: &str = "r.request, a.answer";
 
 /// A value of a statement and its type.
@@ -45,6 +44,11 @@ impl<'a> Reader<'a> {
         Reader { row, at: 0 }
     }
 
+    /// Of a statement that gives at least one row.
+    pub(super) fn first(rows: &'a [Row]) -> Result<Reader<'a>, StoreError> {
+        rows.first().map(Reader::of).ok_or_else(|| damaged("no answer"))
+    }
+
     pub(super) fn next<T: FromSql<'a>>(&mut self) -> Result<T, StoreError> {
         let at = self.at;
         self.at += 1;
@@ -53,121 +57,38 @@ impl<'a> Reader<'a> {
             StoreError::with_source(problem, error).of_kind(StoreErrorKind::Corrupt)
         })
     }
-
-    fn small(&mut self) -> Result<i64, StoreError> {
-        self.next::<i16>().map(i64::from)
-    }
-
-    pub(super) fn time(&mut self) -> Result<Timestamp, StoreError> {
-        self.next::<i64>().map(from_ms)
-    }
-
-    fn count(&mut self) -> Result<u32, StoreError> {
-        u32::try_from(self.next::<i64>()?).map_err(|_| damaged("a count is out of its range"))
-    }
-
-    fn fence(&mut self) -> Result<u64, StoreError> {
-        self.next::<i64>().map(|fence| fence.max(0) as u64)
-    }
-
-    pub(super) fn key(&mut self) -> Result<Key, StoreError> {
-        Key::new(self.next::<String>()?).map_err(|_| damaged("no key"))
-    }
-
-    pub(super) fn id(&mut self) -> Result<OperationId, StoreError> {
-        let scope = Scope::from_stored(self.next::<String>()?);
-        Ok(OperationId::new(scope, self.key()?))
-    }
 }
 
-/// What a statement without requests and answers tells of an operation: without bodies, and without what the first
-/// claim brought.
-pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
-    let id = from.id()?;
-    let columns = StateColumns {
-        phase: from.small()?,
-        until: from.next()?,
-        detail: from.next::<Option<i16>>()?.map(i64::from),
-        status: from.next::<Option<i16>>()?.map(|status| status.max(0) as u16),
-    };
-    let state = columns.state().map_err(damaged)?;
-    let fence = from.fence()?;
-    let attempts = from.count()?;
-    let effect = numbers::effect(from.small()?);
-    Ok(Record {
-        id,
-        state,
-        fence,
-        attempts,
-        effect,
-        claimed_at: from.time()?,
-        updated_at: from.time()?,
-        on_unknown: choice(from.small()?),
-        resolved: from.next::<Option<String>>()?.map(|text| resolved(&text)).transpose()?,
-        unknown_since: from.next::<Option<i64>>()?.map(from_ms),
-        look_ups: from.count()?,
-        resends_left: from.count()?,
-        attempt_max: duration(from.next()?),
-        vendor_clock_ms: from.next()?,
-        holder: from.next::<Option<&str>>()?.map(Into::into),
-        request: empty_request(),
-        fingerprint: Fingerprint::from_bytes([0; 32]),
-        wire_key: String::new(),
-        first_fence: 0,
-        keep: std::time::Duration::ZERO,
-        redact: RedactedFields::NONE,
-        predecessor: None,
-        first_scope: None,
-        sequence: None,
-    })
-}
-
-/// Adds what the first claim brought, and gives the row's number.
-pub(super) fn first_claim(record: &mut Record, from: &mut Reader<'_>) -> Result<i64, StoreError> {
-    let number = from.next()?;
-    record.keep = duration(from.next()?);
-    record.first_fence = from.fence()?;
-    let print: &[u8] = from.next()?;
-    record.fingerprint = Fingerprint::from_bytes(print.try_into().map_err(|_| damaged("no fingerprint"))?);
-    record.wire_key = from.next()?;
-    if let Some(names) = from.next::<Option<String>>()? {
-        let names = serde_json::from_str(&names).map_err(|_| damaged("no names of fields"))?;
-        record.redact = RedactedFields::from_stored(names);
+impl<'a> RowReader<'a> for Reader<'a> {
+    fn int(&mut self) -> Result<Option<i64>, StoreError> {
+        match self.row.columns().get(self.at).map(Column::type_) {
+            Some(&Type::INT2) => self.next::<Option<i16>>().map(|number| number.map(i64::from)),
+            Some(&Type::BOOL) => self.next::<Option<bool>>().map(|is_true| is_true.map(i64::from)),
+            _ => self.next(),
+        }
     }
-    let predecessor: Option<String> = from.next()?;
-    record.predecessor = predecessor.map(|key| Key::new(key).map_err(|_| damaged("no key"))).transpose()?;
-    record.first_scope = from.next::<Option<String>>()?.map(Scope::from_stored);
-    record.sequence = sequence::place(from)?;
-    Ok(number)
-}
 
-/// A whole row: `record` is what [`operation`] gave, and the rest is read from [`request`] and [`BLOBS`].
-pub(super) fn stored(mut record: Record, from: &mut Reader<'_>) -> Result<Stored, StoreError> {
-    let number = first_claim(&mut record, from)?;
-    Ok(Stored { number, record, request: Some(from.next()?), answer: from.next()? })
+    fn text(&mut self) -> Result<Option<&'a str>, StoreError> {
+        self.next()
+    }
+
+    fn blob(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
+        self.next()
+    }
 }
 
 /// The server's time, and of the notes what [a command](super::statements::Statements::see) needs.
 pub(super) fn notes(from: &mut Reader<'_>) -> Result<(Timestamp, Notes), StoreError> {
     let now = from.time()?;
     let believed = believed(from, now)?;
-    Ok((now, Notes { purged: from.fence()?, believed, doubted: None }))
+    Ok((now, Notes { purged: from.amount()?, believed, doubted: None }))
 }
 
 /// The time that the store believes at `now`. On file it is up to a minute older.
 pub(super) fn believed(from: &mut Reader<'_>, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-    let mut noted = Notes { believed: from.next::<Option<i64>>()?.map(from_ms), ..Notes::default() };
+    let mut noted = Notes { believed: from.maybe_time()?, ..Notes::default() };
     noted.saw(now);
     Ok(noted.believed)
-}
-
-fn resolved(text: &str) -> Result<Resolved, StoreError> {
-    serde_json::from_str(text).map_err(|_| damaged("no resolution"))
-}
-
-pub(super) fn damaged(problem: &str) -> StoreError {
-    let problem = format!("a stored row is not what was written: {problem}");
-    StoreError::new(problem).of_kind(StoreErrorKind::Corrupt)
 }
 
 /// What changes of records, column by column: the values of a statement over many rows.

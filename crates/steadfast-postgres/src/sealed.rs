@@ -59,7 +59,7 @@ pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), Sto
 async fn is_noted(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let sql = format!("SELECT sealed FROM {}.store_state", shared.connections.schema());
     let rows = shared.ask("read whether the schema is sealed", sql, Vec::new()).await?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+    Reader::first(&rows)?.next()
 }
 
 /// Before what the store's keys read is believed: has them read nothing in the clear if the schema is sealed.
@@ -94,7 +94,7 @@ async fn note_within(within: &Within) -> Result<Turn<bool>, StoreError> {
     // Whoever writes a request or an answer writes to this table before.
     within.run(doing, &format!("LOCK TABLE {schema}.operation IN EXCLUSIVE MODE")).await?;
     let rows = within.ask(doing, &format!("SELECT {schema}.note_sealed()"), &[]).await?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next().map(Turn::Done)
+    Reader::first(&rows)?.next().map(Turn::Done)
 }
 
 async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError> {
@@ -108,6 +108,6 @@ async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError
     let values: Vec<(super::read::Given, Type)> =
         vec![(Box::new(id.to_vec()), Type::BYTEA), (Box::new(head), Type::BYTEA)];
     let rows = shared.ask("count the rows that a key seals", sql, values).await?;
-    let operations: i64 = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    let operations: i64 = Reader::first(&rows)?.next()?;
     Ok(operations + outbox::rows_sealed_with(shared, [&[SEALED][..], id].concat()).await?)
 }

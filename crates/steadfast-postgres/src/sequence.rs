@@ -9,16 +9,15 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
-use steadfast_core::internal::store::{columns, numbers};
-use steadfast_core::operation::record::{Claimed, Place, Record, turn};
+use steadfast_core::internal::store::{RowReader, read_place};
+use steadfast_core::operation::record::{Claimed, Record, turn};
 use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::store::StoreError;
 
-use super::row::{Reader, Value, damaged};
+use super::row::{Reader, Value};
 use super::schema::Schema;
 use super::transaction::Within;
 
@@ -108,8 +107,8 @@ fn enter_statement(schema: &Schema) -> String {
     )
 }
 
-/// An operation's place as one column, null for most: with who has the turn, if it is another one. For a statement with
-/// the names of operations in `r`.
+/// An operation's place as one column, null for most, as [`read_place`] reads it. For a statement with the names of
+/// operations in `r`.
 pub(super) fn place_of(schema: &Schema) -> String {
     format!(
         "(SELECT json_build_array(own.sequence, own.skips, own.position, ahead.scope, ahead.key, ahead.phase, \
@@ -119,18 +118,6 @@ pub(super) fn place_of(schema: &Schema) -> String {
          ON ahead.scope = other.scope AND ahead.key = other.key \
          WHERE own.scope = r.scope AND own.key = r.key AND own.sequence IS NOT NULL)"
     )
-}
-
-/// What [`place_of`] gives.
-#[derive(Deserialize)]
-struct Stored(String, bool, u64, Option<String>, Option<String>, Option<i64>, Option<i64>);
-
-/// Reads [`place_of`].
-pub(super) fn place(from: &mut Reader<'_>) -> Result<Option<Box<Place>>, StoreError> {
-    let Some(text) = from.next::<Option<&str>>()? else { return Ok(None) };
-    let stored: Stored = serde_json::from_str(text).map_err(|_| damaged("no place in a sequence"))?;
-    let Stored(name, skips, position, scope, key, phase, until) = stored;
-    columns::sequence_place((name, skips, position), (scope, key, phase, until)).map(Some).map_err(damaged)
 }
 
 /// The row of `sequence_lock` that stands for a sequence. Every process has to know the same: it must never change.
@@ -225,9 +212,8 @@ async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(),
     let (mut last, mut current_holds) = (None, None);
     if let Some(row) = current.first() {
         let mut from = Reader::of(row);
-        let (id, phase) = (from.id()?, i64::from(from.next::<i16>()?));
-        let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
-        current_holds = from.next::<bool>()?.then(|| (id.clone(), phase));
+        let (id, phase) = (from.id()?, from.phase()?);
+        current_holds = from.flag()?.then(|| (id.clone(), phase));
         last = Some(id);
     }
     let first = first.first().map(|row| Reader::of(row).id()).transpose()?;
@@ -253,8 +239,7 @@ pub(super) async fn placed(within: &Within, mut claimed: Claimed) -> Result<Clai
         let statement = &within.shared.statements.sequence.place;
         let rows =
             within.ask("read a place in a sequence", statement, &Name::of(&record.id).values()).await?;
-        let row = rows.first().ok_or_else(|| damaged("no answer"))?;
-        record.sequence = place(&mut Reader::of(row))?;
+        record.sequence = read_place(&mut Reader::first(&rows)?)?;
     }
     Ok(claimed)
 }

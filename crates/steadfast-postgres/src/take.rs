@@ -9,13 +9,15 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{FAR_MAX, Standing, Stored, duration_ms, phase_number};
+use steadfast_core::internal::store::{
+    FAR_MAX, RowReader, Standing, Stored, duration_ms, phase_number, read_operation,
+};
 use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
 use steadfast_core::store::StoreError;
 
 use super::bounds::{self, Begun};
-use super::row::{self, OPERATION, Reader, Value};
+use super::row::{OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
@@ -131,8 +133,7 @@ async fn nothing_at(
         .run(async move {
             let client = own.connections.get().await?;
             let rows = client.ask(LOOK, &sql, &asked.values(&asked.limit)).await?;
-            let row = rows.first().ok_or_else(|| row::damaged("no answer"))?;
-            let mut from = Reader::of(row);
+            let mut from = Reader::first(&rows)?;
             let (is_there, now): (bool, _) = (from.next()?, from.time()?);
             own.time.saw(now);
             standing::check(&mut from, Standing::check_new)?;
@@ -161,7 +162,7 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     }
     let (mut records, last) = if !take.wanted.is_all() && take.phase == Phase::Scheduled {
         let rows = wanted::look(within, take, &asked).await?;
-        let records = rows.iter().map(|row| row::operation(&mut Reader::of(row)));
+        let records = rows.iter().map(|row| read_operation(&mut Reader::of(row)));
         (records.collect::<Result<Vec<Record>, _>>()?, None)
     } else {
         in_order(within, take, &asked).await?
@@ -175,7 +176,7 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
             of_a_wrong_clock(schema)
         );
         for row in within.ask(LOOK, &wrong, &asked.values(&asked.limit)).await? {
-            let record = row::operation(&mut Reader::of(&row))?;
+            let record = read_operation(&mut Reader::of(&row))?;
             if records.iter().all(|other: &Record| other.id != record.id) {
                 records.push(record);
             }
@@ -209,7 +210,7 @@ async fn in_order(
     };
     for row in rows {
         let mut columns = Reader::of(&row);
-        let record = row::operation(&mut columns)?;
+        let record = read_operation(&mut columns)?;
         last = columns.next::<Option<i64>>()?;
         if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
             records.push(record);

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::Stored;
+use steadfast_core::internal::store::{RowReader, Stored, read_operation, read_rest};
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Notes, Record};
 use steadfast_core::store::{StoreError, StoreErrorKind};
@@ -143,7 +143,7 @@ impl Within {
             self.ask("read operations", &statements.rest, &values),
             self.ask("read the server's time", &statements.see, &[]),
         )?;
-        let records = locked.iter().map(|row| row::operation(&mut Reader::of(row)));
+        let records = locked.iter().map(|row| read_operation(&mut Reader::of(row)));
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
     }
 
@@ -191,7 +191,7 @@ impl Within {
         }
         let rows = records.into_iter().map(|record| {
             let other = others.remove(&record.id);
-            row::stored(record, &mut other.ok_or_else(|| damaged("an operation has no request"))?)
+            read_rest(record, &mut other.ok_or_else(|| damaged("an operation has no request"))?)
         });
         Ok(Found { now, notes, rows: rows.collect::<Result<_, _>>()? })
     }

@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::StateExt;
-use steadfast_core::internal::store::{Columns, Standing, Stored, reports, to_ms};
+use steadfast_core::internal::store::{Columns, RowReader, Standing, Stored, reports, to_ms};
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 

@@ -2,26 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
-use steadfast_core::internal::store::{Head, RestoredRow, Sealed, Seals, Standing, to_fence};
+use steadfast_core::internal::store::{Head, RestoredRow, RowReader, Sealed, Seals, Standing, to_fence};
 use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::While;
 use super::prepared::Prepared;
 use super::row::{self, OnFile};
-use super::{notes, purge, sealed, sequence, write};
+use super::{notes, purge, rows, sealed, sequence, write};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
     let (notes, standing) = notes::read_from_file(connection)?;
-    let mut statement = connection.prepare_cached("SELECT path, terms FROM account").while_doing(doing)?;
-    let accounts: BTreeMap<String, String> = statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .and_then(Iterator::collect)
-        .while_doing(doing)?;
-    Ok(Head { standing, notes, audit: entries(connection)?, accounts })
+    let sql = "SELECT path, terms FROM account";
+    let accounts = rows::all(connection, doing, (sql, []), |row| Ok((row.string()?, row.string()?)))?;
+    Ok(Head { standing, notes, audit: entries(connection)?, accounts: accounts.into_iter().collect() })
 }
 
 pub(super) fn stand(connection: &Connection, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
@@ -35,9 +32,8 @@ pub(super) fn stand(connection: &Connection, from: &Standing, to: &Standing) -> 
 
 pub(super) fn registered(connection: &Connection, account: &str) -> Result<Option<String>, StoreError> {
     let doing = "read the terms of an account";
-    let mut statement =
-        connection.prepare_cached("SELECT terms FROM account WHERE path = ?1").while_doing(doing)?;
-    statement.query_row([account], |row| row.get(0)).optional().while_doing(doing)
+    let sql = "SELECT terms FROM account WHERE path = ?1";
+    rows::first(connection, doing, (sql, [account]), |row| row.string())
 }
 
 /// The first of several at once is the one that registers.
@@ -106,11 +102,9 @@ fn restore_row(connection: &Prepared<'_>, row: &RestoredRow) -> Result<(), Store
     row::update(connection, number, record, OnFile::Now(answer.as_deref()))?;
     let is_same_life = |(_, first_fence): &(i64, i64)| *first_fence == to_fence(record.first_fence);
     let as_before = held.filter(is_same_life).map_or(number, |(number, _)| number);
-    let mut statement = connection
-        .prepare_cached("UPDATE operation SET reports = ?2, first_scope = ?3, number = ?4 WHERE number = ?1")
-        .while_doing(doing)?;
+    let sql = "UPDATE operation SET reports = ?2, first_scope = ?3, number = ?4 WHERE number = ?1";
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
-    statement.execute(params![number, reports, first_scope, as_before]).while_doing(doing)?;
+    rows::change(connection, doing, (sql, params![number, reports, first_scope, as_before]))?;
     sequence::enter(connection, as_before, record)
 }
 
@@ -127,21 +121,16 @@ fn restore_accounts(connection: &Connection, accounts: &BTreeMap<String, String>
 /// The number of a row, and the fence that its life began with.
 fn place(connection: &Connection, id: &OperationId) -> Result<Option<(i64, i64)>, StoreError> {
     let doing = "look for a copied operation";
-    let mut statement = connection
-        .prepare_cached("SELECT number, first_fence FROM operation WHERE scope = ?1 AND key = ?2")
-        .while_doing(doing)?;
-    statement
-        .query_row(params![id.scope.as_str(), id.key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .while_doing(doing)
+    let sql = "SELECT number, first_fence FROM operation WHERE scope = ?1 AND key = ?2";
+    let name = [id.scope.as_str(), id.key.as_str()];
+    rows::first(connection, doing, (sql, name), |row| Ok((row.number()?, row.number()?)))
 }
 
 /// How many entries the audit record has.
 fn entries(connection: &Connection) -> Result<u64, StoreError> {
     let doing = "count the audit record";
-    let mut statement = connection.prepare_cached("SELECT count(*) FROM audit").while_doing(doing)?;
-    let count: i64 = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
-    Ok(count.max(0) as u64)
+    let sql = "SELECT count(*) FROM audit";
+    Ok(rows::first(connection, doing, (sql, []), |row| row.amount())?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -5,15 +5,14 @@ use rusqlite::{Connection, params};
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::WantedExt;
 use steadfast_core::internal::operation::Waits;
-use steadfast_core::internal::store::{Seals, Stored, Tenants, behind, from_ms, to_ms};
-use steadfast_core::operation::Scope;
+use steadfast_core::internal::store::{RowReader, Seals, Stored, Tenants, behind, read_stored, to_ms};
 use steadfast_core::operation::record::Takeover;
 use steadfast_core::store::StoreError;
 
 use super::failure::While;
-use super::row::{self, COLUMNS, REST};
+use super::row::columns;
+use super::rows::{self, Reader};
 use super::sealed;
-use super::sequence::PLACE;
 
 /// What is due of the accounts that this one reaches, as much as the take asks for: the same of each, and of what that
 /// leaves the first have more.
@@ -66,10 +65,11 @@ pub(super) fn wanted(
         found.reverse();
     }
     found.truncate(take.limit);
-    let sql = format!("SELECT {COLUMNS}, {PLACE}, {REST} FROM operation WHERE number = ?1");
-    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
-    let rows = found.into_iter().map(|(_, number)| statement.query_row([number], row::stored));
-    rows.collect::<rusqlite::Result<_>>().while_doing(DOING)
+    let sql = format!("SELECT {} FROM operation WHERE number = ?1", columns());
+    let rows = found.into_iter().filter_map(|(_, number)| {
+        rows::first(connection, DOING, (&sql, [number]), |row| read_stored(row)).transpose()
+    });
+    rows.collect()
 }
 
 /// When the wanted ones of an account are due, at most as many as are asked for, and their numbers.
@@ -92,19 +92,14 @@ fn of_tenant(
     while found.len() < take.limit
         && let Some(row) = rows.next().while_doing(DOING)?
     {
-        let (is_wanted, due) = is_wanted(row, take).while_doing(DOING)?;
-        if is_wanted {
-            found.push((due, row.get(0).while_doing(DOING)?));
+        let mut row = Reader::of(row);
+        let (number, scope) = (row.number()?, row.scope()?);
+        let (due, claimed_at, tried) = (row.time()?, row.time()?, row.flag()?);
+        if take.wanted.has(&Waits { scope: &scope, tried, claimed_at, due }) {
+            found.push((due, number));
         }
     }
     Ok(found)
-}
-
-fn is_wanted(row: &rusqlite::Row<'_>, take: &Takeover) -> rusqlite::Result<(bool, Timestamp)> {
-    let scope = Scope::from_stored(row.get::<_, String>(1)?);
-    let (due, claimed_at) = (from_ms(row.get(2)?), from_ms(row.get(3)?));
-    let waits = Waits { scope: &scope, tried: row.get(4)?, claimed_at, due };
-    Ok((take.wanted.has(&waits), due))
 }
 
 fn with_something_due(
@@ -118,9 +113,7 @@ fn with_something_due(
         tenants()
     );
     let (after, before) = behind(account);
-    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
-    let found = statement.query_map(params![account, after, before, to_ms(now)], |row| row.get(0));
-    found.and_then(Iterator::collect).while_doing(DOING)
+    rows::all(connection, DOING, (&sql, params![account, after, before, to_ms(now)]), |row| row.string())
 }
 
 fn due(
@@ -131,15 +124,15 @@ fn due(
 ) -> Result<Vec<Stored>, StoreError> {
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, {PLACE}, {REST} FROM operation INDEXED BY operation_due WHERE phase = 2 \
-         AND until_ms IS NOT NULL AND {ACCOUNT} = ?1 AND until_ms <= ?2 {} ORDER BY until_ms, number LIMIT ?3 OFFSET ?4",
+        "SELECT {} FROM operation INDEXED BY operation_due WHERE phase = 2 AND until_ms IS NOT NULL \
+         AND {ACCOUNT} = ?1 AND until_ms <= ?2 {} ORDER BY until_ms, number LIMIT ?3 OFFSET ?4",
+        columns(),
         sealed::readable_rows(seals)
     );
-    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
     let (limit, passed) =
         (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(passed).unwrap_or(i64::MAX));
-    let found = statement.query_map(params![tenant, to_ms(now), limit, passed], row::stored);
-    found.and_then(Iterator::collect).while_doing(DOING)
+    let values = params![tenant, to_ms(now), limit, passed];
+    rows::all(connection, DOING, (&sql, values), |row| read_stored(row))
 }
 
 /// Whether more is due by `until`, of whichever account, than is looked through for that of one.
@@ -165,10 +158,8 @@ pub(super) fn first(
         sealed::readable_rows(seals)
     );
     let (after, before) = behind(account);
-    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
     let values = params![account, after, before, to_ms(until)];
-    let first = statement.query_row(values, |row| row.get::<_, Option<i64>>(0)).while_doing(DOING)?;
-    Ok(first.map(from_ms))
+    rows::first(connection, DOING, (&sql, values), |row| row.maybe_time()).map(Option::flatten)
 }
 
 /// The account ?1 and those behind it with something scheduled, which are from after ?2 to before ?3: from one to the next

@@ -10,11 +10,13 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use steadfast_core::clock::{Clock, SystemClock};
-use steadfast_core::internal::store::{Facts, Judged, Mount, Noted, Place, Stage, Standing, footing};
+use steadfast_core::internal::store::{
+    Facts, Judged, Mount, Noted, Place, RowReader, Stage, Standing, footing,
+};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::While;
-use super::notes;
+use super::{notes, rows};
 
 /// Compares the place on record with that of the file, and notes it, or that the store is displaced.
 pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreError> {
@@ -63,15 +65,16 @@ pub(super) fn place(connection: &Connection, path: &Path) -> Result<Place, Store
 
 fn noted(connection: &Connection) -> Result<Option<Noted>, StoreError> {
     let doing = "read the store's place";
-    let mut statement = connection.prepare_cached("SELECT place FROM store_state").while_doing(doing)?;
-    let text: Option<String> = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
-    text.as_deref().map(Noted::from_text).transpose()
+    let noted = rows::first(connection, doing, ("SELECT place FROM store_state", []), |row| {
+        row.text()?.map(Noted::from_text).transpose()
+    });
+    noted.map(Option::flatten)
 }
 
 pub(super) fn write(connection: &Connection, noted: &Noted) -> Result<(), StoreError> {
     let doing = "write the store's place";
-    let mut statement = connection.prepare_cached("UPDATE store_state SET place = ?1").while_doing(doing)?;
-    statement.execute([noted.to_text()?]).while_doing(doing).map(drop)
+    let sql = "UPDATE store_state SET place = ?1";
+    rows::change(connection, doing, (sql, [noted.to_text()?])).map(drop)
 }
 
 /// Whether anything is on record, was, or waits in the outbox.

@@ -1,6 +1,5 @@
 //! SQLite's errors as a store's.
 
-use rusqlite::types::Type;
 use rusqlite::{Error, ErrorCode, ffi};
 
 use steadfast_core::store::{StoreError, StoreErrorKind};
@@ -53,11 +52,6 @@ fn is_of_row(error: &Error) -> bool {
 /// Whether the memory that connections share could not be made, or grow.
 pub(super) fn is_shared_memory(error: &Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE)
-}
-
-/// A column that does not hold what was written.
-pub(super) fn damaged(column: usize, problem: &'static str) -> Error {
-    Error::FromSqlConversionFailure(column, Type::Null, problem.into())
 }
 
 /// Makes a failure of SQLite's into a store's on the way out.

@@ -49,6 +49,7 @@ mod purge;
 mod read;
 mod reseal;
 mod row;
+mod rows;
 mod sealed;
 mod sequence;
 mod statements;
@@ -146,9 +147,9 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's, `Older` for one of
-    /// a schema that was never published and `Sealed` for one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that
-    /// cannot be opened.
+    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's, and `Older` for one
+    /// of a schema that was never published. `Sealed` for one that needs a key. All of these are left as they are.
+    /// `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         Sqlite::builder(path).open()
     }

@@ -1,17 +1,16 @@
 //! What a dispatcher finds with one look.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{FAR_MAX, Look, Seals, Sight, Waiting, from_ms, phase_number, to_ms};
+use steadfast_core::internal::store::{FAR_MAX, Look, RowReader, Seals, Sight, Waiting, phase_number, to_ms};
 use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
 use super::outbox::{have_rows, not_spared};
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
-use super::{due, notes, sealed};
+use super::{due, notes, rows, sealed};
 
 /// What there is for the accounts, and whether there is something to purge.
 pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
@@ -24,13 +23,11 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
         })
     });
     let waiting = waiting.collect::<Result<Vec<Waiting>, StoreError>>()?;
-    let mut statement = connection
-        .prepare_cached(&format!(
-            "SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {})",
-            not_spared()
-        ))
-        .while_doing(DOING)?;
-    let expired = statement.query_row([to_ms(now)], |row| row.get(0)).while_doing(DOING)?;
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {})",
+        not_spared()
+    );
+    let expired = rows::first(connection, DOING, (&sql, [to_ms(now)]), |row| row.flag())?.unwrap_or_default();
     let rows = match &*look.outbox {
         [] => None,
         accounts => Some(have_rows(connection, accounts)?),
@@ -52,10 +49,8 @@ fn first_of(
              ORDER BY until_ms LIMIT 1",
             sealed::readable_rows(seals)
         );
-        let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
-        let params = params![phase_number(phase), to_ms(time), FAR_MAX as i64, scope.vendor_path(), account];
-        let found = statement.query_row(params, |row| row.get::<_, i64>(0)).optional();
-        Ok(found.while_doing(DOING)?.map(from_ms))
+        let values = params![phase_number(phase), to_ms(time), FAR_MAX as i64, scope.vendor_path(), account];
+        rows::first(connection, DOING, (&sql, values), |row| row.time())
     };
     // One account's backlog is not read through at each look for another's.
     let in_time = if phase == Phase::Scheduled && due::is_backlog(connection, until)? {

@@ -5,14 +5,14 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::store::{Stage, Standing, from_ms, to_fence, to_ms};
+use steadfast_core::internal::store::{RowReader, Stage, Standing, damaged, to_fence, to_ms};
 use steadfast_core::operation::record::{Act, Notes};
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
+use super::rows;
 
 thread_local! {
     /// The notes on file, what the file is there for and whether it is sealed, if this thread is a writer that knows them.
@@ -68,19 +68,14 @@ pub(super) fn read_from_file(connection: &Connection) -> Result<(Notes, Standing
 
 fn read_all(connection: &Connection) -> Result<(Notes, Standing, bool), StoreError> {
     let doing = "read what the store notes";
-    let mut statement = connection
-        .prepare_cached(
-            "SELECT purged_fence, believed_ms, doubted_from_ms, doubted_to_ms, copy_state, sealed FROM store_state",
-        )
-        .while_doing(doing)?;
-    let read = statement.query_row([], |row| {
-        let purged = row.get::<_, i64>(0)?.max(0) as u64;
-        let time = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(from_ms));
-        let notes = Notes { purged, believed: time(1)?, doubted: time(2)?.zip(time(3)?) };
-        Ok((notes, row.get::<_, Option<String>>(4)?, row.get(5)?))
-    });
-    let (notes, standing, is_sealed) = read.while_doing(doing)?;
-    Ok((notes, standing.as_deref().map(Standing::from_text).transpose()?.unwrap_or_default(), is_sealed))
+    let sql = "SELECT purged_fence, believed_ms, doubted_from_ms, doubted_to_ms, copy_state, sealed FROM store_state";
+    let read = rows::first(connection, doing, (sql, []), |row| {
+        let purged = row.amount()?;
+        let (believed, from, to) = (row.maybe_time()?, row.maybe_time()?, row.maybe_time()?);
+        let standing = row.text()?.map(Standing::from_text).transpose()?.unwrap_or_default();
+        Ok((Notes { purged, believed, doubted: from.zip(to) }, standing, row.flag()?))
+    })?;
+    read.ok_or_else(|| damaged("the table of what the store notes is empty"))
 }
 
 /// Refuses what a holder writes unless it may.
@@ -102,10 +97,8 @@ pub(super) fn check(
 pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write what the store is there for";
-    let mut statement =
-        connection.prepare_cached("UPDATE store_state SET copy_state = ?1").while_doing(doing)?;
-    statement.execute([standing.to_text()?]).while_doing(doing)?;
-    Ok(())
+    let sql = "UPDATE store_state SET copy_state = ?1";
+    rows::change(connection, doing, (sql, [standing.to_text()?])).map(drop)
 }
 
 /// Notes that the file is sealed if no record is in the clear, whose blobs begin with another byte than `sealed`.
@@ -114,8 +107,7 @@ pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError
     let doing = "note that the file is sealed";
     let sql = "UPDATE store_state SET sealed = 1 WHERE NOT sealed AND NOT EXISTS (SELECT 1 FROM operation \
                WHERE hex(substr(request, 1, 1)) <> ?1 OR hex(substr(answer, 1, 1)) <> ?1)";
-    let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
-    statement.execute([format!("{sealed:02X}")]).while_doing(doing).map(drop)
+    rows::change(connection, doing, (sql, [format!("{sealed:02X}")])).map(drop)
 }
 
 /// The notes with the time of a command, written down as often as they must be. Refused unless the store is open.
@@ -140,18 +132,10 @@ pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) ->
     if must_write {
         KNOWN.set(None);
         let doing = "write what the store notes";
-        let mut statement = connection
-            .prepare_cached(
-                "UPDATE store_state SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3",
-            )
-            .while_doing(doing)?;
-        statement
-            .execute(params![
-                notes.believed.map(to_ms),
-                notes.doubted.map(|(from, _)| to_ms(from)),
-                notes.doubted.map(|(_, to)| to_ms(to)),
-            ])
-            .while_doing(doing)?;
+        let sql = "UPDATE store_state SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3";
+        let (from, to) = notes.doubted.unzip();
+        let times = [notes.believed, from, to].map(|time| time.map(to_ms));
+        rows::change(connection, doing, (sql, times))?;
     }
     Ok(())
 }
@@ -160,9 +144,6 @@ pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) ->
 pub(super) fn removed(connection: &Connection, fence: u64) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write the fences of what was purged";
-    let mut statement = connection
-        .prepare_cached("UPDATE store_state SET purged_fence = ?1 WHERE purged_fence < ?1")
-        .while_doing(doing)?;
-    statement.execute([to_fence(fence)]).while_doing(doing)?;
-    Ok(())
+    let sql = "UPDATE store_state SET purged_fence = ?1 WHERE purged_fence < ?1";
+    rows::change(connection, doing, (sql, [to_fence(fence)])).map(drop)
 }

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
+use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::{
-    Account, Database, Outbox, OutboxRow, RESEALED_MAX, ROWS_MAX, Reseal, ResealedBatch, Seals, Standing,
-    Statement, Value, from_ms, page, sealed_anew, sealed_bytes, spares, start, to_ms, values, whole,
+    Account, Database, Outbox, OutboxRow, RESEALED_MAX, ROWS_MAX, Reseal, ResealedBatch, RowReader, Seals,
+    Standing, Statement, Value, page, read_outbox, read_outbox_tally, read_rejected, sealed_anew,
+    sealed_bytes, spares, start, to_ms, values, whole,
 };
 use steadfast_core::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
@@ -18,15 +19,13 @@ use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
 use super::failure::While;
 use super::lane::OnDrop;
 use super::prepared::Prepared;
+use super::rows::{self, Reader};
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
 use super::{Sqlite, notes, sealed};
 
 mod aside;
 mod behind;
-mod row;
-
-use row::{Texts, read};
 
 #[async_trait]
 impl Outbox for Sqlite {
@@ -103,8 +102,7 @@ impl Outbox for Sqlite {
         let work = move |connection: &Connection| {
             notes::check(connection, Standing::check_new)?;
             let doing = "reject a row of the outbox";
-            let mut statement = connection.prepare_cached(REJECT).while_doing(doing)?;
-            statement.execute(params![to_number(number), to_ms(now), why]).while_doing(doing)
+            rows::change(connection, doing, (REJECT, params![to_number(number), to_ms(now), why]))
         };
         Ok(self.writer.run(OnDrop::Finish, work).await? == 1)
     }
@@ -160,10 +158,9 @@ impl Outbox for Sqlite {
 
 fn disown(connection: &Connection, why: &str, now: Timestamp) -> Result<u64, StoreError> {
     let doing = "reject the rows of the outbox";
-    let mut statement = connection.prepare_cached(DISOWN).while_doing(doing)?;
-    let waiting: i64 = connection.query_row(COUNT, [], |row| row.get(0)).while_doing(doing)?;
-    statement.execute(params![to_ms(now), why]).while_doing(doing)?;
-    Ok(waiting.max(0) as u64)
+    let waiting = rows::first(connection, doing, (COUNT, []), |row| row.amount())?;
+    rows::change(connection, doing, (DISOWN, params![to_ms(now), why]))?;
+    Ok(waiting.unwrap_or_default())
 }
 
 fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
@@ -198,7 +195,7 @@ fn waiting(
          AND on_dead_letter = 'hold' AND sequence IS NOT NULL GROUP BY sequence) \
          SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= ?6 THEN body END, octet_length(body), sealed, due_ms, on_unknown, \
-         retention_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox AS o \
+         retention_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM steadfast_outbox AS o \
          WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND number >= ?4 AND rejected_at_ms IS NULL \
          AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) \
          AND NOT EXISTS (SELECT 1 FROM holding AS h WHERE h.sequence = o.sequence AND h.first < o.number) \
@@ -212,7 +209,7 @@ fn waiting(
     let mut rows = statement.query(values).while_doing(doing)?;
     let (mut found, mut bytes) = (Page { rows: Vec::new(), next: None }, 0);
     while let Some(row) = rows.next().while_doing(doing)? {
-        let (read, blob) = read(row, body_bytes_max).while_doing(doing)?;
+        let (read, blob) = read_outbox(&mut Reader::of(row), body_bytes_max)?;
         let number = read.number;
         bytes += read.body.len() + blob.as_ref().map_or(0, Vec::len);
         found.rows.push((read, blob));
@@ -231,65 +228,31 @@ fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option
         "SELECT enqueued_at_ms FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \
          OR NOT {BEFORE} AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold')))"
     );
-    let mut its_turn = connection.prepare_cached(&sql).while_doing(doing)?;
-    let written = its_turn.query_row([to_number(number)], |row| row.get(0)).optional().while_doing(doing)?;
+    let written = rows::first(connection, doing, (&sql, [to_number(number)]), |row| row.time())?;
     if Guard::RowStillThere.keeps(written.is_none()) {
         return Ok(None);
     }
-    let met = write::claim(connection, first, written.map(from_ms))?;
+    let met = write::claim(connection, first, written)?;
     let is_on_record = match &met {
         Met::Absent { .. } => true,
         Met::Present(held) => !matches!(held.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
         Met::Unreadable(_) | Met::InTheWay(..) => false,
     };
     if Guard::RowGoesWithClaim.keeps(is_on_record) {
-        let mut remove = connection.prepare_cached(REMOVE).while_doing(doing)?;
-        remove.execute([to_number(number)]).while_doing(doing)?;
+        rows::change(connection, doing, (REMOVE, [to_number(number)]))?;
     }
     Ok(Some(met))
 }
 
 fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
     let doing = "count the rows of the outbox";
-    let mut statement = connection.prepare_cached(TALLY).while_doing(doing)?;
-    let count = |row: &SqliteRow<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
-    statement
-        .query_map([], |row| {
-            let mut texts = Texts::of(row);
-            Ok(OutboxTally {
-                namespace: texts.needed(0)?,
-                vendor: texts.needed(1)?,
-                account: texts.needed(2)?,
-                waiting: count(row, 3)?,
-                oldest: row.get::<_, Option<i64>>(4)?.map(from_ms),
-                rejected: count(row, 5)?,
-            })
-        })
-        .and_then(Iterator::collect)
-        .while_doing(doing)
+    rows::all(connection, doing, (TALLY, []), |row| read_outbox_tally(row))
 }
 
 fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rejected>, StoreError> {
     let doing = "list what the outbox rejected";
-    let mut statement = connection.prepare_cached(REJECTED).while_doing(doing)?;
-    let rows = statement
-        .query_map([to_number(from), limit as i64 + 1], |row| {
-            let (number, mut texts) = (row.get::<_, i64>(0)?.max(0) as u64, Texts::of(row));
-            let rejected = Rejected {
-                number,
-                namespace: texts.needed(1)?,
-                vendor: texts.needed(2)?,
-                account: texts.needed(3)?,
-                method: texts.needed(4)?,
-                key: texts.needed(5)?,
-                at: from_ms(row.get(6)?),
-                why: texts.needed(7)?,
-                holds: texts.at(8)?,
-            };
-            Ok((number, rejected))
-        })
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
-        .while_doing(doing)?;
+    let values = [to_number(from), limit as i64 + 1];
+    let rows = rows::all(connection, doing, (REJECTED, values), |row| read_rejected(row))?;
     Ok(page(rows.into_iter(), limit))
 }
 

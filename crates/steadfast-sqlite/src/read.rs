@@ -1,22 +1,22 @@
 //! What goes on beside the writer and never in its way: each reader's one statement, on a snapshot of its own.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use steadfast_core::AttemptReport;
 use steadfast_core::internal::store::{
-    Dialect, ROWS_MAX, Seals, Stored, filters, listable, numbers, page, reports, start,
+    Dialect, ROWS_MAX, RowReader, Seals, Stored, filters, listable, page, read_entry, read_operation,
+    read_request, read_tally, reports, start,
 };
-use steadfast_core::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
-use steadfast_core::operation::{Key, OperationId, Scope};
+use steadfast_core::operation::OperationId;
+use steadfast_core::operation::record::{AuditEntry, Filter, Page, Summary, Tally};
 use steadfast_core::store::StoreError;
 
-use super::failure::{While, damaged};
 use super::lane::Job;
 use super::prepared::Prepared;
-use super::row::{self, COLUMNS};
+use super::row::{self, OPERATION, REQUEST};
 use super::sequence::PLACE;
-use super::{notes, sealed};
+use super::{notes, rows, sealed};
 
 /// Carries out a batch, one by one.
 pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {
@@ -44,14 +44,10 @@ pub(super) fn get(
 
 pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
     let doing = "read evidence";
-    let mut statement = connection
-        .prepare_cached("SELECT reports FROM operation WHERE scope = ?1 AND key = ?2")
-        .while_doing(doing)?;
-    let lines: Option<String> = statement
-        .query_row(params![id.scope.as_str(), id.key.as_str()], |row| row.get(0))
-        .optional()
-        .while_doing(doing)?;
-    reports::read(lines.as_deref().unwrap_or_default())
+    let sql = "SELECT reports FROM operation WHERE scope = ?1 AND key = ?2";
+    let name = [id.scope.as_str(), id.key.as_str()];
+    let read = rows::first(connection, doing, (sql, name), |row| reports::read(&row.string()?))?;
+    Ok(read.unwrap_or_default())
 }
 
 pub(super) fn list(
@@ -66,31 +62,16 @@ pub(super) fn list(
     values.push(Value::Integer(start(after)? as i64));
     let limit = limit.clamp(1, ROWS_MAX);
     values.push(Value::Integer(limit as i64 + 1));
-    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
-    let rows = statement
-        .query_map(params_from_iter(values), |row| {
-            let (number, record) = row::without_bodies(row)?;
-            Ok((number, record.summary()))
-        })
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
-        .while_doing(doing)?;
+    let rows = rows::all(connection, doing, (&sql, params_from_iter(values)), |row| {
+        let mut record = read_operation(row)?;
+        let number = read_request(&mut record, row)?;
+        Ok((number, record.summary()))
+    })?;
     Ok(page(rows.into_iter(), limit))
 }
 
 pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
-    let doing = "count operations";
-    let mut statement = connection.prepare_cached(TALLY).while_doing(doing)?;
-    statement
-        .query_map([], |row| {
-            Ok(Tally {
-                vendor: row.get(0)?,
-                phase: phase(row, 1)?,
-                count: row.get::<_, i64>(2)?.max(0) as u64,
-                oldest: numbers::from_ms(row.get(3)?),
-            })
-        })
-        .and_then(Iterator::collect)
-        .while_doing(doing)
+    rows::all(connection, "count operations", (TALLY, []), |row| read_tally(row))
 }
 
 pub(super) fn audit(
@@ -113,38 +94,15 @@ pub(super) fn audit(
         "SELECT number, scope, key, action, by, why, at_ms, before, after FROM audit \
          WHERE {clause}number >= ? ORDER BY number LIMIT ?"
     );
-    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
-    let rows = statement
-        .query_map(params_from_iter(values), entry)
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
-        .while_doing(doing)?;
+    let rows = rows::all(connection, doing, (&sql, params_from_iter(values)), |row| read_entry(row))?;
     Ok(page(rows.into_iter(), limit))
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
-    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| damaged(2, "no key"))?;
-    let action: String = row.get(3)?;
-    let entry = AuditEntry {
-        id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
-        action: serde_json::from_str(&action).map_err(|_| damaged(3, "no action"))?,
-        by: row.get(4)?,
-        why: row.get(5)?,
-        at: numbers::from_ms(row.get(6)?),
-        before: phase(row, 7)?,
-        after: phase(row, 8)?,
-    };
-    Ok((row.get(0)?, entry))
-}
-
-fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
-    numbers::phase(row.get(column)?).ok_or_else(|| damaged(column, "no such phase"))
 }
 
 /// Lacks two values: the number of the first row, and how many.
 fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
     let (clauses, values) = filters::conditions(filter, &DIALECT);
     let sql = format!(
-        "SELECT {COLUMNS}, {PLACE} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?"
+        "SELECT {OPERATION}, {REQUEST}, {PLACE} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?"
     );
     let values = values.into_iter().map(|value| match value {
         filters::Value::Text(text) => Value::Text(text),
@@ -183,6 +141,9 @@ const TALLY: &str = "SELECT vendor, phase, count(*), min(updated_at_ms) FROM ope
 
 #[cfg(test)]
 mod tests {
+    use steadfast_core::operation::record::Phase;
+    use steadfast_core::operation::{Key, Scope};
+
     use super::*;
     use crate::Sqlite;
 

@@ -9,7 +9,7 @@ use steadfast_core::internal::store::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, S
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::failure::While;
-use super::{facts, notes, outbox};
+use super::{facts, notes, outbox, rows};
 
 /// The rows that this process can read, in SQL, for a list of rows. Those that it cannot read must not fill its
 /// limit, or they would keep the others from their turn for ever.
@@ -69,9 +69,7 @@ pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), Sto
     };
     learn(connection, seals)?;
     let doing = "note the seal key";
-    let mut statement = connection.prepare_cached(NOTE_KEY).while_doing(doing)?;
-    statement.execute([&id[..]]).while_doing(doing)?;
-    Ok(())
+    rows::change(connection, doing, (NOTE_KEY, [&id[..]])).map(drop)
 }
 
 /// Whether everything in the file can be read. Gives the keys that are named there, are not at hand and are not

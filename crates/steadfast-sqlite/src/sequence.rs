@@ -3,35 +3,21 @@
 //! What moves an operation of a sequence calls [`moved`] in the same transaction. What waits has no `until_ms`, so that
 //! the index of what is due does not have it.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use serde::Deserialize;
+use rusqlite::{Connection, params};
 
-use steadfast_core::internal::store::{columns, numbers, to_ms};
+use steadfast_core::internal::store::{RowReader, damaged, read_place, to_ms};
 use steadfast_core::operation::Key;
 use steadfast_core::operation::record::{Phase, Place, Record, State, turn};
 use steadfast_core::store::StoreError;
 
-use super::failure::{While, damaged};
+use super::rows;
 
-/// An operation's place as one column, null for most: with who has the turn, if it is another one. For a statement about
-/// `operation`.
-pub(super) const PLACE: &str = "(SELECT json_array(own.sequence, own.skips, own.position, own.at_ms, ahead.scope, \
-     ahead.key, ahead.phase, ahead.until_ms) FROM sequenced AS own \
+/// An operation's place as one column, null for most, as [`read_place`] reads it. For a statement about `operation`.
+pub(super) const PLACE: &str = "(SELECT json_array(own.sequence, json(iif(own.skips, 'true', 'false')), own.position, \
+     ahead.scope, ahead.key, ahead.phase, ahead.until_ms) FROM sequenced AS own \
      LEFT JOIN sequenced AS other ON other.account = own.account AND other.sequence = own.sequence \
      AND other.turn = 1 AND other.operation <> own.operation \
      LEFT JOIN operation AS ahead ON ahead.number = other.operation WHERE own.operation = operation.number)";
-
-/// What [`PLACE`] gives.
-#[derive(Deserialize)]
-struct Stored(String, i64, u64, Option<i64>, Option<String>, Option<String>, Option<i64>, Option<i64>);
-
-/// Reads [`PLACE`]: the place, and when the operation is due, if it is scheduled.
-pub(super) fn place(text: &str, column: usize) -> rusqlite::Result<(Box<Place>, Option<i64>)> {
-    let stored: Stored = serde_json::from_str(text).map_err(|_| damaged(column, "no place in a sequence"))?;
-    let Stored(name, skips, position, at, scope, key, phase, until) = stored;
-    let place = columns::sequence_place((name, skips == 1, position), (scope, key, phase, until));
-    Ok((place.map_err(|problem| damaged(column, problem))?, at))
-}
 
 /// A row that is new joins the end of its record's sequence, or takes the place of the one that it starts over. A copied
 /// one has its position.
@@ -39,20 +25,18 @@ pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Re
     let Some(place) = &record.sequence else { return Ok(()) };
     let doing = "enter a sequence";
     let (account, name) = (record.id.scope.account_path(), place.sequence.name());
-    let mut statement = connection.prepare_cached(ENTER).while_doing(doing)?;
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
     let skips = place.sequence.skips_dead_letters();
-    statement
-        .execute(params![
-            number,
-            account,
-            name,
-            skips,
-            record.id.scope.as_str(),
-            predecessor,
-            i64::try_from(place.position).unwrap_or(i64::MAX)
-        ])
-        .while_doing(doing)?;
+    let values = params![
+        number,
+        account,
+        name,
+        skips,
+        record.id.scope.as_str(),
+        predecessor,
+        i64::try_from(place.position).unwrap_or(i64::MAX)
+    ];
+    rows::change(connection, doing, (ENTER, values))?;
     if matches!(record.state, State::Scheduled { .. }) {
         wait(connection, number)?;
     }
@@ -63,12 +47,7 @@ pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Re
 pub(super) fn place_of(connection: &Connection, number: i64) -> Result<Option<Box<Place>>, StoreError> {
     let doing = "read a place in a sequence";
     let sql = format!("SELECT {PLACE} FROM operation WHERE number = ?1");
-    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
-    let read = statement.query_row([number], |row| match row.get::<_, Option<String>>(0)? {
-        Some(text) => place(&text, 0).map(|(place, _)| Some(place)),
-        None => Ok(None),
-    });
-    read.while_doing(doing)
+    rows::first(connection, doing, (&sql, [number]), |row| read_place(row)).map(Option::flatten)
 }
 
 /// The row of a record in a sequence was brought in line with it: who holds the sequence, and whose turn it is.
@@ -79,10 +58,8 @@ pub(super) fn moved(connection: &Connection, number: i64, record: &Record) -> Re
         State::Scheduled { at } => Some(to_ms(at)),
         _ => None,
     };
-    let mut statement = connection
-        .prepare_cached("UPDATE sequenced SET holds = ?2, at_ms = ?3 WHERE operation = ?1")
-        .while_doing(doing)?;
-    statement.execute(params![number, record.holds_sequence(), at]).while_doing(doing)?;
+    let sql = "UPDATE sequenced SET holds = ?2, at_ms = ?3 WHERE operation = ?1";
+    rows::change(connection, doing, (sql, params![number, record.holds_sequence(), at]))?;
     pass_turn(connection, record.id.scope.account_path(), place.sequence.name())
 }
 
@@ -92,30 +69,20 @@ pub(super) fn moved_by_name(connection: &Connection, record: &Record) -> Result<
         return Ok(());
     }
     let doing = "find an operation of a sequence";
-    let mut statement = connection
-        .prepare_cached("SELECT number FROM operation WHERE scope = ?1 AND key = ?2")
-        .while_doing(doing)?;
-    let number = statement
-        .query_row(params![record.id.scope.as_str(), record.id.key.as_str()], |row| row.get(0))
-        .while_doing(doing)?;
-    moved(connection, number, record)
+    let sql = "SELECT number FROM operation WHERE scope = ?1 AND key = ?2";
+    let name = [record.id.scope.as_str(), record.id.key.as_str()];
+    let number = rows::first(connection, doing, (sql, name), |row| row.number())?;
+    moved(connection, number.ok_or_else(|| damaged("an operation has gone"))?, record)
 }
 
 /// A row is about to be removed.
 pub(super) fn leave(connection: &Connection, number: i64) -> Result<(), StoreError> {
     let doing = "leave a sequence";
-    let mut statement = connection
-        .prepare_cached("DELETE FROM sequenced WHERE operation = ?1 RETURNING account, sequence, turn")
-        .while_doing(doing)?;
-    let left = statement
-        .query_row([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()
-        .while_doing(doing)?;
-    match left {
-        Some((account, sequence, true)) => {
-            let (account, sequence): (String, String) = (account, sequence);
-            pass_turn(connection, &account, &sequence)
-        }
+    let sql = "DELETE FROM sequenced WHERE operation = ?1 RETURNING account, sequence, turn";
+    let left =
+        rows::all(connection, doing, (sql, [number]), |row| Ok((row.string()?, row.string()?, row.flag()?)))?;
+    match &left[..] {
+        [(account, sequence, true)] => pass_turn(connection, account, sequence),
         _ => Ok(()),
     }
 }
@@ -123,18 +90,11 @@ pub(super) fn leave(connection: &Connection, number: i64) -> Result<(), StoreErr
 /// Gives the turn to whom it belongs.
 fn pass_turn(connection: &Connection, account: &str, sequence: &str) -> Result<(), StoreError> {
     let doing = "pass the turn of a sequence";
-    let mut statement = connection.prepare_cached(TURN).while_doing(doing)?;
-    let last: Option<(i64, bool, i64)> = statement
-        .query_row([account, sequence], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()
-        .while_doing(doing)?;
-    let mut statement = connection.prepare_cached(FIRST).while_doing(doing)?;
-    let first = statement.query_row([account, sequence], |row| row.get(0)).optional().while_doing(doing)?;
-    let phase = |number| numbers::phase(number).ok_or_else(|| StoreError::new("no such phase"));
-    let current = match last {
-        Some((number, true, its)) => Some((number, phase(its)?)),
-        _ => None,
-    };
+    let line = [account, sequence];
+    let last =
+        rows::first(connection, doing, (TURN, line), |row| Ok((row.number()?, row.flag()?, row.phase()?)))?;
+    let first = rows::first(connection, doing, (FIRST, line), |row| row.number())?;
+    let current = last.filter(|(_, holds, _)| *holds).map(|(number, _, phase)| (number, phase));
     let last = last.map(|(number, ..)| number);
     let next: Option<i64> = turn(current, first);
     if last == next {
@@ -146,34 +106,24 @@ fn pass_turn(connection: &Connection, account: &str, sequence: &str) -> Result<(
     }
     if let Some(number) = next {
         set_turn(connection, number, true)?;
-        let mut statement = connection
-            .prepare_cached(
-                "UPDATE operation SET until_ms = (SELECT at_ms FROM sequenced WHERE operation = number) \
-                 WHERE number = ?1 AND phase = 2",
-            )
-            .while_doing(doing)?;
-        statement.execute([number]).while_doing(doing)?;
+        let sql = "UPDATE operation SET until_ms = (SELECT at_ms FROM sequenced WHERE operation = number) \
+                   WHERE number = ?1 AND phase = 2";
+        rows::change(connection, doing, (sql, [number]))?;
     }
     Ok(())
 }
 
 fn set_turn(connection: &Connection, number: i64, turn: bool) -> Result<(), StoreError> {
     let doing = "write whose turn it is";
-    let mut statement = connection
-        .prepare_cached("UPDATE sequenced SET turn = ?2 WHERE operation = ?1")
-        .while_doing(doing)?;
-    statement.execute(params![number, turn]).while_doing(doing)?;
-    Ok(())
+    let sql = "UPDATE sequenced SET turn = ?2 WHERE operation = ?1";
+    rows::change(connection, doing, (sql, params![number, turn])).map(drop)
 }
 
 /// Takes what is scheduled out of the index of what is due.
 fn wait(connection: &Connection, number: i64) -> Result<(), StoreError> {
     let doing = "let an operation wait for its turn";
-    let mut statement = connection
-        .prepare_cached("UPDATE operation SET until_ms = NULL WHERE number = ?1 AND phase = 2")
-        .while_doing(doing)?;
-    statement.execute([number]).while_doing(doing)?;
-    Ok(())
+    let sql = "UPDATE operation SET until_ms = NULL WHERE number = ?1 AND phase = 2";
+    rows::change(connection, doing, (sql, [number])).map(drop)
 }
 
 /// Adds a row: behind the last position, or at that of the operation of the same sequence with this name.

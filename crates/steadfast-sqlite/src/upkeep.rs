@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use steadfast_core::internal::store::Sealed;
+use steadfast_core::internal::store::{Sealed, seal_rows};
 use steadfast_core::store::StoreError;
 use steadfast_core::store::maintenance::{Head, Maintenance, Noted, Place, Restore, Standing};
 use steadfast_core::store::sealing::{Reseal, ResealedBatch, Sealing};
@@ -23,7 +23,7 @@ impl Sealing for Sqlite {
             reseal::find(connection, &reseal, &key)
         };
         let found = self.reader().run(OnDrop::Skip, work).await?;
-        let (mut batch, rows) = reseal::seal(found, &self.seals);
+        let (mut batch, rows) = seal_rows(found, &self.seals);
         if dry_run || rows.is_empty() {
             return Ok(batch);
         }

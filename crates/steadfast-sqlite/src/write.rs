@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::{ClaimedExt, NotesExt, RecordExt};
-use steadfast_core::internal::store::{FAR_MAX, Seals, Stored, Tenants, phase_number, to_ms};
+use steadfast_core::internal::store::{FAR_MAX, Seals, Stored, Tenants, phase_number, read_stored, to_ms};
 use steadfast_core::operation::record::{
     Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
     Transition,
@@ -15,12 +15,10 @@ use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::store::StoreError;
 use steadfast_core::{Effect, Obstacle};
 
-use super::failure::While;
-use super::names::{Superseded, adopt, settle_heirs, supersede};
+use super::names::{adopt, settle_heirs, supersede};
 use super::prepared::Prepared;
-use super::row::{self, COLUMNS, OnFile, REST};
-use super::sequence::{self, PLACE};
-use super::{due, notes, purge, sealed};
+use super::row::{self, OnFile};
+use super::{due, notes, purge, rows, sealed, sequence};
 
 /// A claim, as what it starts with if it is the first.
 pub(super) struct First {
@@ -53,12 +51,10 @@ pub(super) fn claim(
     let notes = notes::saw(connection, record.claimed_at)?;
     sealed::learn(connection, seals)?;
     let notes = written.map_or(notes, |written| notes.of_row(written));
-    if let Some(key) = &record.predecessor {
-        match supersede(connection, record, key, (&notes, seals))? {
-            Superseded::Done => {}
-            Superseded::InTheWay(obstacle, effect) => return Ok(Met::InTheWay(obstacle, effect)),
-            Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
-        }
+    if let Some(key) = &record.predecessor
+        && let Some(met) = supersede(connection, record, key, (&notes, seals))?
+    {
+        return Ok(met);
     }
     sealed::note_use(connection, seals)?;
     // The index decides who is first; only then is there anything to read.
@@ -194,17 +190,14 @@ fn look_for(
     let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, {PLACE}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
-         AND {clause} ORDER BY until_ms, number LIMIT ?3",
+        "SELECT {} FROM operation WHERE phase < 3 AND phase = ?1 {} {} AND {clause} ORDER BY until_ms, number LIMIT ?3",
+        row::columns(),
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
         sealed::readable_rows(seals)
     );
-    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    statement
-        .query_map(params![phase_number(take.phase), to_ms(time), limit, vendor, account], row::stored)
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
-        .while_doing(doing)
+    let values = params![phase_number(take.phase), to_ms(time), limit, vendor, account];
+    rows::all(connection, doing, (&sql, values), |row| read_stored(row))
 }
 
 /// What is over.
@@ -262,23 +255,17 @@ pub(super) fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), Sto
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
         .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
-    let mut statement = connection
-        .prepare_cached(
-            "INSERT INTO audit (scope, key, action, by, why, at_ms, before, after) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )
-        .while_doing(doing)?;
-    statement
-        .execute(params![
-            entry.id.scope.as_str(),
-            entry.id.key.as_str(),
-            action,
-            entry.by,
-            entry.why,
-            to_ms(entry.at),
-            phase_number(entry.before),
-            phase_number(entry.after),
-        ])
-        .while_doing(doing)?;
-    Ok(())
+    let sql = "INSERT INTO audit (scope, key, action, by, why, at_ms, before, after) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let values = params![
+        entry.id.scope.as_str(),
+        entry.id.key.as_str(),
+        action,
+        entry.by,
+        entry.why,
+        to_ms(entry.at),
+        phase_number(entry.before),
+        phase_number(entry.after),
+    ];
+    rows::change(connection, doing, (sql, values)).map(drop)
 }

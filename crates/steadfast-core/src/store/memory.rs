@@ -24,6 +24,7 @@ use crate::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Ve
 use crate::store::look::FAR_MAX;
 use crate::store::maintenance::{Maintenance, Standing};
 use crate::store::pages::{listable, page, start};
+use crate::store::renaming::Superseding;
 use crate::store::tenants::Tenants;
 use crate::store::{Store, StoreError};
 
@@ -186,10 +187,11 @@ impl Store for Memory {
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         // Before anything is evicted: it may be the predecessor.
-        let superseded = inner.supersede(&claim);
-        let is_in_the_way = matches!(superseded, Some(Err(_)));
+        let superseding = inner.superseding(&claim);
+        if let Superseding::InTheWay(obstacle, effect) = superseding {
+            return Ok(Claimed::InTheWay { obstacle, effect });
+        }
         if inner.rows.len() >= self.records_max
-            && !is_in_the_way
             && !inner.rows.contains_key(&claim.id)
             && !inner.evict(self.records_max, claim.predecessor.as_ref())
         {
@@ -204,11 +206,7 @@ impl Store for Memory {
         if !is_new {
             inner.fill_found(&mut claimed)?;
         }
-        if superseded.is_some()
-            && let Some(in_the_way) = inner.superseded(superseded, &claimed)?
-        {
-            return Ok(in_the_way);
-        }
+        inner.supersede(superseding)?;
         match &mut claimed {
             Claimed::Fresh(record) if is_new => inner.add(hollow(record), blobs),
             Claimed::Fresh(record) => {

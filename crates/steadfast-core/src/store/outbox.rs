@@ -29,6 +29,7 @@ use crate::operation::record::{AuditEntry, Claim, Claimed, Page};
 use crate::operation::{OnUnknown, Sequence};
 
 pub(crate) mod form;
+pub(crate) mod rows;
 pub(crate) mod sealed;
 
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).

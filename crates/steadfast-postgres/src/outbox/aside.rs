@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use steadfast_core::internal::store::{
-    Account, Anew, HEAD_BYTES, KeyId, SEALED, SealedRow, from_ms, name_of_row, phase_number,
+    Account, Anew, HEAD_BYTES, KeyId, SEALED, SealedRow, phase_number, read_queued, read_sealed_row,
 };
 use steadfast_core::operation::record::AuditEntry;
 use steadfast_core::store::{Queued, StoreError};
@@ -60,15 +60,7 @@ pub(super) async fn of_key(shared: &Arc<Shared>, key: &str) -> Result<Vec<Queued
     );
     let values: Vec<(Given, Type)> = vec![(Box::new(key.to_owned()), Type::TEXT)];
     let rows = shared.ask("look for the rows of a key in the outbox", sql, values).await?;
-    let read = rows.iter().map(|row| {
-        let mut from = Reader::of(row);
-        let number = from.next::<i64>()?.max(0) as u64;
-        let account = Account { namespace: from.next()?, vendor: from.next()?, account: from.next()? };
-        let id = name_of_row(&account, (from.next()?, from.next()?), key);
-        let (enqueued_at, due) = (from.time()?, from.next::<Option<i64>>()?.map(from_ms));
-        let (sequence, rejected) = (from.next()?, from.next()?);
-        Ok(id.map(|id| Queued { number, id, enqueued_at, due, sequence, rejected }))
-    });
+    let read = rows.iter().map(|row| read_queued(&mut Reader::of(row), key));
     read.filter_map(Result::transpose).collect()
 }
 
@@ -123,13 +115,7 @@ pub(super) async fn sealed_otherwise(
         (Box::new(i64::try_from(limit).unwrap_or(i64::MAX)), Type::INT8),
     ];
     let rows = shared.ask("look for rows of the outbox to seal", sql, values).await?;
-    let read = rows.iter().map(|row| {
-        let mut from = Reader::of(row);
-        let number = from.next()?;
-        let account = Account { namespace: from.next()?, vendor: from.next()?, account: from.next()? };
-        Ok(SealedRow { number, account, key: from.next()?, sealed: from.next()? })
-    });
-    read.collect()
+    rows.iter().map(|row| read_sealed_row(&mut Reader::of(row))).collect()
 }
 
 /// Writes them, and says how many were not changed meanwhile. The schema names the key since the store was opened.

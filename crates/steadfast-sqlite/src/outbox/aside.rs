@@ -1,17 +1,18 @@
 //! What an operator and a caller ask of the outbox: why a row was rejected, which rows of a key wait, and which are sealed
 //! with an older key.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use steadfast_core::internal::store::{
-    Account, Anew, HEAD_BYTES, KeyId, SEALED, SealedRow, Seals, Standing, from_ms, name_of_row,
+    Account, Anew, HEAD_BYTES, KeyId, RowReader, SEALED, SealedRow, Seals, Standing, read_outbox,
+    read_queued, read_sealed_row,
 };
 use steadfast_core::operation::record::AuditEntry;
 use steadfast_core::store::{Queued, StoreError};
 
-use super::row::{Texts, read};
 use super::{Found, REMOVE, to_number};
 use crate::failure::While;
+use crate::rows::{self, Reader};
 use crate::{notes, sealed, write};
 
 pub(super) fn rejection(
@@ -20,9 +21,9 @@ pub(super) fn rejection(
     key: &str,
 ) -> Result<Option<String>, StoreError> {
     let doing = "look for a rejected row of the outbox";
-    let mut statement = connection.prepare_cached(REJECTION).while_doing(doing)?;
-    let last = statement.query_row([namespace, vendor, account, key], |row| row.get::<_, Option<String>>(0));
-    Ok(last.optional().while_doing(doing)?.flatten())
+    let values = [namespace, vendor, account, key];
+    let reason = |row: &mut Reader<'_, '_>| Ok(row.text()?.map(str::to_owned));
+    rows::first(connection, doing, (REJECTION, values), reason).map(Option::flatten)
 }
 
 /// The rows under this key that were not rejected, without their bodies.
@@ -32,42 +33,22 @@ pub(super) fn under_key(
     key: &str,
 ) -> Result<Vec<Found>, StoreError> {
     let doing = "look for the rows of a key in the outbox";
-    let mut statement = connection.prepare_cached(UNDER_KEY).while_doing(doing)?;
-    let rows =
-        statement.query_map([namespace, vendor, account, key], |row| read(row, 0)).while_doing(doing)?;
-    rows.collect::<Result<_, _>>().while_doing(doing)
+    let values = [namespace, vendor, account, key];
+    rows::all(connection, doing, (UNDER_KEY, values), |row| read_outbox(row, 0))
 }
 
 /// The rows under this key, of any account.
 pub(super) fn of_key(connection: &Connection, key: &str) -> Result<Vec<Queued>, StoreError> {
     let doing = "look for the rows of a key in the outbox";
-    let mut statement = connection.prepare_cached(OF_KEY).while_doing(doing)?;
-    let rows = statement.query_map([key], |row| {
-        let mut texts = Texts::of(row);
-        let (namespace, vendor, account) = (texts.needed(1)?, texts.needed(2)?, texts.needed(3)?);
-        let (method, path) = (texts.needed(4)?, texts.needed(5)?);
-        let account = Account { namespace, vendor, account };
-        let Some(id) = name_of_row(&account, (&method, &path), key) else { return Ok(None) };
-        let (sequence, rejected) = (texts.at(8)?, texts.at(9)?);
-        Ok(Some(Queued {
-            number: row.get::<_, i64>(0)?.max(0) as u64,
-            id,
-            enqueued_at: from_ms(row.get(6)?),
-            due: row.get::<_, Option<i64>>(7)?.map(from_ms),
-            sequence,
-            rejected,
-        }))
-    });
-    let rows = rows.while_doing(doing)?.collect::<rusqlite::Result<Vec<_>>>();
-    Ok(rows.while_doing(doing)?.into_iter().flatten().collect())
+    let rows = rows::all(connection, doing, (OF_KEY, [key]), |row| read_queued(row, key))?;
+    Ok(rows.into_iter().flatten().collect())
 }
 
 /// Removes a row; whether it was there.
 pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
     notes::check(connection, Standing::check_new)?;
     let doing = "remove a row of the outbox";
-    let mut statement = connection.prepare_cached(REMOVE).while_doing(doing)?;
-    let is_gone = statement.execute(params![to_number(number)]).while_doing(doing)? > 0;
+    let is_gone = rows::change(connection, doing, (REMOVE, [to_number(number)]))? > 0;
     if is_gone {
         write::log(connection, entry)?;
     }
@@ -82,13 +63,8 @@ pub(super) fn sealed_otherwise(
 ) -> Result<Vec<SealedRow>, StoreError> {
     let doing = "look for rows of the outbox to seal";
     let head = [&[SEALED][..], key].concat();
-    let mut statement = connection.prepare_cached(SEALED_OTHERWISE).while_doing(doing)?;
     let values = params![from as i64, head, HEAD_BYTES as i64, limit as i64];
-    let rows = statement.query_map(values, |row| {
-        let account = Account { namespace: row.get(1)?, vendor: row.get(2)?, account: row.get(3)? };
-        Ok(SealedRow { number: row.get(0)?, account, key: row.get(4)?, sealed: row.get(5)? })
-    });
-    rows.while_doing(doing)?.collect::<Result<_, _>>().while_doing(doing)
+    rows::all(connection, doing, (SEALED_OTHERWISE, values), |row| read_sealed_row(row))
 }
 
 /// Writes them, and says how many were not changed meanwhile.
@@ -107,7 +83,7 @@ const REJECTION: &str = "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coales
      FROM steadfast_outbox WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1";
 
 const UNDER_KEY: &str = "SELECT number, method, path, key, headers, content_type, NULL, NULL, sealed, due_ms, \
-     on_unknown, retention_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox \
+     on_unknown, retention_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM steadfast_outbox \
      WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND key = ?4 AND rejected_at_ms IS NULL ORDER BY number";
 
 const OF_KEY: &str = "SELECT number, namespace, vendor, account, method, path, enqueued_at_ms, due_ms, sequence, rejected \

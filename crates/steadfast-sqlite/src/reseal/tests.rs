@@ -6,7 +6,9 @@ use http::{HeaderMap, StatusCode};
 use tempfile::TempDir;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::store::seal_rows;
 use steadfast_core::operation::record::{Claim, Claimed, Record, State};
+use steadfast_core::operation::{Key, OperationId, Scope};
 use steadfast_core::store;
 use steadfast_core::store::sealing::Sealing;
 use steadfast_core::store::{SealKeys, Store, StoreErrorKind};
@@ -79,7 +81,7 @@ async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_writte
     claims(&service, wanted("same", "x")).await;
     let (seals, raw) = (Seals::with(new.clone()), place.raw());
     let found = find(&raw, &all(), &seals.needed().expect("a key")).expect("readable");
-    let (batch, rows) = seal(found, &seals);
+    let (batch, rows) = seal_rows(found, &seals);
     assert_eq!((batch.found, rows.len(), batch.unreadable.len()), (3, 3, 0));
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), "done");
     let done = State::Succeeded { answer: answer.clone(), reconciled: false };

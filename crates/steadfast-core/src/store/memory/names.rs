@@ -1,47 +1,35 @@
-//! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
+//! Operations that go on under another name: see [`renaming`](crate::store::renaming).
 
 use std::borrow::Cow;
 
 use super::{Inner, full};
 use crate::clock::Timestamp;
-use crate::effect::Effect;
-use crate::error::Obstacle;
 use crate::guard::Guard;
-use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
+use crate::operation::record::{Claim, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
-
-/// What a claim makes of the predecessor that it names.
-type Superseded = Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)>;
+use crate::store::renaming::{Superseding, superseding};
 
 impl Inner {
-    /// `None` if the claim names no predecessor.
-    pub(super) fn supersede(&self, claim: &Claim) -> Option<Superseded> {
-        let old = OperationId::new(claim.id.scope.clone(), claim.predecessor.clone()?);
-        let old = self.rows.get(&old).map(|row| &row.record);
-        Some(record::supersede(old, &claim.id.key, (claim.now, self.notes.now(claim.now))))
+    /// What a claim does to the operation that it starts over.
+    pub(super) fn superseding(&self, claim: &Claim) -> Superseding {
+        let Some(predecessor) = &claim.predecessor else { return Superseding::Nothing };
+        let old = OperationId::new(claim.id.scope.clone(), predecessor.clone());
+        let on_record = |id| self.rows.get(id).map(|row| &row.record);
+        superseding(&Record::first(claim.clone()), on_record(&claim.id), on_record(&old), &self.notes)
     }
 
-    /// Writes that down; or gives what a first claim is told whose predecessor is in the way.
-    pub(super) fn superseded(
-        &mut self,
-        superseded: Option<Superseded>,
-        claimed: &Claimed,
-    ) -> Result<Option<Claimed>, StoreError> {
-        match superseded {
-            Some(Err((obstacle, effect))) if matches!(claimed, Claimed::Fresh(_)) => {
-                return Ok(Some(Claimed::InTheWay { obstacle, effect }));
+    /// Closes it.
+    pub(super) fn supersede(&mut self, superseding: Superseding) -> Result<(), StoreError> {
+        if let Superseding::Close(closed) = superseding {
+            let (closed, entry) = *closed;
+            if let Some(row) = self.rows.get(&closed.id) {
+                let closed = row.fill(closed)?;
+                self.put(closed)?;
             }
-            Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
-                if let Some(row) = self.rows.get(&closed.id) {
-                    let closed = row.fill(closed)?;
-                    self.put(closed)?;
-                }
-                self.log(entry);
-            }
-            _ => {}
+            self.log(entry);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Writes an operation down under its name in the scope `to`.
