@@ -26,7 +26,8 @@ use url::Url;
 
 use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::vendor::{NextPage, check_account, check_window};
+use steadfast_core::internal::vendor::account::check_account;
+use steadfast_core::internal::vendor::{NextPage, check_window};
 use steadfast_core::operation::{RedactedFields, WireKey};
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::{Attempt, BaseUrl, Credential, KeyPlace, Vendor, Verdict, is_plain};

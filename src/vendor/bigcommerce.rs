@@ -18,7 +18,8 @@ use serde_json::Value;
 use url::Url;
 
 use steadfast_core::internal::ext::InputErrorExt;
-use steadfast_core::internal::vendor::{NextPage, check_settle_time, is_text};
+use steadfast_core::internal::vendor::body::is_text;
+use steadfast_core::internal::vendor::{NextPage, check_settle_time};
 use steadfast_core::operation::WireKey;
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::rules::{

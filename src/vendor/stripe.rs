@@ -19,9 +19,8 @@ use url::Url;
 
 use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::vendor::{
-    NextPage, account, check_account, check_settle_time, check_window, header_value,
-};
+use steadfast_core::internal::vendor::account::{self, check_account};
+use steadfast_core::internal::vendor::{NextPage, check_settle_time, check_window, header_value};
 use steadfast_core::operation::WireKey;
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::rules::has_content_type;

@@ -121,16 +121,11 @@ pub mod transport {
 }
 
 pub mod vendor {
-    pub use crate::vendor::account::check_account;
     pub use crate::vendor::base::shown;
-    pub use crate::vendor::body::RawObject;
-    pub use crate::vendor::body::{is_text, reconciled};
-    pub use crate::vendor::date::{days_from_civil, rfc2822, rfc3339};
     pub use crate::vendor::key_place::header_value;
     pub use crate::vendor::pages::{
         NO_LIST, NextPage, number_of, object, parameter, with_parameter, with_query,
     };
-    pub use crate::vendor::secret::SecretHeaders;
     pub use crate::vendor::shown::{Adapter, ShownOperation, ShownPath};
     pub use crate::vendor::specimen::{Content, stamped};
     pub use crate::vendor::times::CLOCK_SKEW;

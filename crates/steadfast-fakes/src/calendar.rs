@@ -4,7 +4,7 @@
 //! 2 a.m., to the first Sunday of November, 2 a.m. (US Energy Policy Act of 2005, in force since 2007).
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::vendor::days_from_civil;
+use steadfast_core::internal::vendor::date::days_from_civil;
 
 /// A point in wall time, as Postmark writes it: `2014-02-17T07:25:01.4170000-05:00`.
 pub(super) fn eastern(at: Timestamp) -> String {

@@ -20,7 +20,7 @@ use http::{HeaderName, Method};
 use serde_json::Value;
 
 use steadfast_core::internal::ext::AnswerExt;
-use steadfast_core::internal::vendor::is_text;
+use steadfast_core::internal::vendor::body::is_text;
 use steadfast_core::transport::Answer;
 use steadfast_core::vendor::rules::{asked, by_status, is_page, lacks_form, no_answer, refused};
 use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};

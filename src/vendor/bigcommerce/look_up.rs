@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::vendor::{body, date, reconciled};
+use steadfast_core::internal::vendor::body::{self, reconciled};
+use steadfast_core::internal::vendor::date;
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::{BaseUrl, Finding, Subject};
 

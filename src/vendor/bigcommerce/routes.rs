@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::Value;
 
-use steadfast_core::internal::vendor::{RawObject, body};
+use steadfast_core::internal::vendor::body::{self, RawObject};
 use steadfast_core::transport::Request;
 use steadfast_core::{Error, Input};
 

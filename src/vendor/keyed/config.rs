@@ -10,7 +10,8 @@ use url::Url;
 
 use steadfast_core::internal::error::{Field, field};
 use steadfast_core::internal::ext::InputErrorExt;
-use steadfast_core::internal::vendor::{check_account, shown};
+use steadfast_core::internal::vendor::account::check_account;
+use steadfast_core::internal::vendor::shown;
 use steadfast_core::transport::Answer;
 use steadfast_core::vendor::KeyPlace;
 use steadfast_core::{Error, Input};

@@ -3,7 +3,8 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use steadfast_core::internal::vendor::{body, date, reconciled};
+use steadfast_core::internal::vendor::body::{self, reconciled};
+use steadfast_core::internal::vendor::date;
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::{BaseUrl, Finding, Subject};
 

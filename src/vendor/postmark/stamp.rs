@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use steadfast_core::internal::vendor::{RawObject, body};
+use steadfast_core::internal::vendor::body::{self, RawObject};
 use steadfast_core::{Error, Input};
 
 use super::{Kind, MessageId};

@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use steadfast_core::internal::ext::AnswerExt;
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::vendor::is_text;
+use steadfast_core::internal::vendor::body::is_text;
 use steadfast_core::transport::{Answer, SendError, SendErrorKind};
 use steadfast_core::vendor::rules::{
     asked, by_status, is_anothers_success, is_page, lacks_form, no_answer, refused, replay_speaks_for,

@@ -9,7 +9,7 @@ use humantime_serde::re::humantime::format_rfc3339_seconds;
 use serde_json::{Value, json};
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::vendor::rfc3339;
+use steadfast_core::internal::vendor::date::rfc3339;
 
 use super::super::fixture::Reply;
 use super::super::table::{Row, Table, Term};

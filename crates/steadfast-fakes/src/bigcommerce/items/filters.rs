@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::internal::vendor::{rfc2822, rfc3339};
+use steadfast_core::internal::vendor::date::{rfc2822, rfc3339};
 
 use super::{Item, number};
 

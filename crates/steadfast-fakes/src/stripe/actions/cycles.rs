@@ -210,7 +210,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use steadfast_core::internal::vendor::days_from_civil;
+    use steadfast_core::internal::vendor::date::days_from_civil;
 
     #[test]
     fn a_subscription_of_the_31st_stays_one_of_the_31st() {
