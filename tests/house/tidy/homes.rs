@@ -12,12 +12,8 @@ use support::members::{Member, members};
 use super::{code_before_tests, is_code};
 
 /// Handles, by package: files beside their own hold groups of methods.
-const HANDLES: &[&str] = &[
-    "steadfast::Call",
-    "steadfast::Client",
-    "steadfast::KeyedConfig",
-    "steadfast_core::Error",
-];
+const HANDLES: &[&str] =
+    &["steadfast::Call", "steadfast::Client", "steadfast::KeyedConfig", "steadfast_core::Error"];
 
 /// Types whose methods are in many files yet, or that are two, each with the step that mends it.
 const NOT_YET: &[(&str, &str)] = &[

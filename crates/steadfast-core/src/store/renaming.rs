@@ -7,7 +7,8 @@ use super::StoreError;
 use super::seals::{Part, Seals};
 use super::stored::Stored;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Obstacle};
+use crate::effect::Effect;
+use crate::error::Obstacle;
 use crate::operation::record::{AuditEntry, Forbidden, Notes, Record, supersede};
 use crate::operation::{OperationId, Scope};
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Inner, full};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
-use crate::operation::record::{Claim, Forbidden, Record};
+use crate::operation::record::{Claim, Forbidden, Record, RecordExt};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 use crate::store::renaming::{Superseding, superseding};
