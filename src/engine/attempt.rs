@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::attempt::report;
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
 use steadfast_core::internal::guard::Guard;
@@ -12,7 +13,7 @@ use steadfast_core::internal::operation::Window;
 use steadfast_core::internal::policy::Admission;
 use steadfast_core::transport::{Answer, SendError};
 use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
-use steadfast_core::{AttemptReport, Effect, Error, Refusal};
+use steadfast_core::{Effect, Error, Refusal};
 
 use super::credentials::RefusedAs;
 use super::exchange::{Bounds, Exchanged};
@@ -189,17 +190,13 @@ impl<'a> Run<'a> {
         let latency = ended.since(begun);
         // Most calls have one attempt, and `push` alone makes room for four.
         self.reports.reserve_exact(1);
-        self.reports.push(AttemptReport {
-            number: self.attempts,
-            started_at: self.engine.wall().minus(latency),
-            latency,
-            status: met.ok().map(|status| status.as_u16()),
-            failure_kind: met.err().map(SendError::kind),
-            failure: met.err().map(|failure| Chain(failure).to_string()),
-            verdict: verdict.name().to_owned(),
-            effect,
-            wait: None,
-        });
+        let started_at = self.engine.wall().minus(latency);
+        let mut report = report(self.attempts, started_at, verdict.name(), effect);
+        report.latency = latency;
+        report.status = met.ok().map(|status| status.as_u16());
+        report.failure_kind = met.err().map(SendError::kind);
+        report.failure = met.err().map(|failure| Chain(failure).to_string());
+        self.reports.push(report);
     }
 }
 

@@ -12,14 +12,14 @@ use std::time::Duration;
 use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::attempt::LOOK_UP;
+use steadfast_core::internal::attempt::{LOOK_UP, report};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::VerdictExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::Admission;
 use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};
 use steadfast_core::vendor::{Attempt, Finding, Subject, Verdict};
-use steadfast_core::{AttemptReport, Effect, Error};
+use steadfast_core::{Effect, Error};
 
 use super::credentials::RefusedAs;
 use super::phase::{Phase, Run};
@@ -251,17 +251,11 @@ impl<'a> Run<'a> {
     /// Leaves a line on the operation's log: what it met, and what it found.
     fn report_look_up(&mut self, looked: Option<&Looked>, met: Met, begun: Instant) {
         let latency = self.engine.clock.now().since(begun);
-        self.reports.push(AttemptReport {
-            number: self.attempts,
-            started_at: self.engine.wall().minus(latency),
-            latency,
-            status: met.status,
-            failure_kind: met.failure_kind,
-            failure: met.failure,
-            verdict: LOOK_UP.to_owned(),
-            effect: looked.map_or(Effect::Unknown, Looked::effect),
-            wait: None,
-        });
+        let effect = looked.map_or(Effect::Unknown, Looked::effect);
+        let mut report = report(self.attempts, self.engine.wall().minus(latency), LOOK_UP, effect);
+        report.latency = latency;
+        (report.status, report.failure_kind, report.failure) = (met.status, met.failure_kind, met.failure);
+        self.reports.push(report);
     }
 
     fn first_question(&self) -> Option<Request> {

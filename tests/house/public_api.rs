@@ -74,7 +74,7 @@ fn what_another_crate_defines_is_listed_where_it_is_shown() {
     };
     read(
         "core",
-        "pub mod clock { pub struct Tick { pub at: u64 } impl Tick { pub fn next(&self) {} fn hidden(&self) {} } }
+        "pub mod clock { #[non_exhaustive] pub struct Tick { pub at: u64 } impl Tick { pub fn next(&self) {} fn hidden(&self) {} } }
          pub mod vendor { pub trait Vendor { fn name(&self); } mod parts { pub struct Part; } pub use parts::Part; }
          pub mod internal { pub trait Engine { fn step(&self); } }
          mod key { pub struct Key; } pub use key::Key;",
@@ -89,7 +89,7 @@ fn what_another_crate_defines_is_listed_where_it_is_shown() {
         "client::Key  pub struct",
         "client::Key: Clone  impl",
         "client::clock  pub mod",
-        "client::clock::Tick  pub struct",
+        "client::clock::Tick  pub struct  [non_exhaustive]",
         "client::clock::Tick.at: u64  field",
         "client::clock::Tick::fn next(&self)  pub",
         "client::vendor  pub mod",
@@ -202,15 +202,15 @@ impl Api {
         }
         match item {
             Item::Struct(item) => {
-                self.kind("pub struct", path, &item.generics, cfgs);
+                self.kind("pub struct", path, &item.generics, &open(cfgs, &item.attrs));
                 self.fields(path, &item.fields, "pub ", cfgs);
             }
             Item::Enum(item) => {
-                self.kind("pub enum", path, &item.generics, cfgs);
+                self.kind("pub enum", path, &item.generics, &open(cfgs, &item.attrs));
                 for variant in &item.variants {
                     let path = format!("{path}::{}", variant.ident);
                     let cfgs = [cfgs.as_slice(), &cfg_of(&variant.attrs)].concat();
-                    self.line("variant", &path, "", &cfgs);
+                    self.line("variant", &path, "", &open(&cfgs, &variant.attrs));
                     self.fields(&path, &variant.fields, "", &cfgs);
                 }
             }
@@ -324,4 +324,10 @@ impl Api {
 fn generics(item: &ItemImpl) -> String {
     let text = item.generics.params.to_token_stream();
     if text.is_empty() { String::new() } else { format!("<{}> ", one_line(&text)) }
+}
+
+/// With a mark of what may have more one day, so that none loses it unseen.
+fn open(cfgs: &[String], attributes: &[syn::Attribute]) -> Vec<String> {
+    let mark = tree::has_attribute(attributes, "non_exhaustive").then(|| "non_exhaustive".to_owned());
+    cfgs.iter().cloned().chain(mark).collect()
 }

@@ -28,6 +28,7 @@ use failure::SendErrorKind;
 #[doc = include_str!("docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AttemptReport {
     /// 1 for the operation's first attempt. A lookup has the number of the attempt before it, 0 if there was none
     /// since the redrive. An attempt of recovery that failed while the vendor's circuit was not closed does not
@@ -53,6 +54,21 @@ pub struct AttemptReport {
     pub effect: Effect,
     /// The wait that was decided on after it, if another attempt followed or was scheduled.
     pub wait: Option<Duration>,
+}
+
+/// A report of which only this is known. The rest is nothing until it is set.
+pub fn report(number: u32, started_at: Timestamp, verdict: &str, effect: Effect) -> AttemptReport {
+    AttemptReport {
+        number,
+        started_at,
+        latency: Duration::ZERO,
+        status: None,
+        failure_kind: None,
+        failure: None,
+        verdict: verdict.to_owned(),
+        effect,
+        wait: None,
+    }
 }
 
 impl AttemptReport {

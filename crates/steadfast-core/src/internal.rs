@@ -1,7 +1,7 @@
 //! For the crates of this workspace alone: what they need beyond what is public. It may change with any version.
 
 pub mod attempt {
-    pub use crate::attempt::{LOOK_UP, millis};
+    pub use crate::attempt::{LOOK_UP, millis, report};
 }
 
 pub mod clock {

@@ -25,6 +25,7 @@ pub struct OutboxTally {
 
 /// A row of the outbox, as somebody who asks by its key is told of it: a call that no dispatcher has recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Queued {
     /// Its place in the outbox.
     pub number: u64,
@@ -72,6 +73,13 @@ impl Serialize for Rejected {
             "holds_sequence": row.holds,
         })
         .serialize(serializer)
+    }
+}
+
+impl Queued {
+    /// A row that waits, is due at once and is in no sequence. Set the fields that it has beside these.
+    pub fn new(number: u64, id: OperationId, enqueued_at: Timestamp) -> Queued {
+        Queued { number, id, enqueued_at, due: None, sequence: None, rejected: None }
     }
 }
 

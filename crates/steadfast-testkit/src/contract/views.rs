@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use steadfast_core::internal::attempt;
 use steadfast_core::internal::store::LATE;
 use steadfast_core::operation::record::{
     Act, Action, Claim, Claimed, Declined, Filter, Phase, Resolution, State, Summary, Tally, Transition,
@@ -301,17 +302,16 @@ async fn evidence(store: &dyn Store, id: &OperationId) -> Vec<AttemptReport> {
 }
 
 pub(super) fn report(number: u32) -> AttemptReport {
-    AttemptReport {
-        number,
-        started_at: at(u64::from(number)),
-        latency: Duration::from_nanos(1_234_567_891),
-        status: number.is_multiple_of(2).then_some(503),
-        failure_kind: (!number.is_multiple_of(2)).then_some(SendErrorKind::Reset),
-        failure: (!number.is_multiple_of(2)).then(|| "connection reset\r\nby \"peer\" ☠\n".into()),
-        verdict: "retry".into(),
-        effect: Effect::Unknown,
-        wait: Some(Duration::from_millis(number.into())),
+    let mut report = attempt::report(number, at(u64::from(number)), "retry", Effect::Unknown);
+    report.latency = Duration::from_nanos(1_234_567_891);
+    report.wait = Some(Duration::from_millis(number.into()));
+    if number.is_multiple_of(2) {
+        report.status = Some(503);
+    } else {
+        report.failure_kind = Some(SendErrorKind::Reset);
+        report.failure = Some("connection reset\r\nby \"peer\" ☠\n".into());
     }
+    report
 }
 
 fn at(millis: u64) -> steadfast_core::clock::Timestamp {

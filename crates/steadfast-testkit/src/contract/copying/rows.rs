@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::attempt;
 use steadfast_core::operation::record::{Act, Action, Claim, Resolution, State, Transition};
 use steadfast_core::operation::{Key, RedactedFields, Scope};
 use steadfast_core::store::Store;
@@ -99,17 +100,13 @@ fn with_all(key: &str) -> Claim {
 }
 
 fn report(number: u32, status: Option<u16>) -> AttemptReport {
-    AttemptReport {
-        number,
-        started_at: at(1),
-        latency: Duration::from_millis(12),
-        status,
-        failure_kind: status.is_none().then_some(SendErrorKind::Reset),
-        failure: status.is_none().then(|| "reset".to_owned()),
-        verdict: "retry".to_owned(),
-        effect: Effect::Unknown,
-        wait: Some(Duration::from_secs(2)),
-    }
+    let mut report = attempt::report(number, at(1), "retry", Effect::Unknown);
+    report.latency = Duration::from_millis(12);
+    report.status = status;
+    report.failure_kind = status.is_none().then_some(SendErrorKind::Reset);
+    report.failure = status.is_none().then(|| "reset".to_owned());
+    report.wait = Some(Duration::from_secs(2));
+    report
 }
 
 /// Minutes in the hours before [`LATER`], after the first lives are over.
