@@ -112,7 +112,7 @@ use write::{First, Met, Step, Written};
 ///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
 /// - It waits up to about five seconds for another process that holds the file.
 /// - Times are kept to the millisecond, and up to 2^63 of them.
-/// - The next [`take`](Store::take), [`look`](Store::look) or [`purge`](Store::purge) notices a file that was deleted
+/// - The next [`take`](Store::take), [`look`](Delivery::look) or [`purge`](Store::purge) notices a file that was deleted
 ///   or replaced while it is open. So does each round of recovery. From then on every write fails with
 ///   [`Replaced`](steadfast_core::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
