@@ -32,6 +32,14 @@ fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)))
 }
 
+/// That an object has these members, of these values.
+#[track_caller]
+pub fn shows(object: &Value, members: Value) {
+    for (name, value) in members.as_object().expect("members") {
+        assert_eq!(object[name], *value, "{name} of {object}");
+    }
+}
+
 /// The body with another value at the place of this JSON pointer.
 pub fn with(mut body: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");

@@ -8,7 +8,7 @@ use steadfast_fakes::{AdyenAnswer, AdyenFake};
 use steadfast_testkit::{Fault, TestClock};
 
 use crate::asks::{ask, ok};
-use support::answers::{self, order_webhooks, with};
+use support::answers::{self, order_webhooks, shows, with};
 use support::receiver::Receiver;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -351,7 +351,7 @@ async fn a_session_is_paid_once_and_its_payment_is_one_as_any_other() {
     assert_eq!(result(&fake, &id, &paid["sessionResult"]).await, expected);
 
     let again = fake.pay(&id, &card("Ann")).unwrap_err();
-    assert_eq!((&again["status"], &again["errorCode"]), (&json!(422), &json!("702")));
+    shows(&again, json!({ "status": 422, "errorCode": "702" }));
     assert_eq!(again["message"], "The session or the payment link is completed.");
     assert_eq!(again.get("sessionResult"), None);
     // The session, and the shopper's payment.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use steadfast_fakes::{FakeBuilder, PostmarkFake};
-use support::answers::asked;
+use support::answers::{asked, shows};
 
 struct Account(PostmarkFake);
 
@@ -53,10 +53,7 @@ async fn an_account_has_the_server_that_sends_and_those_that_are_made() {
     let made = account
         .ok("POST", "/servers", json!({ "Name": "Shop", "Color": "blue", "DeliveryType": "Sandbox" }))
         .await;
-    assert_eq!(
-        (&made["Name"], &made["Color"], &made["DeliveryType"]),
-        (&json!("Shop"), &json!("blue"), &json!("Sandbox"))
-    );
+    shows(&made, json!({ "Name": "Shop", "Color": "blue", "DeliveryType": "Sandbox" }));
     assert!(made["ApiTokens"][0].is_string() && made["ID"] != 1);
     let path = format!("/servers/{}", made["ID"]);
     let changed = account.ok("PUT", &path, json!({ "Name": "Store", "TrackOpens": true })).await;
@@ -139,7 +136,7 @@ async fn a_domain_is_verified_once_its_dns_has_what_it_was_told() {
             .ok("POST", "/domains", json!({ "Name": "shop.example", "ReturnPathDomain": "pm.shop.example" }))
             .await;
         let path = format!("/domains/{}", made["ID"]);
-        assert_eq!((&made["DKIMVerified"], &made["DKIMUpdateStatus"]), (&json!(false), &json!("Pending")));
+        shows(&made, json!({ "DKIMVerified": false, "DKIMUpdateStatus": "Pending" }));
         let verified = account.ok("PUT", &format!("{path}/verifyDkim"), NONE).await;
         assert_eq!(verified["DKIMVerified"], published);
         let returns = account.ok("PUT", &format!("{path}/verifyReturnPath"), NONE).await;
@@ -184,19 +181,16 @@ async fn a_sender_signature_waits_for_the_owner_of_its_address() {
             json!({ "FromEmail": "Ann@shop.example", "Name": "Ann", "ReplyToEmail": "re@shop.example" });
         let made = account.ok("POST", "/senders", sent).await;
         let path = format!("/senders/{}", made["ID"]);
-        assert_eq!(
-            (&made["Domain"], &made["EmailAddress"], &made["ReplyToEmailAddress"], &made["Confirmed"]),
-            (&json!("shop.example"), &json!("Ann@shop.example"), &json!("re@shop.example"), &json!(confirms))
+        shows(
+            &made,
+            json!({ "Domain": "shop.example", "EmailAddress": "Ann@shop.example", "ReplyToEmailAddress": "re@shop.example", "Confirmed": confirms }),
         );
         let resent = account.ask("POST", &format!("{path}/resend"), NONE).await;
         let told = (resent.0, resent.1["ErrorCode"].clone());
         assert_eq!(told, if confirms { (422, json!(506)) } else { (200, json!(0)) });
         let changed =
             account.ok("PUT", &path, json!({ "Name": "Bob", "ReplyToEmail": "b@shop.example" })).await;
-        assert_eq!(
-            (&changed["Name"], &changed["ReplyToEmailAddress"]),
-            (&json!("Bob"), &json!("b@shop.example"))
-        );
+        shows(&changed, json!({ "Name": "Bob", "ReplyToEmailAddress": "b@shop.example" }));
         let listed = account.ok("GET", "/senders?count=9&offset=0", NONE).await;
         assert_eq!(names(&listed, "SenderSignatures", "EmailAddress"), ["Ann@shop.example"]);
         assert_eq!(

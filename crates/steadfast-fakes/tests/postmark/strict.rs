@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use steadfast_fakes::PostmarkFake;
 use steadfast_testkit::TestClock;
 
-use support::answers::{self, order_webhooks};
+use support::answers::{self, order_webhooks, shows};
 use support::receiver::Receiver;
 
 /// Status and body.
@@ -536,7 +536,7 @@ async fn a_bounce_is_told_of_with_its_message_and_to_the_webhooks_of_its_stream(
     let record = broadcast.bodies();
     let [record] = &record[..] else { panic!("one: {record:?}") };
     assert_eq!((&record["MessageID"], &record["Tag"]), (&sent["MessageID"], &json!("news")));
-    assert_eq!((&record["Metadata"], &record["Inactive"]), (&json!({ "issue": "7" }), &json!(true)));
+    shows(&record, json!({ "Metadata": { "issue": "7" }, "Inactive": true }));
     let listed = ok(&fake, "GET", &format!("/bounces/{}", record["ID"]), &Value::Null).await;
     assert_eq!(listed["BouncedAt"], record["BouncedAt"]);
     // The one that no message led to is of the default stream.

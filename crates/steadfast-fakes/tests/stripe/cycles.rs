@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::account::{Account, DAY, HOUR, id};
+use support::answers::shows;
 
 impl Account {
     /// A monthly subscription at 500 of such a customer, and its path.
@@ -52,9 +53,9 @@ async fn a_trial_ends_in_a_period_that_is_paid() {
     assert_eq!(item["current_period_start"], end);
     assert!((28 * DAY..=31 * DAY).contains(&(item["current_period_end"].as_u64().unwrap() - end)));
     let draft = account.latest_invoice(&path).await;
-    assert_eq!(
-        (&draft["status"], &draft["billing_reason"], &draft["total"], &draft["automatically_finalizes_at"]),
-        (&json!("draft"), &json!("subscription_cycle"), &json!(500), &json!(end + HOUR))
+    shows(
+        &draft,
+        json!({ "status": "draft", "billing_reason": "subscription_cycle", "total": 500, "automatically_finalizes_at": end + HOUR }),
     );
     assert_eq!(account.get("charges").await["data"], json!([]));
     account.wait(HOUR);
@@ -164,7 +165,7 @@ async fn a_draft_takes_more_items_within_its_hour_and_keeps_its_subscriptions_li
     account.make("invoiceitems", &format!("customer={customer}&amount=70&currency=usd")).await;
     account.wait(7 * DAY);
     let draft = account.latest_invoice(&path).await;
-    assert_eq!((&draft["status"], &draft["total"]), (&json!("draft"), &json!(570)));
+    shows(&draft, json!({ "status": "draft", "total": 570 }));
     account.make("invoiceitems", &format!("customer={customer}&amount=3&invoice={}", id(&draft))).await;
     account.wait(HOUR);
     let paid = account.latest_invoice(&path).await;
@@ -241,10 +242,7 @@ async fn an_invoice_that_is_paid_finalized_or_voided_within_its_hour_is_left_alo
         }
         account.wait(2 * HOUR);
         let invoice = account.latest_invoice(&path).await;
-        assert_eq!(
-            (&invoice["status"], &invoice["automatically_finalizes_at"]),
-            (&json!(status), &Value::Null)
-        );
+        shows(&invoice, json!({ "status": status, "automatically_finalizes_at": null }));
         assert_eq!((account.status(&path).await.as_str(), account.charges().await), ("active", charges));
     }
 }

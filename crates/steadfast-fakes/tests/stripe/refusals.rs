@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use steadfast_fakes::StripeFake;
 
-use support::answers::{self, told};
+use support::answers::{self, shows, told};
 
 /// A fake with one of everything, each under a name that paths and forms below use in braces.
 struct Shop {
@@ -125,6 +125,18 @@ async fn what_a_payment_cannot_be_is_refused_and_leaves_nothing() {
 }
 
 const PAYMENTS: &str = "
+POST /v1/charges | currency=usd | 400 parameter_missing amount
+POST /v1/charges | amount=1 | 400 parameter_missing currency
+POST /v1/charges | amount=1&currency=usx | 400 - currency
+POST /v1/charges | amount=-1&currency=usd | 400 parameter_invalid_integer amount
+POST /v1/charges | amount=1.5&currency=usd | 400 parameter_invalid_integer amount
+POST /v1/charges | amount=1&currency=usd&shipping[x]=1 | 400 parameter_unknown shipping[x]
+POST /v1/charges | amount=1&currency=usd&shipping=x | 400 - shipping
+POST /v1/charges | amount=1&currency=usd&capture=yes | 400 - capture
+POST /v1/charges | amount=1&currency=usd&customer=cus_none | 400 resource_missing customer
+POST /v1/charges/ch_none/launch | | 404 - -
+POST /v1/refunds | charge=ch_none | 400 resource_missing charge
+POST /v1/refunds | amount=1 | 400 parameter_missing charge
 POST /v1/charges | amount=49&currency=usd | 400 amount_too_small amount
 POST /v1/charges | amount=29&currency=GBP | 400 amount_too_small amount
 POST /v1/charges | amount=0&currency=usd | 400 parameter_invalid_integer amount
@@ -230,6 +242,7 @@ async fn what_cannot_be_billed_or_moved_is_refused_and_leaves_nothing() {
 }
 
 const BILLING: &str = "
+POST /v1/subscriptions | customer=cus_none | 400 resource_missing customer
 POST /v1/invoices | customer={poor}&discounts[0][coupon]={coupon} | 400 parameter_unknown discounts
 POST /v1/invoices | customer={poor}&default_tax_rates[]=txr_none | 400 parameter_unknown default_tax_rates
 POST /v1/invoices | customer={poor}&collection_method=send_invoice | 400 parameter_missing days_until_due
@@ -292,6 +305,16 @@ async fn a_delete_and_a_read_take_no_parameter_that_they_do_not_know() {
 }
 
 const READS: &str = "
+POST /v1/spaceships | | 404 - -
+POST /v1/balance | | 404 - -
+POST /v1/ | | 404 - -
+GET /v1/spaceships | | 404 - -
+GET /v1/customers/search?query=x | | 404 - -
+GET /v1/charges/ch_none | | 404 resource_missing id
+GET /v1/charges?colour=red | | 400 parameter_unknown colour
+GET /v1/charges?limit=0 | | 400 - limit
+GET /v1/charges?starting_after=ch_none | | 400 resource_missing starting_after
+GET /v1/charges?created[around]=1 | | 400 parameter_unknown created[around]
 # Paths of Stripe's that the fake has not, and no ids.
 POST /v1/invoices/create_preview | customer={poor} | 404 - -
 POST /v1/invoices/upcoming | | 404 - -
@@ -392,7 +415,7 @@ async fn a_declined_payment_is_on_record_and_a_subscription_that_could_not_be_pa
     );
     let (status, told) = shop.ask(Method::POST, "/v1/subscriptions", &form).await;
     assert_eq!((status, told["error"]["code"].as_str()), (402, Some("authentication_required")));
-    assert_eq!((&told["error"]["charge"], &told["error"]["payment_intent"]), (&Value::Null, &Value::Null));
+    shows(&told["error"], json!({ "charge": null, "payment_intent": null }));
     assert_eq!(shop.seen().await, before);
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use steadfast_fakes::{StripeAnswer, StripeFake};
 use steadfast_testkit::{Fault, TestClock, WaitForm};
 
-use support::answers::{self, json_of, told};
+use support::answers::{self, json_of, shows, told};
 
 const PATH: &str = "/v2/core/event_destinations";
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -82,7 +82,7 @@ async fn a_destination_is_made_changed_disabled_enabled_and_removed() {
         "webhook_endpoint": { "url": "http://shop.test/other" },
     });
     let (_, changed) = post(&fake, &path, "k2", &change).await;
-    assert_eq!((&changed["name"], &changed["description"]), (&json!("b"), &json!("d")));
+    shows(&changed, json!({ "name": "b", "description": "d" }));
     assert_eq!(
         changed["webhook_endpoint"],
         json!({ "signing_secret": null, "url": "http://shop.test/other" })
@@ -96,7 +96,7 @@ async fn a_destination_is_made_changed_disabled_enabled_and_removed() {
     assert_eq!(disabled["status"], "disabled");
     assert_eq!(disabled["status_details"], json!({ "disabled": { "reason": "user" } }));
     let (_, enabled) = told(call(&fake, Method::POST, &format!("{path}/enable"))).await;
-    assert_eq!((&enabled["status"], &enabled["status_details"]), (&json!("enabled"), &Value::Null));
+    shows(&enabled, json!({ "status": "enabled", "status_details": null }));
     assert_eq!(get(&fake, &path).await, (200, enabled));
     let (_, whole) = get(&fake, &format!("{path}?include%5B0%5D=webhook_endpoint.url")).await;
     assert_eq!(whole["webhook_endpoint"]["url"], "http://shop.test/other");
@@ -284,7 +284,7 @@ async fn a_lost_answer_of_a_create_and_of_a_removal_is_one_effect() {
     let (_, ledger) = get(&fake, "/_fake/ledger").await;
     let told: Vec<_> = ledger["effects"].as_array().unwrap().iter().map(|effect| &effect["method"]).collect();
     assert_eq!(told, ["POST", "DELETE"]);
-    assert_eq!((&ledger["requests"], &ledger["duplicates"]), (&json!({ "k": 2, "gone": 2 }), &json!([])));
+    shows(&ledger, json!({ "requests": { "k": 2, "gone": 2 }, "duplicates": [] }));
 }
 
 #[tokio::test]
