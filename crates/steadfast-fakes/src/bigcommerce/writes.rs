@@ -33,8 +33,7 @@ impl Machine {
             return Err(not_found(call));
         };
         match call.route {
-            ["v3", "customers"] => return self.customers(state, call, taken),
-            ["v3", "customers", "addresses"] => return self.addresses(state, call, taken),
+            ["v3", "customers"] | ["v3", "customers", "addresses"] => return self.people(state, call, taken),
             _ => call.body = self.read(call, taken)?,
         }
         let (call, status) = (&*call, taken.status);
