@@ -84,6 +84,7 @@ const FAKES: &[(&str, u32)] = &[
     ("machine", 1),
     ("page", 1),
     ("postmark", 1),
+    ("records", 1),
     ("serve", 1),
     ("servers", 1),
     ("shared", 1),

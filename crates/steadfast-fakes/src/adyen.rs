@@ -28,7 +28,6 @@ mod machine;
 mod manage;
 mod methods;
 mod payments;
-mod records;
 mod results;
 mod sessions;
 mod settings;

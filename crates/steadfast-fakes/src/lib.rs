@@ -59,6 +59,7 @@ mod ledger;
 mod machine;
 mod page;
 mod postmark;
+mod records;
 mod serve;
 mod servers;
 mod shared;

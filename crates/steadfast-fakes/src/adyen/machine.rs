@@ -1,5 +1,7 @@
 //! What Adyen does with a request: who sends it, what its key has answered before, and then the request itself.
 
+use std::time::Duration;
+
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,6 +12,7 @@ use steadfast_testkit::Fault;
 
 use super::super::fixture::{Fixtures, Reply};
 use super::super::machine::{self, Failure, Vendor};
+use super::super::records::{Lookup, Record, Records};
 use super::super::serve::{fault_of, header};
 use super::super::table::Table;
 use super::super::webhooks::Outbox;
@@ -17,7 +20,6 @@ use super::changes::{self, Change};
 use super::checkouts::{self, Checkout};
 use super::hooks::Hooks;
 use super::payments::Payment;
-use super::records::{Lookup, Record, Records};
 use super::settings::AdyenSettings;
 use super::{AdyenAnswer, links, manage, methods, sessions};
 
@@ -25,7 +27,7 @@ pub(super) type Machine = machine::Machine<State>;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) records: Records,
+    pub(super) records: Records<Reply>,
     pub(super) payments: Table<Payment>,
     pub(super) checkouts: Table<Checkout>,
     pub(super) hooks: Hooks,
@@ -143,26 +145,29 @@ impl Machine {
         if key.is_some_and(|key| key.len() > KEY_LEN_MAX) {
             return self.fixtures.reply("key_too_long");
         }
-        let found = key.map_or(Lookup::New, |key| state.records.find(key, route, &request.body, now));
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        let found = key.map_or(Lookup::New, |key| state.records.find(COMPANY, key, route, &body, now));
         let reply = match found {
             Lookup::Busy => return self.fixtures.reply("in_progress"),
-            Lookup::Replay(_, false) if self.settings.refuse_reused_keys => {
+            Lookup::OtherEndpoint(_) | Lookup::OtherParams(_) if self.settings.refuse_reused_keys => {
                 return self.fixtures.reply("already_processed");
             }
-            Lookup::Replay(reply, _) => reply,
+            Lookup::OtherEndpoint(first) | Lookup::OtherParams(first) | Lookup::Kept(first) => {
+                first.kept.clone()
+            }
             Lookup::New => {
                 let reply = self.first(state, request, route, key, now);
                 // Its own reference, in this answer and in each repeat of it.
                 let reply = reply.fill("<pspReference>", &state.next_psp());
                 if let Some(key) = key.filter(|_| self.stores(&reply)) {
                     let record = Record {
-                        route: route.to_owned(),
-                        body: request.body.clone(),
-                        reply: reply.clone(),
-                        first_used: now,
+                        endpoint: route.to_owned(),
+                        params: body,
+                        kept: reply.clone(),
                         busy_until: now.plus(self.settings.busy_for),
+                        free_from: now.plus(TTL),
                     };
-                    state.records.insert(key, record);
+                    state.records.insert(COMPANY, key, record);
                 }
                 reply
             }
@@ -281,6 +286,9 @@ fn is_basic(credentials: &str) -> bool {
 const KEY: &str = "idempotency-key";
 /// Both documented at <https://docs.adyen.com/development-resources/api-idempotency>.
 const KEY_LEN_MAX: usize = 64;
+/// "Valid for a minimum period of 7 days after first submission." The fake forgets them at that age exactly: the
+/// earliest that a client must be ready for.
+const TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 const COMPANY: &str = "company";
 /// The path of a shopper's payment in the ledger: where a test in another language asks for it.
 const PAY: &str = "/_fake/pay";

@@ -11,6 +11,7 @@ use steadfast_testkit::Fault;
 
 use super::super::fixture::Reply;
 use super::super::machine::{self, Failure, Vendor};
+use super::super::records::{Lookup, Record, Records};
 use super::super::serve::{fault_of, header};
 use super::cards::Charging;
 use super::desk::{Desk, Made};
@@ -20,7 +21,7 @@ use super::headers::{VERSION, account, echo, is_version};
 use super::life::{self, Due};
 use super::objects::Objects;
 use super::params::Params;
-use super::records::{Answer, Lookup, Record, Records};
+use super::records::Answer;
 use super::refusal::Refusal;
 use super::settings::StripeSettings;
 use super::v2::Asked;
@@ -197,13 +198,15 @@ impl Machine {
         let find = |key| (key, state.records.find(write.account, key, write.path, &params, now));
         let reply = match write.key.map(find) {
             Some((key, Lookup::Busy)) => return self.key_in_use(Some(key)),
-            Some((key, Lookup::OtherEndpoint(first))) => return self.other_endpoint(key, &first, write.path),
-            Some((key, Lookup::OtherParams)) => {
+            Some((key, Lookup::OtherEndpoint(first))) => {
+                return self.other_endpoint(key, &first.endpoint, write.path);
+            }
+            Some((key, Lookup::OtherParams(_))) => {
                 return self.fixtures.reply("param_mismatch").fill("<key>", key);
             }
             Some((_, Lookup::Kept(first))) => {
-                let reply = first.reply.header("Idempotent-Replayed", "true");
-                reply.header("Original-Request", first.request_id)
+                let reply = first.kept.reply.clone().header("Idempotent-Replayed", "true");
+                reply.header("Original-Request", &first.kept.request_id)
             }
             Some((_, Lookup::New)) | None => match self.first(state, write, rest) {
                 Outcome::NotStored(reply) => return reply,

@@ -1,76 +1,18 @@
-//! Stripe's memory of keys.
+//! What Stripe keeps under a key: an [`Answer`] in v1, the id of what was made or changed in v2.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use steadfast_core::clock::Timestamp;
 
 use super::super::fixture::Reply;
+use super::super::records::Record;
 use super::machine::Write;
-
-/// What is kept under each key, per account and mode: an [`Answer`] in v1, the id of what was made or changed in v2.
-#[derive(Debug)]
-pub(super) struct Records<K>(HashMap<(String, String), Record<K>>);
-
-#[derive(Debug)]
-pub(super) struct Record<K> {
-    pub(super) endpoint: String,
-    pub(super) params: String,
-    pub(super) kept: K,
-    pub(super) busy_until: Timestamp,
-    /// From when on the key is new again.
-    pub(super) free_from: Timestamp,
-}
 
 /// An answer of v1's, and the id of the request that it was first given to.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) reply: Reply,
     pub(super) request_id: String,
-}
-
-pub(super) enum Lookup<K> {
-    New,
-    Busy,
-    OtherEndpoint(String),
-    OtherParams,
-    Kept(K),
-}
-
-impl<K: Clone> Records<K> {
-    pub(super) fn find(
-        &self,
-        account: &str,
-        key: &str,
-        endpoint: &str,
-        params: &str,
-        now: Timestamp,
-    ) -> Lookup<K> {
-        let Some(record) = self.0.get(&(account.to_owned(), key.to_owned())) else {
-            return Lookup::New;
-        };
-        if now >= record.free_from {
-            Lookup::New
-        } else if now < record.busy_until {
-            Lookup::Busy
-        } else if record.endpoint != endpoint {
-            Lookup::OtherEndpoint(record.endpoint.clone())
-        } else if record.params != params {
-            Lookup::OtherParams
-        } else {
-            Lookup::Kept(record.kept.clone())
-        }
-    }
-
-    pub(super) fn insert(&mut self, account: &str, key: &str, record: Record<K>) {
-        self.0.insert((account.to_owned(), key.to_owned()), record);
-    }
-}
-
-impl<K> Default for Records<K> {
-    fn default() -> Records<K> {
-        Records(HashMap::new())
-    }
 }
 
 impl Record<Answer> {

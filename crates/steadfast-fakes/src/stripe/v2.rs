@@ -17,12 +17,12 @@ use wiremock::Request;
 use steadfast_testkit::Fault;
 
 use super::super::fixture::Reply;
+use super::super::records::{Lookup, Record};
 use super::super::serve::{fault_of, header};
 use super::StripeAnswer;
 use super::edge::KEY_LEN_MAX;
 use super::headers::is_version;
 use super::machine::{Machine, State};
-use super::records::{Lookup, Record};
 
 mod body;
 mod destinations;
@@ -145,8 +145,8 @@ impl Machine {
         let (now, scope, params) = (self.clock.wall(), format!("{} {key}", api.name()), call.params());
         match state.v2_records.find(account, &scope, destinations::PATH, &params, now) {
             Lookup::Busy => Err(self.key_in_use(Some(key))),
-            Lookup::OtherEndpoint(_) | Lookup::OtherParams => Err(Refusal::other_params(key).into()),
-            Lookup::Kept(id) => Ok(destinations::again(&state.objects, account, &call, &id)?),
+            Lookup::OtherEndpoint(_) | Lookup::OtherParams(_) => Err(Refusal::other_params(key).into()),
+            Lookup::Kept(first) => Ok(destinations::again(&state.objects, account, &call, &first.kept)?),
             Lookup::New => {
                 let (id, reply) = self.v2_first(state, asked, &call, fault)?;
                 let record = Record {
