@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::AttemptReport;
-use steadfast::clock::Clock as _;
+use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover, Transition,
