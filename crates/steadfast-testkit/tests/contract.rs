@@ -10,11 +10,6 @@ use steadfast_core::store::{self, Copying, Memory, Store, StoreErrorKind, Wrappe
 use steadfast_testkit::contract;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn memory_keeps_the_contract() {
-    contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_shared_memory_keeps_the_contract() {
     contract::check_all(async || Arc::new(Arc::new(Memory::new())) as Arc<dyn Store>).await;
 }

@@ -123,18 +123,6 @@ async fn of_two_concurrent_calls_with_one_key_one_sends() {
     held.abort();
 }
 
-#[tokio::test]
-async fn secrets_are_neither_stored_nor_shown() {
-    let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(402));
-    let error = rig.charge().send().await.expect_err("declined");
-    let record = rig.store.get(&id()).await.expect("a store").expect("a record");
-    assert!(!record.request.headers.contains_key("authorization"));
-    assert!(rig.network.requests()[0].headers.contains_key("authorization"));
-    for shown in [format!("{error:?}{error}"), format!("{record:?}"), format!("{:?}", rig.client)] {
-        assert!(!shown.contains("hush") && !shown.contains("4711"), "{shown}");
-    }
-}
-
 /// Claims, transitions and reads of one call.
 async fn cost(vendor: Acme, transport: ScriptedTransport) -> [usize; 3] {
     let store = Arc::new(Watched::default());

@@ -238,28 +238,6 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
     heard.assert_clean();
 }
 
-#[tokio::test]
-async fn a_failure_of_the_network_does_not_show_the_url() {
-    listen();
-    let mut shown = Shown::default();
-    // A port that nobody listens on any more.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", closed.local_addr().expect("an address"));
-    drop(closed);
-    let client = Client::builder(Stripe::new("sk_test_hunter2").base_url(url))
-        .policy(policy().backoff(Backoff::none()))
-        .build()
-        .expect("a client");
-    shown.debug(&client);
-    let error = marked(&client, "/v1/charges").send().await.expect_err("nobody listens");
-    assert!(error.is_dead_letter());
-    shown.error(&error);
-    shown.assert_clean();
-    let mut heard = Shown::default();
-    heard.debug(&said());
-    heard.assert_clean();
-}
-
 /// The marker as a key, in each form in which a key may be written or shown.
 #[cfg(all(feature = "seal", feature = "sqlite"))]
 #[tokio::test]

@@ -105,17 +105,6 @@ async fn fact_2_a_spent_quota_is_waited_for_and_nothing_is_lost() {
     assert_eq!(rig.clock.slept(), [ms(31_500), ms(31_500)]);
 }
 
-/// Fact 2: a 500 may stand in for a 429. Whether it was applied is unknown all the same.
-#[tokio::test]
-async fn fact_2_a_500_that_stands_in_for_a_429_is_looked_up_before_a_resend() {
-    let (rig, fake) = bigcommerce().await;
-    fake.answer_next(BigCommerceAnswer::RateLimitedAs500);
-    let outcome = order(&rig.client, "order-42").send().await;
-    // The list, and the archive.
-    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 2));
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "500"), 1);
-}
-
 /// Fact 3: the documentation says to retry a 504, and the POST has executed: it is looked up first.
 #[tokio::test]
 async fn fact_3_a_504_is_looked_up_and_not_retried_blindly() {

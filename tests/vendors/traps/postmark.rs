@@ -8,7 +8,7 @@ use steadfast::vendor::Postmark;
 use steadfast::{Call, Client, Effect, Obtained, OnUnknown};
 
 use super::vendors::{
-    Ending, FRESH, NOBODY_KNOWS, Rig, Tap, ending, message, ms, postmark, postmark_lagging, promise_holds,
+    Ending, FRESH, NOBODY_KNOWS, Rig, Tap, ending, message, postmark, postmark_lagging, promise_holds,
     receipt, secs,
 };
 
@@ -48,16 +48,6 @@ async fn fact_1_every_way_to_send_is_found_again_after_a_lost_answer() {
         let happened: Vec<_> = effects.iter().map(|effect| Some(effect.id.as_str())).collect();
         assert_eq!(ids, happened, "{path}: in the order in which they were sent");
     }
-}
-
-/// Fact 1: the test token validates and sends nothing.
-#[tokio::test]
-async fn fact_1_the_test_token_sends_nothing() {
-    let (rig, fake) = postmark().await;
-    let rig = rig.another_process(Postmark::new("POSTMARK_API_TEST").base_url(fake.url()), Tap::new());
-    receipt(&rig.client, "order-42").send().await.expect("validated");
-    assert_eq!(rig.sent(&Method::POST)[0].headers["x-postmark-server-token"], "POSTMARK_API_TEST");
-    assert_eq!(fake.ledger().count(), 0);
 }
 
 /// Fact 2: there is no key at Postmark: none is sent, and after a lost answer nothing is sent again.
@@ -135,18 +125,6 @@ async fn fact_6_a_500_and_a_503_are_ambiguous() {
         let outcome = receipt(&rig.client, "order-42").send().await;
         assert_eq!((ending(&outcome), rig.posts()), (NOBODY_KNOWS, 1), "{answer:?}");
         assert_eq!(promise_holds(&outcome, &fake.ledger(), "ambiguous"), 0);
-    }
-}
-
-/// Fact 6: a 429, with or without a body, was not accepted: it is sent again.
-#[tokio::test]
-async fn fact_6_a_429_was_not_accepted() {
-    for answer in [PostmarkAnswer::RateLimited, PostmarkAnswer::RateLimitedEmpty] {
-        let (rig, fake) = postmark().await;
-        fake.answer_next(answer);
-        let outcome = receipt(&rig.client, "order-42").send().await;
-        assert_eq!((ending(&outcome), rig.posts(), rig.clock.slept()), (FRESH, 2, vec![ms(500)]));
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), "429"), 1);
     }
 }
 

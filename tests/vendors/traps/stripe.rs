@@ -40,18 +40,6 @@ async fn fact_1_after_a_replayed_500_no_new_key_is_minted() {
     assert_eq!(rig.posts(), 2);
 }
 
-/// Fact 2: a conflict and a 429 store nothing: the same key is sent again and executes once.
-#[tokio::test]
-async fn fact_2_after_a_conflict_or_a_429_the_same_key_executes() {
-    for answer in [StripeAnswer::LockTimeout, StripeAnswer::RateLimited(RateLimitReason::GlobalRate)] {
-        let (rig, fake) = stripe().await;
-        fake.answer_next(answer);
-        let outcome = charge(&rig.client, "order-42").send().await;
-        assert_eq!((ending(&outcome), rig.posts()), (FRESH, 2), "{answer:?}");
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), "not stored"), 1);
-    }
-}
-
 /// Fact 2: a 401 stores nothing. Once the secret is mended, the same key charges once.
 #[tokio::test]
 async fn fact_2_after_a_401_the_same_key_charges_once() {
@@ -128,21 +116,6 @@ async fn fact_5_a_key_in_use_for_ever_is_looked_up() {
     let outcome = rig.at_rest(|| charge(&rig.client, "order-42")).await;
     assert_eq!(ending(&outcome), RECONCILED);
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "in use for ever"), 1);
-}
-
-/// Fact 6: `Stripe-Should-Retry` outranks the status, both ways.
-#[tokio::test]
-async fn fact_6_should_retry_outranks_the_status() {
-    let (rig, fake) = stripe().await;
-    fake.answer_next(StripeAnswer::ShouldRetryTrueOn400);
-    let outcome = charge(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 1));
-
-    let (rig, fake) = stripe().await;
-    fake.answer_next(StripeAnswer::ShouldRetryFalseOn409);
-    let outcome = charge(&rig.client, "order-42").send().await;
-    assert!(outcome.is_err());
-    assert_eq!((rig.posts(), fake.ledger().count()), (1, 0));
 }
 
 /// Fact 7: every kind of 429 is retried without effect, and none of them counts as a failure of Stripe.
