@@ -15,7 +15,7 @@ use steadfast_core::transport::{Answer, SendError};
 use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
 use steadfast_core::{Effect, Error, Refusal};
 
-use super::credentials::RefusedAs;
+use super::credentials::{RefusedAs, name_in_log};
 use super::exchange::{Bounds, Exchanged};
 use super::phase::{Last, Run};
 use crate::telemetry;
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         // Most calls have one attempt, and `push` alone makes room for four.
         self.reports.reserve_exact(1);
         let started_at = self.engine.wall().minus(latency);
-        let mut report = report(self.attempts, started_at, verdict.name(), effect);
+        let mut report = report(self.attempts, started_at, name_in_log(&verdict), effect);
         report.latency = latency;
         report.status = met.ok().map(|status| status.as_u16());
         report.failure_kind = met.err().map(SendError::kind);

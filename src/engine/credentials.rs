@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         }
         let reports = self.log_of(record).await?;
         let is_refused = |report: &AttemptReport| {
-            let by_adapter = report.verdict == "refused";
+            let by_adapter = report.verdict == UNAUTHORIZED;
             report.status.is_some_and(|status| is_refused_with(status, by_adapter))
         };
         let attempts = || reports.iter().rev().filter(|report| !report.is_look_up());
@@ -182,6 +182,16 @@ fn refuses_credentials(verdict: &Verdict, outcome: &Result<Answer, SendError>) -
         matches!(verdict, Verdict::Refused { refusal: Refusal::Unauthorized, .. }),
     )
 }
+
+/// A verdict's name in the operation's log. It says which refusals were of the credentials: a later run asks.
+pub(super) const fn name_in_log(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Refused { refusal: Refusal::Unauthorized, .. } => UNAUTHORIZED,
+        _ => verdict.name(),
+    }
+}
+
+const UNAUTHORIZED: &str = "unauthorized";
 
 const fn is_refused_with(status: u16, by_adapter: bool) -> bool {
     status == 401 || (by_adapter && status != 403)

@@ -6,8 +6,10 @@ use steadfast::clock::Clock as _;
 use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Filter, Phase};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
+use steadfast::transport::Request;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{Client, Disposition, Effect, Gate, Policy, Reason};
 
@@ -350,4 +352,70 @@ fn whoever_waits_is_told_as_ever() {
         until_open(&store, &clock, 0, secs(5)).await;
         assert!(clock.now().since(began) <= secs(2));
     });
+}
+
+/// An operation that ended on the merits, and is redriven, meets its first refusal of the credentials as any other does.
+#[test]
+fn a_refusal_on_the_merits_is_none_of_the_credentials_after_a_redrive() {
+    for is_forbidden_alone in [false, true] {
+        on_virtual_time(move |clock, _| async move {
+            let store: Arc<dyn Store> = Arc::new(Memory::new());
+            let mut sent = 0;
+            let vendor = Ruled::new(&clock, move |_, _| {
+                sent += 1;
+                if sent == 1 { 500 } else { 400 }
+            });
+            let config = KeyedConfig::from_toml(
+                r#"
+                name = "keyed"
+                base_url = "https://keyed.test"
+                key = { header = "Idempotency-Key" }
+                window = "7d"
+            "#,
+            );
+            let keyed = Keyed::new(config.expect("a vendor"), "s3cret");
+            let policy = Policy::background().backoff(Backoff::ladder([secs(1)]));
+            let client = vendor.client_of(keyed, &store, policy);
+            enqueue(&client, "/v1/payouts", 1).await;
+            let _dispatcher = client.keep_recovering(PERIOD);
+            let operator =
+                DeadLetters::new(Arc::clone(&store)).with_client(&client).with_clock(clock.clone());
+            let redrive = async || {
+                until_open(&store, &clock, 0, secs(60)).await;
+                assert_eq!(letters(&store).await.len(), 1, "as often as was tried it was refused with 400");
+                operator.redrive_all(&Filter::default(), &Change::by("ann")).await.expect("redriven");
+            };
+            redrive().await;
+            until_open(&store, &clock, 0, secs(60)).await;
+            // The sign-in fails for a moment, and the account is answered well since.
+            vendor.turn(|_, _| 401);
+            enqueue(&client, "/v1/charges", 1).await;
+            clock.latency(secs(2)).await;
+            let well = |request: &Request| if request.url.path() == "/v1/payouts" { 401 } else { 200 };
+            vendor.turn(move |request, _| well(request));
+            until_open(&store, &clock, 0, secs(60)).await;
+
+            redrive().await;
+            clock.latency(secs(1)).await;
+            assert_eq!(letters(&store).await, [], "the first refusal of its credentials ends nothing");
+            if is_forbidden_alone {
+                let live = async {
+                    for nth in 0..240 {
+                        clock.latency(ms(250)).await;
+                        let charge = client.post("/v1/charges").key(format!("live-{nth}"));
+                        charge.form(&[("amount", "1")]).send().await.expect("the account is well");
+                    }
+                };
+                live.await;
+                assert_eq!(letters(&store).await[0].reason, Some(Reason::Credentials));
+                let refused = vendor.sent().into_iter();
+                let refused = refused.filter(|sent| sent.path == "/v1/payouts" && sent.status == 401);
+                assert_eq!(refused.count(), 3, "the first, its ladder's one step, and the last");
+            } else {
+                vendor.turn(|_, _| 200);
+                until_open(&store, &clock, 0, secs(60)).await;
+                assert_eq!(letters(&store).await, []);
+            }
+        });
+    }
 }
