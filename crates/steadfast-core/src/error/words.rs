@@ -199,6 +199,13 @@ impl Error {
             Kind::Gate(Gate::Breaker) => "an operator has to set the breaker back to normal",
             Kind::Gate(_) => return Some(format!("{again} in a moment").into()),
             Kind::Deadline { .. } => "give the call more time",
+            // A person took it back: there is nothing to redrive.
+            Kind::DeadLetter { reason: Reason::Closed, .. } if self.0.effect == Effect::None => {
+                "if it is wanted after all, send it under a new key"
+            }
+            Kind::DeadLetter { reason: Reason::Closed, .. } => {
+                "find out at the vendor whether it took effect"
+            }
             Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
             Kind::DeadLetter { .. } => "find out at the vendor, then resolve or redrive it",
             Kind::RowRejected { .. } => "an operator mends the row and puts it back, or removes it",
