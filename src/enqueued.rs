@@ -119,7 +119,8 @@ impl Enqueued {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
                 while admission.round(engine).await.map_err(DeadLetterError::Invalid)? {}
             }
-            let error = match how.cancel(&*engine.store, self.id(), engine.wall()).await {
+            let id = &engine.name_on_record_now(&self.accepted, until).await.id;
+            let error = match how.cancel(&*engine.store, id, engine.wall()).await {
                 Ok(record) => {
                     let Summary { id, phase, effect, .. } = record.summary();
                     engine.wakes.waiting().ended(|| End { id, phase, effect });
@@ -130,7 +131,7 @@ impl Enqueued {
             let is_recorded = match error {
                 DeadLetterError::Absent(_) => false,
                 // It may be the end of an earlier life of the key.
-                DeadLetterError::Refused { .. } => !engine.has_only_an_earlier_life(self.id()).await,
+                DeadLetterError::Refused { .. } => !engine.has_only_an_earlier_life(id).await,
                 _ => true,
             };
             if is_recorded || !is_in_outbox {

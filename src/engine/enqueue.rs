@@ -7,8 +7,8 @@ use std::time::Duration;
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, WakesExt};
-use steadfast_core::operation::Key;
 use steadfast_core::operation::record::{Action, Claimed, Record};
+use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect, Error, Reason};
 
@@ -24,14 +24,25 @@ use crate::telemetry;
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub named: Named,
+    /// The names that a row may be recorded by instead, if one of them is on record from before the vendor moved.
+    pub formers: Vec<Named>,
     /// As it was stamped.
     pub request: Arc<Request>,
     /// Whether this call recorded it.
     pub is_new: bool,
-    /// Since when it lies in the outbox, if it does, until a dispatcher records it.
-    pub in_outbox: Option<Instant>,
+    /// Its row, if it lies in the outbox, until a dispatcher records it.
+    pub in_outbox: Option<Row>,
     /// Whether its handle was asked for by the name alone: then it is of whatever request has the name.
     pub by_name: bool,
+}
+
+/// A row of the outbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Since when it is known here.
+    pub since: Instant,
+    /// When it was written, by the clock that its row has the time of.
+    pub written: Timestamp,
 }
 
 impl Engine {
@@ -57,12 +68,12 @@ impl Engine {
             && deadline > started
             && let Some(is_new) = Box::pin(self.record_behind_rows(&call, &row)).await?
         {
-            let in_outbox = is_new.then(|| self.clock.now());
-            return Ok(Accepted { named, request, is_new, in_outbox, by_name: false });
+            let in_outbox = is_new.then(|| Row { since: self.clock.now(), written: row.enqueued_at });
+            return Ok(Accepted { named, formers: Vec::new(), request, is_new, in_outbox, by_name: false });
         }
         let is_new = self.record_as_due(&call, due).await?;
         telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new, in_outbox: None, by_name: false })
+        Ok(Accepted { named, formers: Vec::new(), request, is_new, in_outbox: None, by_name: false })
     }
 
     /// Whether it is on record by this call.
@@ -111,47 +122,41 @@ impl Engine {
     ///
     /// Dropping the future leaves nothing behind.
     pub(crate) async fn wait_for_end(&self, accepted: &Accepted, deadline: Instant) -> Result<Reply, Error> {
-        let offered = Offered { deadline, ..accepted.named.offered(&accepted.request) };
         let started = self.clock.now();
-        let waited = |error: Error| {
-            let error = self.named_if_it_is_not(error, offered);
-            error.after_waiting(self.clock.now().since(started))
-        };
-        let waiter = self.wakes.waiting().enter(offered.id);
+        let waiter = self.wakes.waiting().enter(&accepted.named.id);
         let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         let mut asks_at = started;
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
+            let named = self.name_on_record_now(accepted, deadline).await;
+            let offered = Offered { deadline, ..named.offered(&accepted.request) };
+            let waited = |error: Error| {
+                let error = self.named_if_it_is_not(error, offered);
+                error.after_waiting(self.clock.now().since(started))
+            };
             // Before the look at the record, too: a row may be admitted in between, and an older one of its key be rejected.
+            let asks_row = in_outbox.is_some() && self.clock.now() >= asks_at.min(deadline);
             let mut rejected = None;
-            if in_outbox.is_some() && self.clock.now() >= asks_at.min(deadline) {
+            if asks_row {
                 asks_at = self.clock.now().plus(REJECTED_EVERY);
-                rejected = Box::pin(self.why_rejected(accepted)).await;
+                rejected = Box::pin(self.why_rejected(&named.id)).await;
             }
             let standing = match accepted.by_name {
                 true => self.standing_by_name(offered).await,
                 false => self.standing(offered).await,
             };
             let told = match (standing, in_outbox) {
-                (Standing::Final { outcome, is_over: true, fence }, Some(since))
-                    if Box::pin(self.answered_row(accepted, since, fence)).await =>
-                {
-                    let passed = self.clock.now().since(started);
-                    return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
-                }
                 // No dispatcher has recorded it yet, as far as its name tells. What is on record is of an earlier life.
-                (Standing::Final { is_over: true, .. } | Standing::Absent, Some(since)) => {
-                    let told = self.in_the_outbox(since, accepted);
-                    if let Some(why) = rejected {
-                        return Err(waited(Error::new(Kind::RowRejected { why }, told.effect())));
+                (standing @ (Standing::Final { is_over: true, .. } | Standing::Absent), Some(row)) => {
+                    let effect = self.effect_of_row(row, named);
+                    let row = AskedRow { row, named, rejected, asks: asks_row, is_seen: accepted.by_name };
+                    if let Some(end) = Box::pin(self.end_of_row(standing, row)).await {
+                        let passed = self.clock.now().since(started);
+                        return end.map(|reply| reply.after_waiting(passed)).map_err(waited);
                     }
-                    let is_last = self.clock.now() >= deadline;
-                    if is_last && Box::pin(self.was_cancelled(accepted, since)).await {
-                        return Err(waited(closed(told.effect())));
-                    }
-                    told
+                    Error::new(Kind::InProgress, effect)
                 }
                 (Standing::Final { outcome, .. }, _) => {
                     let passed = self.clock.now().since(started);
@@ -162,11 +167,7 @@ impl Engine {
                     in_outbox = None;
                     in_progress(&open)
                 }
-                // Its time on record is over, or somebody removed it.
-                (Standing::Absent, None) => {
-                    let gone = Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
-                    return Err(waited(gone.going_on(Disposition::Ended)));
-                }
+                (Standing::Absent, None) => return Err(waited(forgotten())),
                 (Standing::CannotSay, _) => {
                     // What woke it may not wake it again.
                     pauses.once_more();
@@ -187,42 +188,92 @@ impl Engine {
         }
     }
 
-    /// What the call is told that is in the outbox. Once its retention is over, its record may have been there and been
-    /// removed.
-    fn in_the_outbox(&self, since: Instant, accepted: &Accepted) -> Error {
-        let is_recent = self.clock.now().since(since) < accepted.named.keep;
-        Error::new(Kind::InProgress, if is_recent { self.effect_of_absent() } else { Effect::Unknown })
+    /// The name by which a row is recorded, or will be: see [`former_name`](Engine::former_name). A store that cannot say is
+    /// asked again.
+    pub(crate) async fn name_on_record_now<'a>(&self, accepted: &'a Accepted, until: Instant) -> &'a Named {
+        let until = until.max(self.clock.now().plus(STORE_GRACE));
+        for former in &accepted.formers {
+            if let Ok(Some(_)) = self.record_of(&former.id, until).await {
+                return former;
+            }
+        }
+        &accepted.named
     }
 
-    /// Whether the row of a call, written at `since`, was recorded as a repeat of the record with this fence. That one's
-    /// time was not over by then; the row waits no more, was not rejected, and has begun nothing.
-    async fn answered_row(&self, accepted: &Accepted, since: Instant, fence: u64) -> bool {
-        let (id, now) = (&accepted.named.id, self.clock.now());
-        let (until, written) = (now.plus(STORE_GRACE), self.wall().minus(now.since(since)));
-        let answers = |record: &Record| record.fence == fence && !record.has_expired(written);
-        self.is_in_outbox(id, until).await == Some(false)
-            && self.why_rejected(accepted).await.is_none()
-            && matches!(self.record_of(id, until).await, Ok(Some(record)) if answers(&record))
+    /// What is known of the effect of a row that no record is found of. Once its retention is over, its record may have been
+    /// there and been removed.
+    fn effect_of_row(&self, row: Row, named: &Named) -> Effect {
+        let is_recent = self.clock.now().since(row.since) < named.keep;
+        if is_recent { self.effect_of_absent() } else { Effect::Unknown }
     }
 
-    /// Whether a person removed the row of a call, written at `since`, before it was recorded. The audit record alone tells:
-    /// a row that cannot be found may not be visible yet, or stand under another name.
-    async fn was_cancelled(&self, accepted: &Accepted, since: Instant) -> bool {
-        let (id, now) = (&accepted.named.id, self.clock.now());
-        let (until, written) = (now.plus(STORE_GRACE), self.wall().minus(now.since(since)));
+    /// What a row came to of which no record of its own is found; `None` while it waits, or may not be visible yet.
+    async fn end_of_row(&self, standing: Standing, asked: AskedRow<'_>) -> Option<Result<Reply, Error>> {
+        let AskedRow { row, named, rejected, asks, is_seen } = asked;
+        let (id, until) = (&named.id, self.clock.now().plus(STORE_GRACE));
+        let fence = match &standing {
+            Standing::Final { fence, .. } => Some(*fence),
+            _ => None,
+        };
+        let effect = self.effect_of_row(row, named);
+        if let Some(why) = rejected {
+            return Some(Err(Error::new(Kind::RowRejected { why }, effect)));
+        }
+        if !(asks || fence.is_some()) || self.is_in_outbox(id, until).await != Some(false) {
+            return None;
+        }
+        // It waits no more, and may have been recorded since the look at the record.
+        let record = self.record_of(id, until).await.ok()?;
+        if record.as_ref().map(|record| record.fence) != fence {
+            return None;
+        }
+        // A repeat of what was on record when it was written. It was not rejected, and has begun nothing.
+        if let (Standing::Final { outcome, .. }, Some(record)) = (standing, record)
+            && !record.has_expired(row.written)
+            && self.why_rejected(id).await.is_none()
+        {
+            return Some(*outcome);
+        }
+        if asks && self.was_cancelled(id, row).await {
+            return Some(Err(closed(effect)));
+        }
+        // One that was never seen may not be committed yet.
+        let is_forgotten = asks && (is_seen || self.clock.now().since(row.since) >= named.keep);
+        is_forgotten.then(|| Err(forgotten()))
+    }
+
+    /// Whether a person removed a row before it was recorded. The audit record alone tells: a row that cannot be found may
+    /// not be visible yet.
+    async fn was_cancelled(&self, id: &OperationId, row: Row) -> bool {
+        let until = self.clock.now().plus(STORE_GRACE);
         let audit = self.store.audit(Some(id), None, AUDIT_MAX);
         let Some(Ok(page)) = limit::within(&*self.clock, until, audit).await else { return false };
-        self.is_in_outbox(id, until).await == Some(false)
-            && page.rows.iter().any(|entry| entry.action == Action::Cancel && entry.at >= written)
+        page.rows.iter().any(|entry| entry.action == Action::Cancel && entry.at >= row.written)
     }
 
     /// Why the row of a call was rejected that is in the outbox. A store that cannot say is asked again.
-    async fn why_rejected(&self, accepted: &Accepted) -> Option<String> {
+    async fn why_rejected(&self, id: &OperationId) -> Option<String> {
         let outbox = self.outbox()?;
         let account = self.account();
-        let look = outbox.rejection(&account, accepted.named.id.key.as_str());
+        let look = outbox.rejection(&account, id.key.as_str());
         limit::within(&*self.clock, self.clock.now().plus(STORE_GRACE), look).await?.ok()?
     }
+}
+
+/// A row that a wait has asked for.
+struct AskedRow<'a> {
+    row: Row,
+    named: &'a Named,
+    rejected: Option<String>,
+    /// Whether it is time to find out where it is.
+    asks: bool,
+    /// Whether it was found in the outbox, and not only written.
+    is_seen: bool,
+}
+
+/// Its time on record is over, or somebody removed it.
+fn forgotten() -> Error {
+    Error::new(Kind::Store { doing: FIND }, Effect::Unknown).going_on(Disposition::Ended)
 }
 
 /// As of a record that was closed before it came to an end.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 
-use steadfast_core::clock::Instant;
+use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordNameExt};
 use steadfast_core::internal::guard::Guard;
@@ -15,7 +15,7 @@ use steadfast_core::store::StoreError;
 use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect, Error};
 
-use super::enqueue::Accepted;
+use super::enqueue::{Accepted, Row};
 use super::keyed::Named;
 use super::on_record::{STORE_GRACE, Standing, in_progress};
 use super::{Engine, limit};
@@ -25,8 +25,8 @@ use crate::reply::Reply;
 pub(super) enum Found {
     /// Its record.
     Record(Box<Record>),
-    /// A row of the outbox that no dispatcher has recorded yet.
-    Row,
+    /// A row of the outbox that no dispatcher has recorded yet, written at this time.
+    Row(Timestamp),
     Nothing,
 }
 
@@ -50,7 +50,7 @@ impl Engine {
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
         let record = match self.record_or_row(&id, until).await {
             Ok(Found::Record(record)) => *record,
-            Ok(Found::Row) => return Err(named(in_outbox())),
+            Ok(Found::Row(_)) => return Err(named(in_outbox())),
             Ok(Found::Nothing) => return Ok(None),
             Err(source) => return Err(named(failed().because_of(source))),
         };
@@ -78,25 +78,25 @@ impl Engine {
     ) -> Result<Option<Accepted>, Error> {
         let id = self.name_of(&request, key, deadline).await?;
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
-        let found = self.record_or_row(&id, until).await.map_err(|source| {
+        let failed = |source: Option<StoreError>| {
             let failed = Error::new(Kind::Store { doing: READ }, Effect::Unknown).because_of(source);
             self.in_context(failed, &request, Some((&id, None)))
-        })?;
-        let (record, in_outbox) = match found {
+        };
+        let (record, written) = match self.record_or_row(&id, until).await.map_err(failed)? {
             Found::Record(record) if self.is_over(&record, until).await => {
-                let waits = self.is_in_outbox(&id, until).await != Some(false);
-                (None, waits.then(|| self.clock.now()))
+                (None, self.row_written(&id, until).await.ok_or_else(|| failed(None))?)
             }
             Found::Record(record) => (Some(*record), None),
-            Found::Row => (None, Some(self.clock.now())),
+            Found::Row(written) => (None, Some(written)),
             Found::Nothing => (None, None),
         };
+        let in_outbox = written.map(|written| Row { since: self.clock.now(), written });
         if record.is_none() && in_outbox.is_none() {
             return Ok(None);
         }
         let request = record.as_ref().map_or_else(|| Arc::new(request), |record| Arc::clone(&record.request));
         let named = Named::by_name(id, &request, record.as_ref());
-        Ok(Some(Accepted { named, request, is_new: false, in_outbox, by_name: true }))
+        Ok(Some(Accepted { named, formers: Vec::new(), request, is_new: false, in_outbox, by_name: true }))
     }
 
     /// The name of the operation with this key, of the call that `request` is the one of.
@@ -134,8 +134,8 @@ impl Engine {
         if is_the_last_word || self.outbox().is_none() {
             return Ok(before.map_or(Found::Nothing, found));
         }
-        if self.is_in_outbox(id, until).await.ok_or(None)? {
-            return Ok(before.map_or(Found::Row, found));
+        if let Some(written) = self.row_written(id, until).await.ok_or(None)? {
+            return Ok(before.map_or(Found::Row(written), found));
         }
         Ok(self.read_again(id, until).await?.or(before).map_or(Found::Nothing, found))
     }
@@ -152,11 +152,26 @@ impl Engine {
     /// Whether a row of the outbox asks for this operation and is not recorded yet. `None` if the store cannot say, or not
     /// in time.
     pub(super) async fn is_in_outbox(&self, id: &OperationId, until: Instant) -> Option<bool> {
-        let Some(outbox) = self.outbox().filter(|_| Guard::RowIsToldOf.holds()) else { return Some(false) };
+        self.row_written(id, until).await.map(|written| written.is_some())
+    }
+
+    /// When the first of these rows was written, if there is one. `None` as there.
+    async fn row_written(&self, id: &OperationId, until: Instant) -> Option<Option<Timestamp>> {
+        let Some(outbox) = self.outbox().filter(|_| Guard::RowIsToldOf.holds()) else { return Some(None) };
         let account = self.account();
         let rows = outbox.under_key(&account, id.key.as_str());
         let rows = limit::within(&*self.clock, until, rows).await?.ok()?;
-        Some(rows.iter().any(|row| self.scope_of_row(row).is_some_and(|scope| scope == id.scope)))
+        let ours = rows.iter().filter(|row| self.may_be_admitted_as(row, &id.scope));
+        Some(ours.map(|row| row.enqueued_at).min())
+    }
+
+    /// Whether the operation that a row asks for is of this scope, or will be: one that is on record from before the vendor
+    /// moved keeps the name that it had.
+    fn may_be_admitted_as(&self, row: &OutboxRow, scope: &Scope) -> bool {
+        let Some(request) = self.request_of_row(row) else { return false };
+        let path = request.url.path();
+        let is_of = |path: &str| self.scope_at(&request, path) == *scope;
+        is_of(path) || self.former_paths(path).any(|former| is_of(&former))
     }
 
     /// What becomes of an operation after its holder has freed its key, since its credentials were refused: a row of the
@@ -173,6 +188,12 @@ impl Engine {
 
     /// The scope of the operation that a row asks for; `None` of one that will be rejected.
     pub(crate) fn scope_of_row(&self, row: &OutboxRow) -> Option<Scope> {
+        let request = self.request_of_row(row)?;
+        Some(self.scope_at(&request, request.url.path()))
+    }
+
+    /// What names the operation that a row asks for: not its body.
+    fn request_of_row(&self, row: &OutboxRow) -> Option<Request> {
         let mut url = self.vendor.base_url().clone();
         let path = row.path.split('?').next().unwrap_or_default();
         url.set_path(&[url.path().trim_end_matches('/'), path].concat());
@@ -180,7 +201,7 @@ impl Engine {
         for (name, value) in &row.headers {
             request.headers.append(HeaderName::from_bytes(name.as_bytes()).ok()?, value.parse().ok()?);
         }
-        Some(self.scope_at(&request, request.url.path()))
+        Some(request)
     }
 }
 

@@ -111,6 +111,18 @@ impl Engine {
         self.name_at(request, work, key, None).map_err(|(refused, _)| refused)
     }
 
+    /// The names that the operation had below former base URLs: by one of them it may be on record.
+    pub(super) fn former_names(
+        &self,
+        request: &Request,
+        work: &Work,
+        key: &Key,
+    ) -> Result<Vec<Named>, Error> {
+        let paths = self.former_paths(request.url.path());
+        let named = paths.map(|path| self.name_at(&mut request.clone(), work, key.clone(), Some(&path)));
+        named.collect::<Result<_, _>>().map_err(|(refused, _)| refused)
+    }
+
     /// The same, with the name that it is on record by if its vendor has moved since. What is refused is told with the
     /// effect that is on record: an earlier version of the service may have sent the key with a request that was right.
     pub(super) async fn name_on_record(

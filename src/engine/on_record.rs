@@ -114,7 +114,7 @@ impl Engine {
         let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));
         let standing = match self.record_or_row(offered.id, until).await {
             Ok(Found::Record(record)) => self.standing_for(offered, *record, until).await,
-            Ok(Found::Row) => return (Standing::Absent, IN_OUTBOX),
+            Ok(Found::Row(_)) => return (Standing::Absent, IN_OUTBOX),
             Ok(Found::Nothing) => Standing::Absent,
             Err(_) => Standing::CannotSay,
         };
@@ -156,7 +156,7 @@ impl Engine {
                 (Effect::Unknown, IN_OUTBOX.1)
             }
             Ok(Found::Record(_)) => (Effect::Unknown, Disposition::Ended),
-            Ok(Found::Row) => IN_OUTBOX,
+            Ok(Found::Row(_)) => IN_OUTBOX,
             Ok(Found::Nothing) => Standing::Absent.word(),
             Err(_) => Standing::CannotSay.word(),
         };

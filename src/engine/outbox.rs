@@ -18,7 +18,7 @@ use steadfast_core::transport::Request;
 use steadfast_core::{Effect, Error, Input, Obstacle};
 
 use super::claim::{Keyed, key_reused};
-use super::enqueue::Accepted;
+use super::enqueue::{Accepted, Row};
 use super::keyed::Stop;
 use super::on_record::Standing;
 use super::{Engine, Work, limit};
@@ -74,6 +74,7 @@ impl Engine {
         let row = self.row(request, work, &key, due).map_err(refused)?;
         self.disagreement.check()?;
         let mut stamped = request.clone();
+        let formers = self.former_names(request, work, &key)?;
         let named = self.name(&mut stamped, work, key)?;
         let stamped = Arc::new(stamped);
         let statements = outbox.put(&self.account(), &row).map_err(|source| {
@@ -92,9 +93,10 @@ impl Engine {
         });
         let accepted = Accepted {
             named,
+            formers,
             request: stamped,
             is_new: true,
-            in_outbox: Some(self.clock.now()),
+            in_outbox: Some(Row { since: self.clock.now(), written: self.wall() }),
             by_name: false,
         };
         Ok(Put { statements, accepted })

@@ -47,8 +47,8 @@ pub struct AttemptReport {
     pub failure_kind: Option<SendErrorKind>,
     /// The same in words, for people: what went wrong on the way, and why.
     pub failure: Option<String>,
-    /// The adapter's verdict: `done`, `refused` (`unauthorized`, if our credentials), `retry` or `unknown`; `look_up` for a lookup, whose `effect` is what it
-    /// found: `applied`, `none`, or `unknown` if it could not tell.
+    /// The adapter's verdict: `done`, `refused`, `unauthorized` if that was our credentials, `retry` or `unknown`. `look_up`
+    /// for a lookup, whose `effect` is what it found: `applied`, `none`, or `unknown` if it could not tell.
     pub verdict: String,
     /// Whether this attempt took effect, as far as its outcome tells.
     pub effect: Effect,

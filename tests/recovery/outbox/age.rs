@@ -1,13 +1,17 @@
 //! Rows that wait for long, and callers that ask for their operation meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Clock as _;
+use steadfast::dead_letter::Change;
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::Store as _;
-use steadfast::{Call, Disposition, Effect};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+use steadfast::{Call, Client, Disposition, Effect};
 
-use super::bench::Shop;
+use super::bench::{Shop, deliver};
 use support::commands;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -187,4 +191,104 @@ async fn a_row_waits_for_the_end_of_what_it_starts_over() {
     first.cancel("another amount").await.expect("it is cancelled");
     shop.deliver().await;
     assert_eq!((shop.count("steadfast_outbox"), shop.fake.ledger().count()), (0, 1));
+}
+
+/// Its handle is asked for by the key alone, once the time of what it is a repeat of is over.
+#[tokio::test]
+async fn a_handle_by_key_is_told_what_a_row_came_to_and_that_it_is_forgotten() {
+    for is_purged in [false, true] {
+        let shop = Shop::open();
+        let call = || shop.charge(42).retention(2 * DAY);
+        let first = call().send().await.expect("charged");
+        shop.pass(2 * DAY - HOUR).await;
+        shop.commit(call());
+        shop.pass(2 * HOUR).await;
+        let handle = call().handle().await.expect("a store").expect("its row waits");
+        assert!(handle.wait(Duration::ZERO).await.expect_err("no dispatcher has seen it").is_in_progress());
+        shop.deliver().await;
+        assert_eq!((shop.fake.ledger().count(), shop.count("steadfast_outbox")), (1, 0), "it was a repeat");
+        if !is_purged {
+            let told = handle.wait(Duration::ZERO).await.expect("what stands");
+            assert_eq!(told.bytes(), first.bytes());
+            continue;
+        }
+        assert_eq!(shop.purge().await, 1);
+        let gone = handle.wait(Duration::ZERO).await.expect_err("it is forgotten");
+        assert!(gone.is_store() && !gone.is_in_progress(), "{gone}");
+        assert_eq!((gone.effect(), gone.disposition()), (Effect::Unknown, Disposition::Ended));
+    }
+}
+
+/// So is the handle of the call itself, once its own time is over; and a row that nobody has admitted waits for ever.
+#[tokio::test]
+async fn a_row_whose_record_is_gone_is_forgotten_and_one_that_waits_is_not() {
+    for is_delivered in [false, true] {
+        let shop = Shop::open();
+        let call = shop.charge(42).retention(2 * DAY);
+        let handle = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+        if is_delivered {
+            shop.deliver().await;
+        }
+        shop.pass(4 * DAY).await;
+        assert_eq!(shop.purge().await, usize::from(is_delivered));
+        let told = handle.wait(Duration::ZERO).await.expect_err("it has no record");
+        assert_eq!((told.is_in_progress(), told.is_store()), (!is_delivered, is_delivered), "{told}");
+    }
+}
+
+/// The vendor has moved: the row is written below its new base URL, and recorded by the name that its key had before.
+#[tokio::test]
+async fn a_row_that_is_recorded_by_a_former_name_is_found_by_its_handle() {
+    let shop = Shop::open();
+    let client = |base: &str| {
+        let client = Client::builder(Stripe::new("sk_test_123").base_url(base)).clock(shop.clock.clone());
+        client.store(Arc::clone(&shop.store)).transport(ScriptedTransport::new().status(200))
+    };
+    const FORMER: &str = "https://old.example/base";
+    let before = client(FORMER).build().expect("a client");
+    let call = |client: &Client, cents: u32| {
+        client.post("/v1/charges").key("order-42").form(&[("amount", cents)]).retention(2 * DAY)
+    };
+    let first = call(&before, 1000).send().await.expect("charged");
+    shop.store.upkeep().expect("it has").register("default/stripe/test", None).await.expect("forgets");
+    let now = client("https://api.stripe.com").former_base_url(FORMER).build().expect("a client");
+    shop.pass(DAY).await;
+    let repeat = call(&now, 1000).blocking_enqueue_in(&shop.connection()).expect("written").committed();
+    deliver(&now).await;
+    let told = repeat.wait(Duration::ZERO).await.expect("a repeat");
+    assert_eq!((told.bytes(), shop.count("steadfast_outbox")), (first.bytes(), 0));
+
+    // Its time is over: a row begins it anew, by the same name.
+    shop.pass(2 * DAY).await;
+    let anew = call(&now, 2000).blocking_enqueue_in(&shop.connection()).expect("written").committed();
+    let by_key = call(&now, 1).handle().await.expect("a store").expect("its row waits");
+    for handle in [&anew, &by_key] {
+        assert!(handle.wait(Duration::ZERO).await.expect_err("it waits").is_in_progress());
+    }
+    now.recover(0).await.expect("a store");
+    deliver(&now).await;
+    for handle in [&anew, &by_key] {
+        assert_eq!(handle.wait(Duration::ZERO).await.expect("it is delivered").status(), 200);
+    }
+}
+
+/// What a person took out of the outbox is not redriven: there is nothing to redrive.
+#[tokio::test]
+async fn who_waits_for_a_call_that_was_taken_back_is_advised_what_can_be_done() {
+    let shop = Shop::open();
+    for is_recorded in [false, true] {
+        let call = shop.charge(42 + u64::from(is_recorded));
+        let handle = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+        if is_recorded {
+            handle.cancel("not wanted").await.expect("it waits");
+        } else {
+            let letters = shop.letters().with_client(&shop.stripe);
+            let row = letters.queued("order-42/charge").await.expect("a store").remove(0);
+            assert!(letters.cancel_queued(&row, &Change::by("ann").because("twice")).await.expect("a store"));
+        }
+        let told = handle.wait(Duration::ZERO).await.expect_err("it was taken back");
+        assert_eq!((told.is_dead_letter(), told.effect()), (true, Effect::None), "{told}");
+        let advice = "; if it is wanted after all, send it under a new key";
+        assert!(told.to_string().contains(advice) && !told.to_string().contains("redrive"), "{told}");
+    }
 }
