@@ -93,3 +93,42 @@ impl Turn {
         self.has_rows && self.agrees()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::places::Places;
+    use super::*;
+    use crate::client::Client;
+    use crate::vendor::Stripe;
+
+    const PERIOD: Duration = Duration::from_secs(1);
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    fn turn() -> Turn {
+        let client = Client::builder(Stripe::new("sk_test_123")).build().unwrap();
+        Turn::new(Member::new(&client, Places::new(8, &Arc::default())))
+    }
+
+    /// An operator may open it sooner: no wake tells.
+    #[test]
+    fn a_gate_that_is_closed_for_long_is_asked_again_after_the_period() {
+        let mut turn = turn();
+        let now = turn.member.now();
+        for until in [None, Some(now.plus(HOUR))] {
+            turn.wait_for(Next::Closed(until), now, PERIOD, false);
+            assert_eq!((turn.not_before, turn.waits_for_place), (now.plus(PERIOD), false), "{until:?}");
+        }
+    }
+
+    #[test]
+    fn places_that_another_stores_operations_have_are_asked_for_again() {
+        let mut turn = turn();
+        let now = turn.member.now();
+        turn.wait_for(Next::Place, now, PERIOD, false);
+        assert_eq!((turn.not_before, turn.waits_for_place), (now.plus(GAP), false));
+        turn.wait_for(Next::Place, now, PERIOD, true);
+        assert!(turn.waits_for_place, "one of its own will end, and says so");
+    }
+}

@@ -87,3 +87,47 @@ async fn what_is_taken_while_it_is_under_way_here_is_nothing_new() {
         }
     }
 }
+
+#[tokio::test]
+async fn one_that_panics_gives_its_place_back() {
+    let network = ScriptedTransport::new().always_with(|_| panic!("a transport of the service's own"));
+    let client = Client::builder(Stripe::new("sk_test_123")).transport(network).clock(TestClock::new());
+    let client = client.build().unwrap();
+    let mut member = Member::new(&client, Places::new(8, &Arc::default()));
+    client.post("/v1/charges").key("order-42").form(&[("amount", "1")]).enqueue().await.unwrap();
+    let mut under_way = under_way();
+    member.has = Has::BOTH;
+    assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 1);
+    assert_eq!((under_way.of(0), member.places.free()), (1, 7));
+    under_way.some_end().await;
+    assert_eq!((under_way.of(0), member.places.free()), (0, 8));
+}
+
+/// With one place, neither waits until there is none left of the other.
+#[tokio::test]
+async fn what_is_due_and_what_was_left_are_taken_in_turn() {
+    let clock = TestClock::new();
+    let mut member = member(&clock);
+    let mut ids = Vec::new();
+    for (nth, is_left) in [(0, true), (1, true), (2, false), (3, false)] {
+        let call = member.client.post("/v1/charges").key(format!("order-{nth}")).form(&[("amount", "1")]);
+        ids.push(call.enqueue().await.unwrap().id().clone());
+        if is_left {
+            // Its process dies at once.
+            member.has = Has { due: true, lapsed: false };
+            assert_eq!(member.take(1, &mut under_way(), 0).await.unwrap(), 1);
+        }
+    }
+    clock.advance(Duration::from_secs(60 * 60));
+    let mut under_way = under_way();
+    for _ in 0..2 {
+        member.has = Has::BOTH;
+        assert_eq!(member.take(1, &mut under_way, 0).await.unwrap(), 1);
+    }
+    let mut fences = Vec::new();
+    for id in &ids {
+        let record = member.client.engine.store.get(id).await.unwrap().unwrap();
+        fences.push(record.fence - record.first_fence);
+    }
+    assert_eq!((fences[..2].iter().sum::<u64>(), fences[2..].iter().sum::<u64>()), (3, 1), "{fences:?}");
+}

@@ -100,8 +100,11 @@ async fn a_pause_is_told_to_each_that_comes_while_it_lasts() {
 async fn what_was_heard_is_known_for_as_long_as_a_word_lasts() {
     let shared = Shared::default();
     let mut member = shared.member();
+    shared.clock.advance(10 * SECOND);
     assert_eq!(member.peers.room(member.now()), 1, "there may be others");
+    assert_eq!(member.room(0), Ok(1), "and it takes no more");
     tell(&mut member).await;
+    assert!(member.room(0).is_ok_and(|room| room > 1), "it is alone");
     let told = member.now();
     assert_eq!(member.peers.room(told.plus(LASTS - Duration::from_nanos(1))), usize::MAX);
     assert_eq!(member.peers.room(told.plus(LASTS)), 1, "others may have come");

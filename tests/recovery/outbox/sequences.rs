@@ -249,3 +249,24 @@ async fn a_handle_removes_the_row_of_the_account_that_its_header_chose() {
     ours.cancel("withdrawn").await.expect("it is removed");
     assert_eq!((shop.waiting(), network.requests().len()), (0, 0));
 }
+
+/// A row that the store cannot record now keeps those behind it in its sequence from their turn, and no others.
+#[tokio::test]
+async fn what_is_behind_a_row_that_cannot_be_recorded_yet_does_not_overtake_it() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    for (key, amount, sequence) in [("a", 1, "one"), ("b", 2, "one"), ("c", 3, "two")] {
+        let call = charge(&stripe, key, amount, sequence);
+        drop(call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed());
+    }
+    shop.sql(
+        "CREATE TRIGGER kept BEFORE DELETE ON steadfast_outbox WHEN old.key = 'a' \
+         BEGIN SELECT RAISE(ABORT, 'not now'); END",
+    );
+    deliver(&stripe).await;
+    assert_eq!(done(&network), amounts([3]));
+    shop.sql("DROP TRIGGER kept");
+    deliver(&stripe).await;
+    assert_eq!(done(&network), amounts([3, 1, 2]));
+}
