@@ -202,7 +202,7 @@ fn a_route_whose_credentials_are_refused_alone_is_a_matter_of_its_own_operations
 fn a_merchant_who_left_holds_up_no_other_and_ends_as_dead_letters() {
     on_virtual_time(|clock, _| async move {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let left = |request: &steadfast::transport::Request| {
+        let left = |request: &Request| {
             request.headers.get("stripe-account").is_some_and(|account| account == "acct_left")
         };
         let vendor = Ruled::new(&clock, move |request, _| if left(request) { 401 } else { 200 });

@@ -8,6 +8,7 @@ use steadfast::dead_letter::Change;
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::Store as _;
 use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::internals::Maintenance as _;
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect};
 
@@ -250,7 +251,7 @@ async fn a_row_that_is_recorded_by_a_former_name_is_found_by_its_handle() {
         client.post("/v1/charges").key("order-42").form(&[("amount", cents)]).retention(2 * DAY)
     };
     let first = call(&before, 1000).send().await.expect("charged");
-    shop.store.upkeep().expect("it has").register("default/stripe/test", None).await.expect("forgets");
+    shop.store.register("default/stripe/test", None).await.expect("forgets");
     let now = client("https://api.stripe.com").former_base_url(FORMER).build().expect("a client");
     shop.pass(DAY).await;
     let repeat = call(&now, 1000).blocking_enqueue_in(&shop.connection()).expect("written").committed();
