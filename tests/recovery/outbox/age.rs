@@ -8,7 +8,6 @@ use steadfast::dead_letter::Change;
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::Store as _;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::Maintenance as _;
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect};
 
