@@ -24,7 +24,9 @@ async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealK
         }
         Arc::new(Driven::open(builder, &server.url(&schema), &schema).await) as Arc<dyn Store>
     };
-    contract::check_all(fresh).await;
+    contract::check_store(&fresh).await;
+    contract::check_delivery(&fresh).await;
+    contract::check_outbox(&fresh).await;
 }
 
 async fn plain(server: &Server) {

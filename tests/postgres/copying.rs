@@ -31,6 +31,12 @@ fn open(server: &Server, schema: &str) -> Arc<Postgres> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn records_are_copied_from_postgres_to_postgres() {
+    let Some(server) = server::shared() else { return };
+    contract::check_maintenance(async || driven(server, None).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn records_are_copied_from_a_file_to_postgres_and_back() {
     let Some(server) = server::shared() else { return };
     let directory = in_memory::directory();
