@@ -121,7 +121,7 @@ impl Outbox for Postgres {
             if more || nth == number(limit) {
                 page.next = Some((row.number + 1).to_string());
             }
-            match whole(&self.0.seals, account, row, blob) {
+            match whole(&self.0.seals, account, (row, blob), body_bytes_max) {
                 Ok(row) => page.rows.push(row),
                 // Another process has the key.
                 Err(_) => continue,
@@ -132,10 +132,9 @@ impl Outbox for Postgres {
 
     async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
         let found = aside::under_key(&self.0, account, key).await?;
-        let rows = found.iter().map(|row| {
-            let (row, blob) = read_outbox(&mut Reader::of(row), 0)?;
-            whole(&self.0.seals, account, row, blob)
-        });
+        let rows = found
+            .iter()
+            .map(|row| whole(&self.0.seals, account, read_outbox(&mut Reader::of(row), 0)?, usize::MAX));
         rows.collect()
     }
 

@@ -72,8 +72,8 @@ impl Outbox for Sqlite {
         let work = move |connection: &_| waiting(connection, &asked, from, (limit, body_bytes_max), &seals);
         let found = self.reader().run(OnDrop::Skip, work).await?;
         let mut rows = Vec::with_capacity(found.rows.len());
-        for (row, blob) in found.rows {
-            match whole(&self.seals, account, row, blob) {
+        for row in found.rows {
+            match whole(&self.seals, account, row, body_bytes_max) {
                 Ok(row) => rows.push(row),
                 // Another process has the key.
                 Err(_) => continue,
@@ -86,7 +86,7 @@ impl Outbox for Sqlite {
         let (asked, key) = (account.clone(), key.to_owned());
         let work = move |connection: &_| aside::under_key(connection, &asked, &key);
         let found = self.reader().run(OnDrop::Skip, work).await?;
-        found.into_iter().map(|(row, blob)| whole(&self.seals, account, row, blob)).collect()
+        found.into_iter().map(|row| whole(&self.seals, account, row, usize::MAX)).collect()
     }
 
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {

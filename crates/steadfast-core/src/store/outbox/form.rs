@@ -178,7 +178,7 @@ fn unsealed(
     Ok(())
 }
 
-/// A row with what is sealed of it. What cannot be read is the row's problem.
+/// A row with what is sealed of it. What cannot be read, and a body of more than `body_bytes_max`, is the row's problem.
 ///
 /// # Errors
 ///
@@ -186,17 +186,26 @@ fn unsealed(
 pub fn whole(
     seals: &Seals,
     account: &Account,
-    mut row: OutboxRow,
-    blob: Option<Vec<u8>>,
+    (mut row, blob): (OutboxRow, Option<Vec<u8>>),
+    body_bytes_max: usize,
 ) -> Result<OutboxRow, StoreError> {
     if let Some(blob) = blob {
         match unsealed(seals, account, (&mut row, blob)) {
             Err(error) if error.kind() == StoreErrorKind::Sealed => return Err(error),
             Err(error) => row.problem = Some(error.to_string()),
+            Ok(()) if row.body.len() > body_bytes_max => {
+                row.problem = Some(too_large(row.body.len(), body_bytes_max));
+                row.body = Bytes::new();
+            }
             Ok(()) => {}
         }
     }
     Ok(row)
+}
+
+/// The problem of a row whose body is not read.
+pub fn too_large(bytes: impl fmt::Display, body_bytes_max: usize) -> String {
+    format!("body: {bytes} bytes are over the limit of {body_bytes_max}")
 }
 
 /// The name that a row is sealed for. No scope begins like this (a `%` in a namespace is written `%25`), so that a row

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::form::{headers, name_of_row, names, on_unknown, sequence};
+use super::form::{headers, name_of_row, names, on_unknown, sequence, too_large};
 use super::sealed::SealedRow;
 use super::{Account, OutboxRow, OutboxTally, Queued, Rejected};
 use crate::store::StoreError;
@@ -61,7 +61,7 @@ pub fn read_outbox<'r>(
     let mut headers = texts.noted(written);
     let content_type = texts.next()?;
     let body = texts.row.blob()?.map(Bytes::copy_from_slice);
-    let too_large = texts.row.int()?.filter(|_| body.is_none());
+    let unread = texts.row.int()?.filter(|_| body.is_none());
     let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
         headers.push(("content-type".to_owned(), content_type));
@@ -78,9 +78,7 @@ pub fn read_outbox<'r>(
     let (supersedes, origin) = (texts.next()?, texts.next()?);
     let sequence = sequence(texts.next()?, &texts.needed()?);
     let enqueued_at = texts.row.time()?;
-    let too_large =
-        too_large.map(|bytes| format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
-    let problem = too_large.or(texts.problem);
+    let problem = unread.map(|bytes| too_large(bytes, body_bytes_max)).or(texts.problem);
     let body = body.unwrap_or_default();
     let row = OutboxRow {
         number,
