@@ -195,7 +195,7 @@ fn in_the_outbox(source: StoreError) -> DeadLetterError {
     DeadLetterError::Store { doing: "cancel a call that is in the outbox yet", source }
 }
 
-/// The ends of a client's operations: what [`Client::ends`] gives.
+/// The ends of a client's operations: what [`Client::ends`](crate::Client::ends) gives.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
