@@ -73,6 +73,8 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 ///   that sends; every server token leads to it. Templates are not pushed, and data is not removed: a 404.
 /// - Webhooks have the triggers `Delivery`, `Bounce` and `SubscriptionChange`, and tell of them at once. Every other
 ///   trigger is refused: the fake does not send it.
+/// - A template has values of its model, and may be within a layout. Sections and all else of Mustachio are refused when
+///   it is made or edited. A server's own hooks are not called, and cannot be set.
 /// - A parameter or a member that is not documented for its route is refused, and so is one of another kind.
 /// - Any non-empty `X-Postmark-Server-Token` is valid unless [`FakeBuilder::token`] names one. The token
 ///   `POSTMARK_API_TEST` validates and sends nothing.
