@@ -34,7 +34,7 @@ fn json(body: &[u8]) -> Value {
 
 /// That an object has these members, of these values.
 #[track_caller]
-pub fn shows(object: &Value, members: Value) {
+pub fn shows(object: &Value, members: &Value) {
     for (name, value) in members.as_object().expect("members") {
         assert_eq!(object[name], *value, "{name} of {object}");
     }

@@ -298,7 +298,7 @@ async fn money_adds_up_and_is_told_by_webhook() {
         ("refunds", change(1)),
     ] {
         let taken = ok(&fake, &at(what), &body).await;
-        shows(&taken, json!({ "status": "received", "paymentPspReference": psp }));
+        shows(&taken, &json!({ "status": "received", "paymentPspReference": psp }));
     }
     order_webhooks(fake.url(), &json!({})).await;
     let (no, late) =
@@ -521,7 +521,7 @@ async fn a_redirect_is_completed_once_by_what_the_shopper_did() {
         let token = url.split("redirectData=").nth(1).unwrap();
         let body = json!({ "details": { "redirectResult": format!("{token}{word}") } });
         let done = ok(&fake, "/v71/payments/details", &body).await;
-        shows(&done, json!({ "resultCode": result, "pspReference": token }));
+        shows(&done, &json!({ "resultCode": result, "pspReference": token }));
         let again = post(&fake, "/v71/payments/details", "", &body).await;
         assert_eq!((again.status().as_u16(), again.headers().contains_key("transient-error")), (422, false));
     }
@@ -542,7 +542,7 @@ async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
     assert_eq!(events, ["CAPTURE", "CAPTURE", "AUTHORISATION", "AUTHORISATION"]);
     assert_eq!((&items[0], &items[2]), (&items[1], &items[3]), "the same bytes");
     let capture = &items[0];
-    shows(&capture, json!({ "originalReference": psp, "merchantReference": "part" }));
+    shows(capture, &json!({ "originalReference": psp, "merchantReference": "part" }));
     let id = told["deliveries"][0]["id"].as_str().unwrap();
     order_webhooks(fake.url(), &json!({ "send": [id] })).await;
     assert_eq!(sent_items(&receiver).len(), 1, "on demand, again");

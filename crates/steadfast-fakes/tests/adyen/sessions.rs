@@ -351,7 +351,7 @@ async fn a_session_is_paid_once_and_its_payment_is_one_as_any_other() {
     assert_eq!(result(&fake, &id, &paid["sessionResult"]).await, expected);
 
     let again = fake.pay(&id, &card("Ann")).unwrap_err();
-    shows(&again, json!({ "status": 422, "errorCode": "702" }));
+    shows(&again, &json!({ "status": 422, "errorCode": "702" }));
     assert_eq!(again["message"], "The session or the payment link is completed.");
     assert_eq!(again.get("sessionResult"), None);
     // The session, and the shopper's payment.

@@ -178,7 +178,7 @@ async fn what_adyens_specification_has_is_taken() {
     for (name, value) in [("encryptedSecurityCode", "test_7373"), ("encryptedExpiryYear", "test_2020")] {
         let paid = with(payment(), &format!("/paymentMethod/{name}"), json!(value));
         let paid = ok(&fake, "POST", "/v71/payments", &paid).await;
-        shows(&paid, json!({ "resultCode": "Refused", "refusalReasonCode": "2" }));
+        shows(&paid, &json!({ "resultCode": "Refused", "refusalReasonCode": "2" }));
     }
 }
 
@@ -290,7 +290,7 @@ async fn its_list_is_given_page_by_page_with_the_links_of_the_specification() {
     let fake = AdyenFake::start().await;
     let list = "/v3/merchants/ShopECOM/webhooks";
     let empty = ok(&fake, "GET", list, "").await;
-    shows(&empty, json!({ "itemsTotal": 0, "data": [] }));
+    shows(&empty, &json!({ "itemsTotal": 0, "data": [] }));
     for number in 0..12 {
         ok(&fake, "POST", list, &hook("description", json!(number.to_string()))).await;
         // Another account's are not in it.
@@ -473,7 +473,7 @@ async fn an_automatic_capture_that_the_card_scheme_does_not_carry_out_is_told_of
         };
         assert_eq!(items.iter().map(line).collect::<Vec<_>>(), events, "{holder}");
         for failed in items.iter().filter(|item| item["eventCode"] == "CAPTURE_FAILED") {
-            shows(&failed, json!({ "originalReference": psp, "reason": "Capture Failed" }));
+            shows(failed, &json!({ "originalReference": psp, "reason": "Capture Failed" }));
             assert_ne!(failed["pspReference"], psp);
         }
     }

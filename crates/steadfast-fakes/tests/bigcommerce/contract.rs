@@ -204,7 +204,7 @@ async fn a_read_only_member_is_left_out_where_no_refusal_is_documented() {
     assert_eq!(ask(&fake, Method::POST, "/v2/orders", &made).await.1["external_id"], Value::Null);
     let change = json!({ "id": 8, "calculated_price": 1, "price": 12 });
     let changed = ask(&fake, Method::PUT, "/v3/catalog/products/9", &change).await.1["data"].clone();
-    shows(&changed, json!({ "id": 9, "calculated_price": 12 }));
+    shows(&changed, &json!({ "id": 9, "calculated_price": 12 }));
 }
 
 type Made = (&'static str, &'static str, fn() -> Value);

@@ -185,7 +185,7 @@ async fn an_edit_keeps_the_wrapping_of_the_order_and_wants_the_costs_of_more() {
     let wrapped = json!({ "wrapping_cost_ex_tax": 5, "wrapping_cost_inc_tax": 5 });
     let (path, ids) = store.ordered(json!([line("Mug", 1, 10.0, 10.0)]), wrapped).await;
     let two = store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": 2 }] })).await;
-    shows(&two, json!({ "total_inc_tax": "25.0000", "wrapping_cost_inc_tax": "5.0000" }));
+    shows(&two, &json!({ "total_inc_tax": "25.0000", "wrapping_cost_inc_tax": "5.0000" }));
     let mut wrapping = json!({ "products": [{ "id": ids[0], "wrapping_id": 5 }] });
     let said = "The required field 'products.0.wrapping_cost_ex_tax' was not supplied.";
     assert_eq!(store.refused(Method::PUT, &path, wrapping.clone()).await, said);
@@ -212,7 +212,7 @@ async fn an_edit_to_less_than_was_refunded_is_refused_and_changes_nothing() {
     ] {
         assert_eq!(store.refused(Method::PUT, &path, change).await, said);
         let held = store.read(&path).await;
-        shows(&held, json!({ "total_inc_tax": "35.0000", "items_total": 5 }));
+        shows(&held, &json!({ "total_inc_tax": "35.0000", "items_total": 5 }));
         assert_eq!(store.read(&format!("{path}/products")).await[0]["quantity"], 5);
     }
     store.set(&path, json!({ "discount_amount": 5 })).await;

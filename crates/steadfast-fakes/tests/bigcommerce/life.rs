@@ -36,7 +36,7 @@ async fn an_order_adds_up_to_its_products() {
     let sums = json!(["35.0000", "28.0000", "7.0000", 4, 1, "Pending"]);
     assert_eq!(json!(of(&order, &names)), sums);
     let products = body_of(&fake, &format!("/v2/orders/{}/products", order["id"])).await;
-    shows(&products[0], json!({ "total_inc_tax": "30.0000", "price_tax": "2.0000" }));
+    shows(&products[0], &json!({ "total_inc_tax": "30.0000", "price_tax": "2.0000" }));
     let address = body_of(&fake, &format!("/v2/orders/{}/shipping_addresses", order["id"])).await[0].clone();
     assert_eq!((&address["id"], &address["items_total"]), (&products[1]["order_address_id"], &json!(4)));
 
@@ -240,7 +240,7 @@ async fn told(clock: &TestClock, scopes: &[&str]) -> (BigCommerceFake, Receiver)
     let (fake, (receiver, url)) = (builder.start().await, Receiver::listen().await);
     for scope in scopes {
         let hook = made(&fake, "/v3/hooks", &json!({ "scope": scope, "destination": url })).await;
-        shows(&hook, json!({ "is_active": true, "store_hash": "hash" }));
+        shows(&hook, &json!({ "is_active": true, "store_hash": "hash" }));
     }
     order_webhooks(fake.url(), &json!({ "hold": true })).await;
     (fake, receiver)

@@ -324,7 +324,7 @@ async fn a_product_without_options_has_a_base_variant_with_its_sku_and_stock() {
     assert_eq!(store.put(one, json!({ "price": 12, "sku": "NEW" })).await, 200);
     assert_eq!(store.put(&format!("{variants}/{base}"), json!({ "inventory_level": 7 })).await, 200);
     let variant = read(variants).await[0].clone();
-    shows(&variant, json!({ "sku": "NEW", "calculated_price": 12 }));
+    shows(&variant, &json!({ "sku": "NEW", "calculated_price": 12 }));
     assert_eq!((store.stock(1).await, &variant["inventory_level"]), (json!(7), &json!(7)));
     assert_eq!(store.ask(Method::DELETE, &format!("{variants}/{base}"), Value::Null).await.0, 422);
 

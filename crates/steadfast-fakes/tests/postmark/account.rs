@@ -53,7 +53,7 @@ async fn an_account_has_the_server_that_sends_and_those_that_are_made() {
     let made = account
         .ok("POST", "/servers", json!({ "Name": "Shop", "Color": "blue", "DeliveryType": "Sandbox" }))
         .await;
-    shows(&made, json!({ "Name": "Shop", "Color": "blue", "DeliveryType": "Sandbox" }));
+    shows(&made, &json!({ "Name": "Shop", "Color": "blue", "DeliveryType": "Sandbox" }));
     assert!(made["ApiTokens"][0].is_string() && made["ID"] != 1);
     let path = format!("/servers/{}", made["ID"]);
     let changed = account.ok("PUT", &path, json!({ "Name": "Store", "TrackOpens": true })).await;
@@ -136,7 +136,7 @@ async fn a_domain_is_verified_once_its_dns_has_what_it_was_told() {
             .ok("POST", "/domains", json!({ "Name": "shop.example", "ReturnPathDomain": "pm.shop.example" }))
             .await;
         let path = format!("/domains/{}", made["ID"]);
-        shows(&made, json!({ "DKIMVerified": false, "DKIMUpdateStatus": "Pending" }));
+        shows(&made, &json!({ "DKIMVerified": false, "DKIMUpdateStatus": "Pending" }));
         let verified = account.ok("PUT", &format!("{path}/verifyDkim"), NONE).await;
         assert_eq!(verified["DKIMVerified"], published);
         let returns = account.ok("PUT", &format!("{path}/verifyReturnPath"), NONE).await;
@@ -183,14 +183,14 @@ async fn a_sender_signature_waits_for_the_owner_of_its_address() {
         let path = format!("/senders/{}", made["ID"]);
         shows(
             &made,
-            json!({ "Domain": "shop.example", "EmailAddress": "Ann@shop.example", "ReplyToEmailAddress": "re@shop.example", "Confirmed": confirms }),
+            &json!({ "Domain": "shop.example", "EmailAddress": "Ann@shop.example", "ReplyToEmailAddress": "re@shop.example", "Confirmed": confirms }),
         );
         let resent = account.ask("POST", &format!("{path}/resend"), NONE).await;
         let told = (resent.0, resent.1["ErrorCode"].clone());
         assert_eq!(told, if confirms { (422, json!(506)) } else { (200, json!(0)) });
         let changed =
             account.ok("PUT", &path, json!({ "Name": "Bob", "ReplyToEmail": "b@shop.example" })).await;
-        shows(&changed, json!({ "Name": "Bob", "ReplyToEmailAddress": "b@shop.example" }));
+        shows(&changed, &json!({ "Name": "Bob", "ReplyToEmailAddress": "b@shop.example" }));
         let listed = account.ok("GET", "/senders?count=9&offset=0", NONE).await;
         assert_eq!(names(&listed, "SenderSignatures", "EmailAddress"), ["Ann@shop.example"]);
         assert_eq!(

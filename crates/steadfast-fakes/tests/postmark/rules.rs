@@ -75,7 +75,7 @@ async fn every_accepted_post_is_another_message_even_if_byte_identical() {
     let first = json_of(first).await;
     let second = json_of(post(&fake, "/email", &message("k")).await).await;
     assert_eq!(names(&first), names(&fixture("send_ok")["body"]));
-    shows(&first, json!({ "ErrorCode": 0, "Message": "OK" }));
+    shows(&first, &json!({ "ErrorCode": 0, "Message": "OK" }));
     assert_eq!(first["SubmittedAt"], "2025-12-31T19:00:00.0000000-05:00");
     assert_ne!(first["MessageID"], second["MessageID"]);
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (2, vec!["k".to_owned()]));

@@ -536,7 +536,7 @@ async fn a_bounce_is_told_of_with_its_message_and_to_the_webhooks_of_its_stream(
     let record = broadcast.bodies();
     let [record] = &record[..] else { panic!("one: {record:?}") };
     assert_eq!((&record["MessageID"], &record["Tag"]), (&sent["MessageID"], &json!("news")));
-    shows(&record, json!({ "Metadata": { "issue": "7" }, "Inactive": true }));
+    shows(record, &json!({ "Metadata": { "issue": "7" }, "Inactive": true }));
     let listed = ok(&fake, "GET", &format!("/bounces/{}", record["ID"]), &Value::Null).await;
     assert_eq!(listed["BouncedAt"], record["BouncedAt"]);
     // The one that no message led to is of the default stream.

@@ -55,7 +55,7 @@ async fn a_trial_ends_in_a_period_that_is_paid() {
     let draft = account.latest_invoice(&path).await;
     shows(
         &draft,
-        json!({ "status": "draft", "billing_reason": "subscription_cycle", "total": 500, "automatically_finalizes_at": end + HOUR }),
+        &json!({ "status": "draft", "billing_reason": "subscription_cycle", "total": 500, "automatically_finalizes_at": end + HOUR }),
     );
     assert_eq!(account.get("charges").await["data"], json!([]));
     account.wait(HOUR);
@@ -165,7 +165,7 @@ async fn a_draft_takes_more_items_within_its_hour_and_keeps_its_subscriptions_li
     account.make("invoiceitems", &format!("customer={customer}&amount=70&currency=usd")).await;
     account.wait(7 * DAY);
     let draft = account.latest_invoice(&path).await;
-    shows(&draft, json!({ "status": "draft", "total": 570 }));
+    shows(&draft, &json!({ "status": "draft", "total": 570 }));
     account.make("invoiceitems", &format!("customer={customer}&amount=3&invoice={}", id(&draft))).await;
     account.wait(HOUR);
     let paid = account.latest_invoice(&path).await;
@@ -242,7 +242,7 @@ async fn an_invoice_that_is_paid_finalized_or_voided_within_its_hour_is_left_alo
         }
         account.wait(2 * HOUR);
         let invoice = account.latest_invoice(&path).await;
-        shows(&invoice, json!({ "status": status, "automatically_finalizes_at": null }));
+        shows(&invoice, &json!({ "status": status, "automatically_finalizes_at": null }));
         assert_eq!((account.status(&path).await.as_str(), account.charges().await), ("active", charges));
     }
 }

@@ -42,7 +42,7 @@ async fn a_plan_may_be_free() {
     let product = id(&account.make("products", "name=P").await);
     let form = format!("product={product}&currency=usd&interval=month&amount=0");
     let plan = account.make("plans", &form).await;
-    shows(&plan, json!({ "amount": 0, "amount_decimal": "0" }));
+    shows(&plan, &json!({ "amount": 0, "amount_decimal": "0" }));
 }
 
 #[tokio::test]
@@ -66,9 +66,9 @@ async fn an_invoice_takes_the_items_of_its_own_currency() {
     assert_eq!(account.get(&format!("customers/{customer}")).await["currency"], "eur");
     let form = format!("customer={customer}&pending_invoice_items_behavior=include");
     let euros = account.make("invoices", &form).await;
-    shows(&euros, json!({ "currency": "eur", "total": 750 }));
+    shows(&euros, &json!({ "currency": "eur", "total": 750 }));
     let dollars = account.make("invoices", &format!("{form}&currency=usd")).await;
-    shows(&dollars, json!({ "currency": "usd", "total": 300 }));
+    shows(&dollars, &json!({ "currency": "usd", "total": 300 }));
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn an_item_costs_its_quantity_times_its_price_also_when_either_is_changed(
     let invoice = id(&account.make("invoices", &format!("customer={customer}")).await);
     let form = format!("customer={customer}&invoice={invoice}&pricing[price]={price}&quantity=3");
     let item = account.make("invoiceitems", &form).await;
-    shows(&item, json!({ "amount": 1500, "quantity_decimal": "3" }));
+    shows(&item, &json!({ "amount": 1500, "quantity_decimal": "3" }));
     let path = format!("invoiceitems/{}", id(&item));
     for (change, amount, quantity) in [
         ("quantity=2", 1000, 2),
@@ -135,7 +135,7 @@ async fn a_subscription_waits_for_its_payment_if_it_is_told_to() {
     account.make(&format!("invoices/{}/pay", id(&invoice)), "").await;
     assert_eq!(account.get(&format!("subscriptions/{}", id(&incomplete))).await["status"], "active");
     let active = account.make("subscriptions", &form).await;
-    shows(&active, json!({ "status": "active", "currency": "usd" }));
+    shows(&active, &json!({ "status": "active", "currency": "usd" }));
     let item = id(&active["items"]["data"][0]);
     let path = format!("subscriptions/{}", id(&active));
     let other = account.price("currency=usd&unit_amount=300&recurring[interval]=month").await;

@@ -85,7 +85,7 @@ async fn a_confirmation_says_where_the_customer_returns_unless_no_method_redirec
 async fn before_version_2023_08_16_an_intent_takes_cards_alone() {
     let account = Account::at("2022-11-15");
     let paid = account.make("payment_intents", &pays("pm_card_visa")).await;
-    shows(&paid, json!({ "status": "succeeded", "automatic_payment_methods": null }));
+    shows(&paid, &json!({ "status": "succeeded", "automatic_payment_methods": null }));
     let form = format!("{}&automatic_payment_methods[enabled]=true", pays("pm_card_visa"));
     assert!(account.refused("payment_intents", &form).await.0.contains("`return_url`"));
 }
@@ -190,7 +190,7 @@ async fn a_payment_method_of_a_customer_pays_for_that_customer_alone() {
     account.make(&format!("customers/{owner}"), &default).await;
     let form = format!("amount=900&currency=usd&customer={owner}&confirm=true&{CARDS}");
     let paid = account.make("payment_intents", &form).await;
-    shows(&paid, json!({ "status": "succeeded", "payment_method": method }));
+    shows(&paid, &json!({ "status": "succeeded", "payment_method": method }));
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn who_would_have_to_authenticate_and_is_not_there_is_charged_nothing() {
     let account = Account::open();
     let form = format!("{}&off_session=true&{CARDS}", pays("pm_card_authenticationRequired"));
     let error = account.ask(Method::POST, "payment_intents", &form).await["error"].clone();
-    shows(&error, json!({ "code": "authentication_required", "charge": null }));
+    shows(&error, &json!({ "code": "authentication_required", "charge": null }));
     assert_eq!(error["payment_intent"]["latest_charge"], Value::Null);
     assert_eq!(account.get("charges").await["data"], json!([]));
 }
@@ -226,7 +226,7 @@ async fn a_partial_capture_releases_the_rest_and_refunds_nothing() {
     let held = account.held().await;
     let path = format!("payment_intents/{}", id(&held));
     let done = account.make(&format!("{path}/capture"), "amount_to_capture=400").await;
-    shows(&done, json!({ "status": "succeeded", "amount_received": 400 }));
+    shows(&done, &json!({ "status": "succeeded", "amount_received": 400 }));
     let charge = account.get(&format!("charges/{}", held["latest_charge"].as_str().unwrap())).await;
     let amounts = (&charge["amount"], &charge["amount_captured"], &charge["amount_refunded"]);
     assert_eq!((amounts, &charge["refunded"]), ((&json!(900), &json!(400), &json!(0)), &json!(false)));
@@ -254,19 +254,19 @@ async fn before_version_2025_03_31_what_is_released_is_a_refund() {
     let amounts = (&charge["amount_captured"], &charge["amount_refunded"], &charge["refunded"]);
     assert_eq!(amounts, (&json!(400), &json!(500), &json!(false)));
     let refunds = account.get("refunds").await;
-    shows(&refunds["data"][0], json!({ "amount": 500, "status": "succeeded" }));
+    shows(&refunds["data"][0], &json!({ "amount": 500, "status": "succeeded" }));
     let fee = 42;
     assert_eq!(account.booked().await, (400 - fee, 2));
     let of = format!("charge={}", id(&charge));
     assert_eq!(account.refused("refunds", &format!("{of}&amount=401")).await.2, "amount");
     assert_eq!(account.make("refunds", &of).await["amount"], 400);
     let charge = account.get(&format!("charges/{}", id(&charge))).await;
-    shows(&charge, json!({ "amount_refunded": 900, "refunded": true }));
+    shows(&charge, &json!({ "amount_refunded": 900, "refunded": true }));
 
     let held = account.held().await;
     account.make(&format!("payment_intents/{}/cancel", id(&held)), "").await;
     let charge = account.get(&format!("charges/{}", held["latest_charge"].as_str().unwrap())).await;
-    shows(&charge, json!({ "amount_refunded": 900, "refunded": true }));
+    shows(&charge, &json!({ "amount_refunded": 900, "refunded": true }));
 }
 
 #[tokio::test]
@@ -280,7 +280,7 @@ async fn a_hold_that_was_released_cannot_be_captured() {
     assert_eq!(code, Value::Null);
     account.make(&format!("payment_intents/{}/cancel", id(&held)), "").await;
     let released = account.get(&format!("charges/{charge}")).await;
-    shows(&released, json!({ "amount_refunded": 0, "refunded": false, "captured": false }));
+    shows(&released, &json!({ "amount_refunded": 0, "refunded": false, "captured": false }));
     let capture = format!("charges/{charge}/capture");
     assert_eq!(account.refused(&capture, "").await.1, "charge_expired_for_capture");
     let capture = format!("payment_intents/{}/capture", id(&held));
@@ -320,7 +320,7 @@ async fn a_refund_has_the_customer_and_the_payment_method_of_its_charge() {
     let form = format!("{}&customer={customer}&{CARDS}", pays(&method));
     let paid = account.make("payment_intents", &form).await;
     let refund = account.make("refunds", &format!("payment_intent={}", id(&paid))).await;
-    shows(&refund, json!({ "customer": customer, "payment_method": method }));
+    shows(&refund, &json!({ "customer": customer, "payment_method": method }));
 }
 
 #[tokio::test]
@@ -330,7 +330,7 @@ async fn the_older_route_of_a_refund_shows_the_charge() {
     let older = format!("charges/{charge}/refund");
     assert_eq!(account.refused(&older, "expand[]=charge").await.2, "expand", "a charge has none");
     let shown = account.make(&older, "amount=400&expand[]=balance_transaction").await;
-    shows(&shown, json!({ "id": charge, "amount_refunded": 400 }));
+    shows(&shown, &json!({ "id": charge, "amount_refunded": 400 }));
     assert_eq!(shown["balance_transaction"]["type"], "charge");
     let refund = account.make(&format!("charges/{charge}/refunds"), "amount=100&expand[]=charge").await;
     let seen = (&refund["object"], &refund["amount"], &refund["charge"]["amount_refunded"]);

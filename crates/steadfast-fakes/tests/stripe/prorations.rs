@@ -90,7 +90,7 @@ async fn another_price_is_credited_and_charged_for_the_rest_of_the_period_with_t
     for (item, words) in
         [(charge, "Remaining time on P after 16 Jan 2026"), (credit, "Unused time on P after 16 Jan 2026")]
     {
-        shows(&item, json!({ "description": words, "proration": true, "discountable": false }));
+        shows(item, &json!({ "description": words, "proration": true, "discountable": false }));
         assert_eq!(
             (&item["period"]["start"], &item["period"]["end"]),
             (&json!(account.now()), &period(&before)),
@@ -126,7 +126,7 @@ async fn what_is_left_of_a_period_is_told_to_the_second() {
     account.wait(12_345);
     // 2997 × (2678400 - 12345) / 2678400 is 2983.19, and 4 × 999 of that part is 3977.58.
     let item = account.make(&format!("subscription_items/{}", of.item), "quantity=4").await;
-    shows(&item, json!({ "quantity": 4, "object": "subscription_item" }));
+    shows(&item, &json!({ "quantity": 4, "object": "subscription_item" }));
     assert_eq!(account.get(&format!("subscription_items/{}", of.item)).await, item);
     assert_eq!(account.waiting(&of.customer).await, [3978, -2983]);
     let items = account.get("invoiceitems").await["data"].clone();
@@ -141,7 +141,10 @@ async fn a_change_is_billed_at_once_or_not_at_all_if_it_says_so() {
     account.wait(HALF);
     account.change_price(&of, &dearer, "&proration_behavior=always_invoice").await;
     let invoice = account.latest_invoice(&of.path).await;
-    shows(&invoice, json!({ "billing_reason": "subscription_update", "status": "paid", "amount_paid": 500 }));
+    shows(
+        &invoice,
+        &json!({ "billing_reason": "subscription_update", "status": "paid", "amount_paid": 500 }),
+    );
     assert_eq!(account.charged().await, [500, 1000]);
     account.change_price(&of, &cheaper, "&proration_behavior=none").await;
     account.make(&of.path, "proration_behavior=always_invoice&description=d").await;
@@ -162,13 +165,13 @@ async fn a_credit_that_is_billed_at_once_is_in_the_balance_until_the_next_invoic
     account.wait(HALF);
     account.change_price(&of, &cheaper, "&proration_behavior=always_invoice").await;
     let credit = account.latest_invoice(&of.path).await;
-    shows(&credit, json!({ "total": -250, "amount_due": 0, "status": "paid", "ending_balance": -250 }));
+    shows(&credit, &json!({ "total": -250, "amount_due": 0, "status": "paid", "ending_balance": -250 }));
     assert_eq!(account.balance(&of.customer).await, -250);
     account.wait(HALF + HOUR);
     let renewal = account.latest_invoice(&of.path).await;
     shows(
         &renewal,
-        json!({ "total": 500, "starting_balance": -250, "amount_paid": 250, "ending_balance": 0 }),
+        &json!({ "total": 500, "starting_balance": -250, "amount_paid": 250, "ending_balance": 0 }),
     );
     assert_eq!((account.balance(&of.customer).await, account.charged().await), (0, vec![250, 1000]));
 }
@@ -219,7 +222,7 @@ async fn a_trial_is_not_prorated_and_ends_when_it_is_told_to() {
     let trial = account.change_price(&of, &yearly, "").await;
     assert_eq!(trial["items"]["data"][0]["current_period_end"], trial["trial_end"]);
     let ended = account.make(&of.path, "trial_end=now").await;
-    shows(&ended, json!({ "status": "active", "trial_end": account.now() }));
+    shows(&ended, &json!({ "status": "active", "trial_end": account.now() }));
     assert_eq!(ended["items"]["data"][0]["current_period_end"], account.now() + 365 * DAY);
     assert_eq!(account.charged().await, [9000]);
 }
@@ -308,20 +311,20 @@ async fn a_negative_total_is_a_credit_that_the_next_invoices_take_in() {
     let customer = account.customer(VISA).await;
     let form = format!("customer={customer}&unit_amount_decimal=-150&quantity=2&currency=usd");
     let item = account.make("invoiceitems", &form).await;
-    shows(&item, json!({ "amount": -300, "discountable": false }));
+    shows(&item, &json!({ "amount": -300, "discountable": false }));
     let form = format!("customer={customer}&pending_invoice_items_behavior=include");
     let credit = account.make("invoices", &form).await;
-    shows(&credit, json!({ "total": -300, "amount_due": 0 }));
+    shows(&credit, &json!({ "total": -300, "amount_due": 0 }));
     assert_eq!(account.balance(&customer).await, 0, "it is a draft");
     let later = account.draft(&customer, 1000, "usd").await;
-    shows(&later, json!({ "starting_balance": 0, "amount_due": 1000 }));
+    shows(&later, &json!({ "starting_balance": 0, "amount_due": 1000 }));
     let credit = account.finalized(&credit).await;
-    shows(&credit, json!({ "status": "paid", "ending_balance": -300 }));
+    shows(&credit, &json!({ "status": "paid", "ending_balance": -300 }));
     assert_eq!(account.balance(&customer).await, -300);
     let later = account.get(&format!("invoices/{}", id(&later))).await;
-    shows(&later, json!({ "starting_balance": -300, "amount_due": 700 }));
+    shows(&later, &json!({ "starting_balance": -300, "amount_due": 700 }));
     let open = account.finalized(&later).await;
-    shows(&open, json!({ "status": "open", "amount_due": 700, "ending_balance": 0 }));
+    shows(&open, &json!({ "status": "open", "amount_due": 700, "ending_balance": 0 }));
     assert_eq!(account.balance(&customer).await, 0);
     // What is voided gives back what it took.
     account.make(&format!("invoices/{}/void", id(&open)), "").await;
@@ -330,7 +333,7 @@ async fn a_negative_total_is_a_credit_that_the_next_invoices_take_in() {
     let small = account.finalized(&small).await;
     shows(
         &small,
-        json!({ "status": "paid", "amount_due": 0, "starting_balance": -300, "ending_balance": -100 }),
+        &json!({ "status": "paid", "amount_due": 0, "starting_balance": -300, "ending_balance": -100 }),
     );
     assert_eq!((account.balance(&customer).await, account.charged().await), (-100, vec![]));
     let told = account.get("events?type=customer.updated").await;
@@ -343,7 +346,7 @@ async fn what_is_too_little_to_charge_is_owed_with_the_next_invoice() {
     let customer = account.customer(VISA).await;
     let little = account.draft(&customer, 49, "usd").await;
     let little = account.finalized(&little).await;
-    shows(&little, json!({ "status": "paid", "amount_due": 0, "ending_balance": 49 }));
+    shows(&little, &json!({ "status": "paid", "amount_due": 0, "ending_balance": 49 }));
     assert_eq!(account.balance(&customer).await, 49);
     let next = account.draft(&customer, 100, "usd").await;
     account.make(&format!("invoices/{}/pay", id(&next)), "").await;
@@ -461,7 +464,7 @@ async fn a_renewal_that_is_too_large_to_charge_stays_a_draft() {
     account.make("invoiceitems", &format!("customer={}&amount=1&currency=usd", of.customer)).await;
     account.wait(2 * HALF + 2 * HOUR);
     let draft = account.latest_invoice(&of.path).await;
-    shows(&draft, json!({ "status": "draft", "total": 100_000_000, "automatically_finalizes_at": null }));
+    shows(&draft, &json!({ "status": "draft", "total": 100_000_000, "automatically_finalizes_at": null }));
     assert_eq!(account.charged().await, [99_999_999]);
 }
 
@@ -534,7 +537,7 @@ async fn a_receiver_in_live_mode_is_at_https_and_the_refusal_has_no_code() {
     for url in ["undefined/pilots/stripe/webhooks", "http://192.0.2.1/"] {
         let error = live(url).await["error"].clone();
         let message = format!("Invalid URL: {url}. URLs in livemode must begin with \"https://\"");
-        shows(&error, json!({ "message": message, "param": "url", "code": null }));
+        shows(&error, &json!({ "message": message, "param": "url", "code": null }));
     }
     assert_eq!(live("https://192.0.2.1/").await["error"], Value::Null);
 }

@@ -415,7 +415,7 @@ async fn a_declined_payment_is_on_record_and_a_subscription_that_could_not_be_pa
     );
     let (status, told) = shop.ask(Method::POST, "/v1/subscriptions", &form).await;
     assert_eq!((status, told["error"]["code"].as_str()), (402, Some("authentication_required")));
-    shows(&told["error"], json!({ "charge": null, "payment_intent": null }));
+    shows(&told["error"], &json!({ "charge": null, "payment_intent": null }));
     assert_eq!(shop.seen().await, before);
 }
 

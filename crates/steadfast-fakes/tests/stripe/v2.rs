@@ -82,7 +82,7 @@ async fn a_destination_is_made_changed_disabled_enabled_and_removed() {
         "webhook_endpoint": { "url": "http://shop.test/other" },
     });
     let (_, changed) = post(&fake, &path, "k2", &change).await;
-    shows(&changed, json!({ "name": "b", "description": "d" }));
+    shows(&changed, &json!({ "name": "b", "description": "d" }));
     assert_eq!(
         changed["webhook_endpoint"],
         json!({ "signing_secret": null, "url": "http://shop.test/other" })
@@ -96,7 +96,7 @@ async fn a_destination_is_made_changed_disabled_enabled_and_removed() {
     assert_eq!(disabled["status"], "disabled");
     assert_eq!(disabled["status_details"], json!({ "disabled": { "reason": "user" } }));
     let (_, enabled) = told(call(&fake, Method::POST, &format!("{path}/enable"))).await;
-    shows(&enabled, json!({ "status": "enabled", "status_details": null }));
+    shows(&enabled, &json!({ "status": "enabled", "status_details": null }));
     assert_eq!(get(&fake, &path).await, (200, enabled));
     let (_, whole) = get(&fake, &format!("{path}?include%5B0%5D=webhook_endpoint.url")).await;
     assert_eq!(whole["webhook_endpoint"]["url"], "http://shop.test/other");
@@ -284,7 +284,7 @@ async fn a_lost_answer_of_a_create_and_of_a_removal_is_one_effect() {
     let (_, ledger) = get(&fake, "/_fake/ledger").await;
     let told: Vec<_> = ledger["effects"].as_array().unwrap().iter().map(|effect| &effect["method"]).collect();
     assert_eq!(told, ["POST", "DELETE"]);
-    shows(&ledger, json!({ "requests": { "k": 2, "gone": 2 }, "duplicates": [] }));
+    shows(&ledger, &json!({ "requests": { "k": 2, "gone": 2 }, "duplicates": [] }));
 }
 
 #[tokio::test]
