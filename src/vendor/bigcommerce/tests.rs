@@ -1,5 +1,4 @@
 use bytes::Bytes;
-use proptest::prelude::*;
 use serde_json::json;
 
 use steadfast_core::Effect;
@@ -733,15 +732,4 @@ fn the_token_and_the_store_are_checked_and_the_token_is_never_shown() {
     let (mut request, _) = stamped("/v2/orders", &json!({}));
     store().authorize(&mut request);
     assert!(!format!("{:?} {:?}", store(), request.headers).contains("token-secret"));
-}
-
-proptest! {
-    #[test]
-    fn no_answer_makes_the_rules_panic(status in 100u16..1000, body in ".{0,60}", v3: bool) {
-        let (path, sent) = if v3 { ("/v3/customers", json!([{ "email": "a@x.y" }])) } else { ("/v2/orders", json!({})) };
-        let answer = answer(status, &[], &body);
-        judge(path, &answer, Effect::Unknown);
-        BigCommerce::partial_errors(&answer);
-        read(path, &sent, &answer);
-    }
 }

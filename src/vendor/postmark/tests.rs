@@ -1,6 +1,5 @@
 use bytes::Bytes;
 use http::StatusCode;
-use proptest::prelude::*;
 use serde_json::json;
 
 use steadfast_core::Effect;
@@ -401,17 +400,4 @@ fn the_token_is_checked_and_never_shown() {
     assert_eq!(request.headers["x-postmark-server-token"], "token-secret");
     assert_eq!(request.headers["accept"], "application/json");
     assert!(!format!("{:?} {:?}", postmark(), request.headers).contains("token-secret"));
-}
-
-proptest! {
-    #[test]
-    fn no_answer_makes_the_rules_panic(status in 100u16..1000, body in ".{0,60}", path in "/email(/batch)?") {
-        let body_in = if path == "/email" { email() } else { json!([email()]) };
-        let request = stamped(&path, &body_in);
-        let answer = answer(status, &body);
-        judge(&request, &answer, Effect::None);
-        Postmark::failed_items(&answer);
-        let key = wire_key().to_string();
-        postmark().read_look_up(&Subject::new(&request, &key, Timestamp::default()), &request, &answer);
-    }
 }
