@@ -202,6 +202,7 @@ fn stop_of(data: &Path) -> String {
 pub const REPLICATES: [&str; 2] = ["wal_level = replica", "max_wal_senders = 4"];
 
 /// Says why a test did not run. Where a test that cannot run has failed, it has.
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub fn skipped(why: &str) {
     eprintln!("{why}");
     assert!(std::env::var_os("STEADFAST_NO_SKIP").is_none(), "{why}");
@@ -247,6 +248,7 @@ pub fn free_port() -> u16 {
 pub const ASLEEP: &str = "wait_event = 'PgSleep'";
 
 /// The outcome once it is one, within a minute: what a server is told takes effect a little later.
+#[allow(clippy::disallowed_methods, reason = "what is waited for is another process")]
 pub fn soon<T, E: std::fmt::Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
     let mut turns = 0;
     loop {
