@@ -70,7 +70,7 @@ pub trait Outbox: Send + Sync {
 
     /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if
     /// they are large. A body of more than `body_bytes_max` is not read, and is the row's
-    /// [`problem`](OutboxRow::problem); one that is sealed is measured by the caller. Rows that are sealed with a key which is not at hand are left out.
+    /// [`problem`](OutboxRow::problem). Rows that are sealed with a key which is not at hand are left out.
     ///
     /// # Errors
     ///
