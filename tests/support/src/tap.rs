@@ -20,6 +20,7 @@ pub struct Tap {
 }
 
 impl Tap {
+    #[allow(clippy::new_without_default, reason = "a test says that it makes one")]
     pub fn new() -> Tap {
         Tap { http: Http::new(Http::CONNECT_TIMEOUT).expect("a transport"), seen: Arc::default() }
     }
