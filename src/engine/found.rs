@@ -165,8 +165,8 @@ impl Engine {
         Some(ours.map(|row| row.enqueued_at).min())
     }
 
-    /// Whether the operation that a row asks for is of this scope, or will be: one that is on record from before the vendor
-    /// moved keeps the name that it had.
+    /// Whether the operation that a row asks for is of this scope, or will be. One that is on record from before the vendor
+    /// moved keeps its name.
     fn may_be_admitted_as(&self, row: &OutboxRow, scope: &Scope) -> bool {
         let Some(request) = self.request_of_row(row) else { return false };
         let path = request.url.path();
