@@ -19,7 +19,8 @@ use std::time::{Duration, Instant as WallInstant};
 use steadfast::Policy;
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::policy::{BreakerConfig, BudgetConfig, RateConfig};
-use steadfast::testkit::internals::{Gates, Outcome, SystemRandom};
+use steadfast_core::internal::policy::{Gates, Outcome};
+use steadfast_core::internal::random::SystemRandom;
 
 const THREADS: usize = 2;
 const ROUNDS: usize = 15;

@@ -225,6 +225,13 @@ impl Client {
         })
     }
 
+    /// The gates, for tests and benches of this workspace. Their times are those of the client's clock.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    pub fn gates(&self) -> &Gates {
+        &self.engine.gates
+    }
+
     /// The vendor's name.
     pub fn vendor(&self) -> &str {
         self.engine.vendor.name()

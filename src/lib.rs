@@ -202,8 +202,7 @@
 #![cfg_attr(not(feature = "tower"), doc = "[`transport::over_tower`]: crate#features")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-// What only tests name is public in `testkit::internals` alone.
-#![cfg_attr(feature = "testkit", warn(unreachable_pub))]
+#![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// The README's programs are compiled with the tests. They keep their records in a file.

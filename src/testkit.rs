@@ -58,6 +58,3 @@ pub use steadfast_testkit::{
     FAULT_HEADER, Fault, FaultPlan, FixedRandom, Front, ScriptedTransport, SeededRandom, TestClock, WaitForm,
     conformance, contract,
 };
-
-#[doc(hidden)]
-pub mod internals;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Memory, Store, Wrapper};
-use steadfast::testkit::internals::{Delivery, Maintenance};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, dispatcher};
+use steadfast_core::store::delivery::Delivery;
+use steadfast_core::store::maintenance::Maintenance;
 
 #[derive(Debug, Default)]
 struct Bare(Memory);

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
+use support::rig::{Rig, plain, secs};
+
 use steadfast::clock::{Clock, Instant};
-use steadfast::testkit::internals::{gates, slack};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Disposition, Effect, Error, Obtained, Policy, Reason, Reply};
-
-use support::rig::{Rig, plain, secs};
+use steadfast_core::internal::operation::slack;
 
 /// What is left of a window after the slack.
 const USABLE: Duration = Duration::from_secs(60);
@@ -181,7 +181,7 @@ async fn a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     rig.email().send().await.expect_err("Postmark cannot tell");
     let asked = asked.lock().clone();
     assert!(asked[1].since(asked[0]) >= secs(40), "{asked:?}");
-    let until = gates(&other).paused_until(asked[0]);
+    let until = other.gates().paused_until(asked[0]);
     assert!(until.is_some_and(|until| until >= asked[0].plus(secs(40))), "{until:?}");
 }
 

@@ -12,8 +12,9 @@ use http::{HeaderValue, Method, header};
 use steadfast::Client;
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::store::Memory;
-use steadfast::testkit::internals::{Gates, Outcome, SystemRandom};
 use steadfast::transport::{Limits, Request, Transport};
+use steadfast_core::internal::policy::{Gates, Outcome};
+use steadfast_core::internal::random::SystemRandom;
 use url::Url;
 
 use crate::COUNT;

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use support::calls::{self, LEASE, claim_of, held, id, settle, step};
+use support::in_memory;
+use support::server::{self, ASLEEP, Server, soon};
+use tokio::task::JoinSet;
+
 use steadfast::Sequence;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, State, Takeover, Transition};
 use steadfast::store::{self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Store, StoreErrorKind};
 use steadfast::testkit::contract;
-use steadfast::testkit::internals::{Stage, Standing};
-use tokio::task::JoinSet;
+use steadfast_core::store::maintenance::{Stage, Standing};
 
 use super::driven::{Driven, fresh_schema};
 use super::outbox::connection;
-use support::calls::{self, LEASE, claim_of, held, id, settle, step};
-use support::in_memory;
-use support::server::{self, ASLEEP, Server, soon};
 
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = fresh_schema("copied");

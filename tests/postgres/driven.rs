@@ -6,13 +6,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use tokio_postgres::NoTls;
+use tokio_postgres::types::Type;
+
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
-use tokio_postgres::NoTls;
-use tokio_postgres::types::Type;
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Opens at a time when the clock says nothing yet.
 #[derive(Debug)]

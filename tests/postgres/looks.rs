@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use support::calls::{claim_of, held, id, named, settle, step};
+use support::pooler::Pooler;
+use support::server::{self, Server, soon};
+
 use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::{Claim, State};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::{Delivery, Look, Sight, Waiting};
+use steadfast_core::store::delivery::{Delivery, Look, Sight, Waiting};
 
 use super::driven::fresh_schema;
 use super::outbox::connection;
 use super::stripe;
-use support::calls::{claim_of, held, id, named, settle, step};
-use support::pooler::Pooler;
-use support::server::{self, Server, soon};
 
 fn open(server: &Server, schema: &str) -> Arc<Postgres> {
     let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");

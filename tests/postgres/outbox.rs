@@ -14,10 +14,10 @@ use steadfast::operation::record::Filter;
 use steadfast::outbox::tokio_postgres::{self, NoTls};
 use steadfast::store::{OutboxTally, Postgres, SealKeys, Store, StoreErrorKind};
 use steadfast::testkit::fakes::StripeFake;
-use steadfast::testkit::internals::{Account, Outbox};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect, Enqueued};
+use steadfast_core::store::outbox::{Account, Outbox};
 
 use super::driven::fresh_schema;
 use super::told;

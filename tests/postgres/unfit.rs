@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use support::server::{self};
+
 use steadfast::store::{Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::Outbox as _;
 use steadfast::{Client, Effect};
+use steadfast_core::store::outbox::Outbox as _;
 
 use super::driven::fresh_schema;
 use super::{opened, refused, stripe};
-use support::server::{self};
 
 /// A scope of 4 KiB: an entry of an index has a third of a page.
 fn long_path() -> String {

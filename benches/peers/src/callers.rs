@@ -19,9 +19,6 @@ use http::{Extensions, HeaderMap, HeaderValue, Method, header};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
-use steadfast::Client;
-use steadfast::clock::{Clock, SystemClock};
-use steadfast::testkit::internals::{Gates, Outcome, SystemRandom};
 use tower::retry::budget::{Budget, TpsBudget};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_resilience::bulkhead::BulkheadLayer;
@@ -31,8 +28,13 @@ use tower_resilience::retry::RetryLayer;
 use tower_resilience::timelimiter::TimeLimiterLayer;
 use url::Url;
 
-use crate::support::{self, Nowhere, PATH, Plain, SECRET, all_gates};
+use steadfast::Client;
+use steadfast::clock::{Clock, SystemClock};
+use steadfast_core::internal::policy::{Gates, Outcome};
+use steadfast_core::internal::random::SystemRandom;
+
 use crate::{Measure, contestant};
+use crate::support::{self, Nowhere, PATH, Plain, SECRET, all_gates};
 
 /// Makes one call after another.
 pub trait Caller: Clone + Send + Sync + 'static {

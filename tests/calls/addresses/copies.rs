@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tempfile::TempDir;
+
 use steadfast::operation::record::{Filter, Phase, Record, Takeover};
 use steadfast::store::{self, CopyError, Copying, Memory, Sqlite, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Head, Maintenance, Restore, Stage, Standing};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::{Client, dispatcher};
-use tempfile::TempDir;
+use steadfast_core::store::maintenance::{Head, Maintenance, Restore, Stage, Standing};
 
 use crate::addresses::terms::{OTHER, OWN, client, paid, pass};
 

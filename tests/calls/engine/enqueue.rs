@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use support::acme::Acme;
+use support::rig::{Rig, ms, secs, until};
+use tokio::task::JoinSet;
+
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Phase, Record};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Disposition, Effect, Enqueued, Obtained, Reason};
-use tokio::task::JoinSet;
-
-use support::acme::Acme;
-use support::rig::{Rig, ms, secs, until};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 fn ok() -> ScriptedTransport {
     ScriptedTransport::new().always(Answer::new(StatusCode::OK, HeaderMap::new(), Vec::new()))

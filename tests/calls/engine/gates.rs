@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
-use steadfast::store::Store as _;
-use steadfast::testkit::internals::{Breaker, Outcome};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, Gate, Obtained, Policy};
-
-use super::one_retry;
 use support::acme::Acme;
 use support::rig::{Rig, ms, plain, secs, until};
 use support::watched::Watched;
+
+use steadfast::clock::{Clock as _, Instant};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Mode, RateConfig};
+use steadfast::store::Store as _;
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::{Effect, Gate, Obtained, Policy};
+use steadfast_core::internal::policy::{Breaker, Outcome};
+
+use super::one_retry;
 
 #[tokio::test]
 async fn a_refusal_before_the_first_attempt_writes_nothing() {

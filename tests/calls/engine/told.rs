@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use support::acme::Acme;
+use support::rig::{Rig, plain, secs, until};
+use support::trouble::{Trouble, Troubled};
+
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Record, Resolution};
 use steadfast::policy::{Backoff, Mode, RateConfig};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::gates;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Disposition, Effect, Error, Gate, Obtained, Policy, Reply};
-
-use support::acme::Acme;
-use support::rig::{Rig, plain, secs, until};
-use support::trouble::{Trouble, Troubled};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OnRecord {
@@ -222,7 +221,7 @@ async fn refused(rig: &Rig, refuses: Refuses) -> (Result<Reply, Error>, Option<T
     let client =
         rig.beside(Acme::replaying(secs(86_400))).network(rig.network.clone()).policy(policy).client();
     let now = rig.clock.now();
-    let held = (refuses == Refuses::Concurrency).then(|| gates(&client).admit(now).expect("the first"));
+    let held = (refuses == Refuses::Concurrency).then(|| client.gates().admit(now).expect("the first"));
     let opens_in = match refuses {
         Refuses::KillSwitch => {
             client.engage_kill_switch();
@@ -237,7 +236,7 @@ async fn refused(rig: &Rig, refuses: Refuses) -> (Result<Reply, Error>, Option<T
             None
         }
         Refuses::Rate => {
-            gates(&client).admit(now).expect("the first").begin(now);
+            client.gates().admit(now).expect("the first").begin(now);
             Some(secs(3600))
         }
         Refuses::Concurrency | Refuses::NoTime => None,

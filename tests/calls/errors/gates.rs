@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use steadfast::clock::Clock;
 use steadfast::policy::{BreakerConfig, BudgetConfig, Mode, RateConfig};
-use steadfast::testkit::internals::gates;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
@@ -32,14 +31,14 @@ pub async fn all(said: &mut Said) {
 
     let clock = TestClock::auto();
     let client = on(&clock, network(), policy().concurrency(1));
-    let held = gates(&client).admit(clock.now());
+    let held = client.gates().admit(clock.now());
     said.refused("every place is taken", charged(&client).await);
     drop(held);
 
     let clock = TestClock::auto();
     let hourly = policy().rate(RateConfig::new(1, Duration::from_secs(3600)));
     let client = on(&clock, network(), hourly);
-    gates(&client).admit(clock.now()).expect("room").begin(clock.now());
+    client.gates().admit(clock.now()).expect("room").begin(clock.now());
     said.refused("the rate of the hour is used up", charged(&client).await);
 
     let none = policy().budget(BudgetConfig::new(0.0, 0, 0.0));

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use support::rig::Rig;
+
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast::store::{Memory, OutboxTally, Queued, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement};
 use steadfast::vendor::Stripe;
 use steadfast::{OnUnknown, dispatcher};
+use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 
 use super::capture::{listen, said};
-use support::rig::Rig;
 
 /// Has 150 rows, which stay.
 #[derive(Debug, Default)]

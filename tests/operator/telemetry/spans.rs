@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
+use support::rig::Rig;
+
 use steadfast::clock::Clock;
 use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Mode, RateConfig};
-use steadfast::testkit::internals::gates;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Postmark;
@@ -13,7 +14,6 @@ use steadfast::{Client, Policy};
 
 use crate::telemetry::capture::{Fields, listen, said};
 use crate::telemetry::{charge, policy, stripe};
-use support::rig::Rig;
 
 const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-42/charge";
 /// It never changes between releases.
@@ -158,7 +158,7 @@ async fn each_gate_that_refuses_is_named() {
         let client = stripe(&ScriptedTransport::new(), &clock, policy);
         close(&client);
         // Takes the only place, and the only call of the hour.
-        let held = gates(&client).admit(clock.now());
+        let held = client.gates().admit(clock.now());
         listen();
         let error = charge(&client).send().await.expect_err(gate);
         drop(held);

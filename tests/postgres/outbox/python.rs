@@ -4,10 +4,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use steadfast::testkit::internals::Outbox as _;
+use support::server::{self, skipped};
+
+use steadfast_core::store::outbox::Outbox as _;
 
 use super::{Shop, account};
-use support::server::{self, skipped};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/outbox/shop.py");
 /// What a reader copies is what runs here.

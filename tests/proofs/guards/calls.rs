@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use support::acme::Acme;
+use support::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, repeat_put_off, told_late};
+use support::rig::Rig;
+
 use steadfast::clock::{Clock, Instant};
 use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
-use steadfast::testkit::internals::gates;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Stripe, Vendor};
@@ -19,9 +22,6 @@ use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Policy, Reply}
 
 use crate::guards::life::{BURIED, says};
 use crate::guards::wait;
-use support::acme::Acme;
-use support::meanwhile::{ASKED, Wrote, asked_meanwhile, charges_over_a_sleep, repeat_put_off, told_late};
-use support::rig::Rig;
 pub use support::rig::{plain, secs};
 use support::trouble::{Trouble, Troubled};
 use support::watched::Watched;
@@ -259,7 +259,7 @@ pub fn a_takeover_for_a_caller_draws_on_the_budget() -> bool {
     left.leave_it_behind();
     let policy = plain().budget(BudgetConfig::default());
     let heir = Bench::on(clock, store, vendor, policy, script().status(200));
-    let budget = gates(&heir.client).budget().expect("a budget");
+    let budget = heir.client.gates().budget().expect("a budget");
     while budget.spend(heir.clock.now()) {}
     heir.send().is_err() && heir.charges() == 0
 }
@@ -267,7 +267,7 @@ pub fn a_takeover_for_a_caller_draws_on_the_budget() -> bool {
 pub fn a_retry_without_budget_is_not_sent() -> bool {
     let policy = plain().budget(BudgetConfig::default());
     let bench = Bench::new(Acme::replaying(secs(86_400)), policy, script().status(503).status(200));
-    let budget = gates(&bench.client).budget().expect("a budget");
+    let budget = bench.client.gates().budget().expect("a budget");
     while budget.spend(bench.clock.now()) {}
     bench.send().is_err() && bench.charges() == 1
 }
@@ -435,7 +435,7 @@ pub fn recovery_is_slower_at_a_vendor_that_fails() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     Bench::on(clock.clone(), store.clone(), vendor.clone(), plain(), script().hang()).leave_it_behind();
     let heir = Bench::on(clock, store, vendor, plain(), script().status(500).status(200));
-    let rate = || gates(&heir.client).recovery().per_second(heir.clock.now());
+    let rate = || heir.client.gates().recovery().per_second(heir.clock.now());
     let start = rate();
     let first = wait(async { heir.client.recover(1).await.expect("a store").taken });
     assert_eq!(first, 1);

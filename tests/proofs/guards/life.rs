@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
+use support::commands;
+use url::Url;
+
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
     Act, Action, Claim, Claimed, Forbidden, Notes, Phase, Record, Resolution, State, Takeover, Transition,
     claim, supersede,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
-use steadfast::testkit::internals::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
 use steadfast::transport::{Answer, Request};
 use steadfast::{Effect, Reason, Refusal};
-use url::Url;
-
-use support::commands;
+use steadfast_core::internal::operation::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
 pub use support::commands::{ATTEMPT, LEASE};
 
 pub const HOUR: u64 = 3_600;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use steadfast::Policy;
 use steadfast::clock::Instant;
 use steadfast::policy::{BreakerConfig, BreakerState, RateConfig};
-use steadfast::testkit::internals::{Gates, Outcome};
 use steadfast::testkit::{FixedRandom, TestClock};
+use steadfast_core::internal::policy::{Gates, Outcome};
 
 fn gates(policy: &Policy) -> Gates {
     Gates::new(policy, Arc::new(TestClock::new()), Arc::new(FixedRandom::at(0.5)))

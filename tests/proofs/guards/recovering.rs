@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
+use support::acme::Acme;
+
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Phase, Record, Takeover};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::{Client, Policy, dispatcher};
+use steadfast_core::store::delivery::{Beat, Heartbeat};
 
 use crate::guards::wait;
-use support::acme::Acme;
 
 fn client(clock: &TestClock, store: &Arc<Memory>, transport: ScriptedTransport) -> Client {
     Client::builder(Acme::replaying(Duration::from_secs(86_400)))
@@ -31,7 +32,7 @@ fn client(clock: &TestClock, store: &Arc<Memory>, transport: ScriptedTransport) 
 pub fn two_that_deliver_have_half_of_the_rate_each() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let client = client(&clock, &store, ScriptedTransport::new());
-    let rate = || gates(&client).recovery().per_second(clock.now());
+    let rate = || client.gates().recovery().per_second(clock.now());
     let alone = rate();
     let beat = Beat {
         account: "test/acme/main".to_owned(),

@@ -6,18 +6,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use tempfile::TempDir;
+
 use steadfast::clock::Clock as _;
 use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Filter, Record};
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Copying, Memory, Sqlite, Store, StoreError, StoreErrorKind, Wrapper, copy};
-use steadfast::testkit::internals::Outbox;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{BoxFuture, Client, Disposition};
-use tempfile::TempDir;
+use steadfast_core::store::outbox::Outbox;
 
 use crate::guards::life::wanted;
 use crate::guards::wait;

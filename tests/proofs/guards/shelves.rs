@@ -3,13 +3,14 @@
 use std::fs;
 
 use async_trait::async_trait;
+
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Action, Claim, Claimed, Forbidden, Record, Resolution, is_final};
 use steadfast::store::{self, Memory, Said, SealKeys, Sqlite, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::Standing;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect};
+use steadfast_core::store::maintenance::Standing;
 
 use crate::guards::life::{BURIED, DAY, HOUR, act, at, lapsed, says, scope, success, wanted};
 use crate::guards::wait;

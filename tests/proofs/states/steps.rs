@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR, State as OnRecord};
-use steadfast::testkit::internals::slack;
+use steadfast_core::internal::operation::slack;
 
 use crate::states::audit;
 use crate::states::model::{Search, WHENEVER_MS};

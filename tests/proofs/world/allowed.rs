@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR};
-use steadfast::testkit::internals::slack;
+use steadfast_core::internal::operation::slack;
 
 use crate::world::audit::RETENTION;
 use crate::world::facts::{All, CallMade, Does, KeyLife, Renewal, Said, Send, Taken, Told, Wait};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{self, Memory, Said, Store};
-use steadfast::testkit::internals::{Restore, Row, Stage, Standing};
+use steadfast_core::store::maintenance::{Restore, Row, Stage, Standing};
 
 use crate::world::course::World;
 use crate::world::plan::secs;

@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::operation::record::{AuditEntry, Claim, Claimed, DOUBTED_FOR, Page};
+use steadfast::operation::record::{self, AuditEntry, Claim, Claimed, DOUBTED_FOR, Notes, Page};
 use steadfast::outbox::{Database, Transaction, Value};
 use steadfast::store::{Memory, OutboxTally, Queued, Rejected, Store as _, StoreError};
-use steadfast::testkit::internals::{Account, Outbox, OutboxRow, Statement, claimed_by_row, spare};
 use steadfast::{BoxFuture, Client};
-use tokio::task::JoinSet;
+use steadfast_core::internal::ext::NotesExt as _;
+use steadfast_core::internal::testkit::spare;
+use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 
 use crate::world::audit::Breaches;
 use crate::world::course::World;
@@ -209,7 +212,8 @@ impl Watched {
         let believed = self.inner.believed(claim.now).await?;
         let held = self.inner.get(&claim.id).await?;
         // What changes nothing is decided by the row's own time, and the rest is a claim like any other.
-        let by_row = held.map(|held| claimed_by_row(&held, claim.clone(), written, believed));
+        let notes = Notes { believed: Some(believed), ..Notes::default() };
+        let by_row = held.map(|held| record::claim(Some(&held), claim.clone(), &notes.of_row(written)).1);
         let claimed = match by_row.filter(|claimed| {
             !matches!(claimed, Claimed::Fresh(_) | Claimed::TakenOver(_) | Claimed::Freed(_))
         }) {

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steadfast::clock::{Clock, Instant, Timestamp};
-use steadfast::testkit::internals::Wakes;
-use steadfast::{BoxFuture, Client};
 use tokio::sync::Notify;
+
+use steadfast::clock::{Clock, Instant, Timestamp};
+use steadfast::{BoxFuture, Client};
+use steadfast_core::store::delivery::Wakes;
 
 use crate::world::course::World;
 use crate::world::plan::What;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
 use steadfast::AttemptReport;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
@@ -12,7 +13,7 @@ use steadfast::operation::record::{
     is_final,
 };
 use steadfast::store::{Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 use crate::world::plan::{When, ms};
 use crate::world::process::Life;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
+
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, State,
@@ -12,11 +14,9 @@ use steadfast::operation::record::{
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{
-    Backlog, Delivery, Heartbeat, Look, Outbox, Peer, Sight, Version, Wakes,
-};
 use steadfast::{AttemptReport, Sequence};
-use tokio::sync::Mutex;
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::outbox::Outbox;
 
 use crate::world::course::World;
 use crate::world::facts::{Facts, How, KeyLife, Renewal, Taken, operation_of};

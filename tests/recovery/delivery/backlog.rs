@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use support::in_memory;
+
 use steadfast::Policy;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dispatcher::PERIOD;
@@ -11,8 +13,6 @@ use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::gates;
-use support::in_memory;
 
 use super::shop::{Vendor, delivered, ended, phases};
 use super::time::{Watched, on_virtual_time};
@@ -80,7 +80,7 @@ fn a_backlog_spends_nothing_of_the_live_calls_retries_and_earns_nothing() {
         let client = vendor.client(&store, Policy::background());
         let _dispatcher = client.keep_recovering(PERIOD);
         delivered(&vendor, &store, 500, secs(30)).await;
-        let budget = gates(&client).budget().expect("the default has one");
+        let budget = client.gates().budget().expect("the default has one");
         let left = std::iter::from_fn(|| budget.spend(clock.now()).then_some(())).count();
         assert_eq!(left, 10, "the burst, as at the start");
     });
@@ -187,7 +187,7 @@ fn after_a_pause_it_begins_with_the_first_rate() {
         let client = vendor.client(&store, Policy::background().recovery(RecoveryConfig::new(10, 100)));
         let _dispatcher = client.keep_recovering(PERIOD);
         clock.latency(secs(10)).await;
-        let rate = || gates(&client).recovery().per_second(clock.now());
+        let rate = || client.gates().recovery().per_second(clock.now());
         assert_eq!(rate(), 100.0);
         client.pause_for(secs(3));
         clock.latency(ms(2_900)).await;

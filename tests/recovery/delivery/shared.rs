@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use support::in_memory;
+use support::rig::Rig;
+
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Sqlite, Store};
-use steadfast::testkit::internals::{Beat, Heartbeat, gates};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
-use support::in_memory;
-use support::rig::Rig;
+use steadfast_core::store::delivery::{Beat, Heartbeat};
 
 use super::shop::{Vendor, delivered, phases};
 use super::time::{Watched, on_virtual_time};
@@ -157,7 +158,7 @@ fn where_one_process_falls_back_all_do() {
         let (one, _one) = process(&vendor, &stores, policy(), 1);
         let (two, _two) = process(&vendor, &stores, policy(), 2);
         clock.latency(secs(10)).await;
-        let rate = |client: &Client| gates(client).recovery().per_second(clock.now());
+        let rate = |client: &Client| client.gates().recovery().per_second(clock.now());
         assert_eq!((rate(&one), rate(&two)), (50.0, 50.0), "half each");
 
         // Only the first hears of it.
@@ -187,7 +188,7 @@ fn what_a_process_had_is_for_those_that_are_left() {
             let (one, _one) = process(&vendor, &stores, policy(), 1);
             let (_, two) = process(&vendor, &stores, policy(), 2);
             clock.latency(secs(10)).await;
-            let rate = || gates(&one).recovery().per_second(clock.now());
+            let rate = || one.gates().recovery().per_second(clock.now());
             assert_eq!(rate(), 50.0);
             if says_so {
                 assert_eq!(two.stop(secs(5)).await, 0);

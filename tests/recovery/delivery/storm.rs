@@ -15,20 +15,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use steadfast::BoxFuture;
+use support::rig::Rig;
+
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy, Random as _};
-
-use support::rig::Rig;
+use steadfast::{BoxFuture, Client, Policy, Random as _};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 use super::time::on_virtual_time;
 use super::{ms, print, secs};

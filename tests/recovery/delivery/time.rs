@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+
 use steadfast::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
@@ -13,7 +14,7 @@ use steadfast::operation::record::{
 };
 use steadfast::store::{Store, StoreError};
 use steadfast::testkit::TestClock;
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Runs `play` on one thread. Time moves to the next moment whenever nobody has anything to do, the store included.
 pub fn on_virtual_time<F: Future>(play: impl FnOnce(TestClock, Arc<AtomicUsize>) -> F) -> F::Output {

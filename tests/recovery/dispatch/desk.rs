@@ -7,18 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use steadfast::BoxFuture;
+use support::rig::{Rig, ms};
+
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Declined, Record, State, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::{Keyed, KeyedConfig};
-use steadfast::{Client, Policy};
-
-use support::rig::{Rig, ms};
+use steadfast::{BoxFuture, Client, Policy};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Vendors that answer well after 150 ms.
 #[derive(Clone, Debug)]

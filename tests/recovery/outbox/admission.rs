@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use support::commands;
+
 use steadfast::clock::Clock as _;
 use steadfast::dead_letter::Change;
 use steadfast::operation::record::{Action, Claim, Claimed};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::Store;
-use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Request;
 use steadfast::{Client, Disposition, Effect};
+use steadfast_core::store::outbox::Outbox;
 
 use super::bench::{Shop, account, deliver};
-use support::commands;
 
 /// The claim and the row's removal are one commit: where the row cannot be removed, nothing is claimed.
 #[tokio::test]

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use support::rig::Rig;
+use tempfile::TempDir;
+
 use steadfast::dead_letter::DeadLetters;
 use steadfast::operation::record::{Filter, Summary};
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Rejected, Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::StripeFake;
-use steadfast::testkit::internals::Account;
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client};
-use tempfile::TempDir;
-
-use support::rig::Rig;
+use steadfast_core::store::outbox::Account;
 
 pub(crate) struct Shop {
     directory: TempDir,

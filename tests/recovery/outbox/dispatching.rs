@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
+use support::rig::Rig;
+use tempfile::TempDir;
+
 use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
@@ -13,15 +16,11 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{OutboxTally, Queued, Rejected, Sqlite, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{
-    Account, Backlog, Delivery, Heartbeat, Look, Outbox, OutboxRow, Peer, Sight, Statement, Version, Wakes,
-};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
-use tempfile::TempDir;
-
-use support::rig::Rig;
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 
 /// A store that counts how often it is looked at, and its outbox read.
 #[derive(Debug)]

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use support::rig::Rig;
+
 use steadfast::dead_letter::Change;
 use steadfast::operation::record::Resolution;
 use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::Outbox;
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Disposition, Effect, Sequence};
+use steadfast_core::store::outbox::Outbox;
 
 use super::bench::{Shop, account, deliver};
-use support::rig::Rig;
 
 /// Answers well, but for bodies with `amount=0`: nobody can connect for those.
 fn network() -> ScriptedTransport {

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
+use support::rig::Rig;
+
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, Effect};
+use steadfast_core::store::outbox::Outbox;
 
 use super::bench::{Shop, account, charge, insert};
-use support::rig::Rig;
 
 #[tokio::test]
 async fn what_is_committed_is_sent_once() {

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
+use url::Url;
+
 use steadfast::operation::WireKey;
 use steadfast::policy::Timeouts;
 use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
 use steadfast::{Effect, Error, Refusal};
-use url::Url;
 
 #[derive(Clone, Debug)]
 pub struct Acme {
@@ -35,7 +36,7 @@ impl Acme {
 
     /// Of whose window a client with the shipped attempt timeout can use `usable`: the slack comes on top.
     pub fn replaying(usable: Duration) -> Acme {
-        let slack = steadfast::testkit::internals::slack(Timeouts::background().attempt);
+        let slack = steadfast_core::internal::operation::slack(Timeouts::background().attempt);
         Acme { replay_window: Some(usable + slack), ..Acme::new() }
     }
 

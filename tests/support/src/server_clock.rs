@@ -1,11 +1,12 @@
 //! A store whose server has a clock of its own, as a database server has: for hosts whose clocks are wrong.
 
 use async_trait::async_trait;
+
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::internals::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
+use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
 /// Carries every command out at its own now, and gives a host's clock no hearing.
 #[derive(Debug)]

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Claim, Claimed, Declined, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
-use steadfast::testkit::internals::{
+use steadfast_core::store::delivery::{
     Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Waiting, Wakes,
 };
 

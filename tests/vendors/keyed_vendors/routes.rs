@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::testkit::internals::slack;
+
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Request, SendErrorKind};
 use steadfast::{Effect, Policy, Reason, Vendors};
+use steadfast_core::internal::operation::slack;
 
 use super::{CASES, Case, client, client_of, one_line};
 

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use support::commands;
 
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::operation::record::{Filter, Phase, Takeover};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::testkit::internals::{Beat, Heartbeat};
 use steadfast::transport::Answer;
+use steadfast_core::store::delivery::{Beat, Heartbeat};
 
 use super::{NOW, Place, pay};
-use support::commands;
 
 /// Calls that are due since so long ago.
 async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = String>) {

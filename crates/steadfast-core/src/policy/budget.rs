@@ -94,7 +94,7 @@ impl Default for BudgetConfig {
 /// ```
 /// use steadfast::clock::Instant;
 /// use steadfast::policy::BudgetConfig;
-/// use steadfast::testkit::internals::Budget;
+/// use steadfast_core::internal::policy::Budget;
 ///
 /// let budget = Budget::new(&BudgetConfig::new(0.1, 1, 0.0));
 /// let now = Instant::ORIGIN;
