@@ -2,6 +2,7 @@
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::ActExt;
+use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::store::Outbox;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Act, Action, Record, State};
@@ -154,8 +155,8 @@ pub(crate) async fn rows_of(
 ) -> Result<Vec<(Queued, bool)>, DeadLetterError> {
     let found = outbox.of_key(key).await.map_err(DeadLetterError::store("look into the outbox"))?;
     let mut rows: Vec<_> = found.into_iter().map(|row| (row, false)).collect();
-    if rows.is_empty() {
-        return Ok(rows);
+    if rows.is_empty() || !Guard::RowFoundByKey.holds() {
+        return Ok(Vec::new());
     }
     for engine in engines {
         // What cannot be read here, for want of a key or a right, keeps the name that is written.

@@ -62,7 +62,7 @@ pub(crate) async fn cancel(
 ) -> Result<u8, Failure> {
     let CancelArguments { many, select, signature } = arguments;
     check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
-    let how = change(&many, signature)?;
+    let how = change(many, signature)?;
     let letters = place.open()?;
     let (mut ids, mut removed) = (Vec::new(), Vec::new());
     for name in &many.operations {

@@ -184,7 +184,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
             let _ = heard.try_send(());
         }
     };
-    let Ok((client, driver)) = connect_to_hear(&connect, hears).await else {
+    let Ok((client, driver)) = connect_to_hear(connect, hears).await else {
         return Ended::Connection;
     };
     let began = async {
