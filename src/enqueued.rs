@@ -113,7 +113,7 @@ impl Enqueued {
         let how = Change::by(Enqueued::CANCELLED_BY).because(why);
         let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox.is_some());
         let until = engine.clock.now().plus(ADMITTED_WITHIN);
-        loop {
+        let cancelled = loop {
             let mut admission = Admission::default();
             if is_in_outbox {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
@@ -123,8 +123,8 @@ impl Enqueued {
             let error = match how.cancel(&*engine.store, id, engine.wall()).await {
                 Ok(record) => {
                     let Summary { id, phase, effect, .. } = record.summary();
-                    engine.wakes.waiting().ended(|| End { id, phase, effect });
-                    break;
+                    engine.wakes.waiting().ended(|| End { id: id.clone(), phase, effect });
+                    break id;
                 }
                 Err(error) => error,
             };
@@ -142,17 +142,17 @@ impl Enqueued {
                 return Err(may_not_admit());
             }
             if self.is_removed_from_outbox(&how).await? {
-                break;
+                break self.id().clone();
             }
             // Another dispatcher may be at its row.
             if engine.clock.now() >= until {
                 return Err(not_admitted());
             }
             engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
-        }
-        engine.wakes.waiting().wake(self.id());
+        };
+        engine.wakes.waiting().wake(&cancelled);
         // The next one of its sequence, if it was in one.
-        engine.wakes.wake(Some(&self.id().scope), engine.wall());
+        engine.wakes.wake(Some(&cancelled.scope), engine.wall());
         Ok(())
     }
 

@@ -123,7 +123,8 @@ impl Engine {
     /// Dropping the future leaves nothing behind.
     pub(crate) async fn wait_for_end(&self, accepted: &Accepted, deadline: Instant) -> Result<Reply, Error> {
         let started = self.clock.now();
-        let waiter = self.wakes.waiting().enter(&accepted.named.id);
+        // Its end wakes those that wait for the name on record.
+        let waiter = self.wakes.waiting().enter(&self.name_on_record_now(accepted, deadline).await.id);
         let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         let mut asks_at = started;
         loop {
@@ -227,10 +228,13 @@ impl Engine {
         if record.as_ref().map(|record| record.fence) != fence {
             return None;
         }
-        // A repeat of what was on record when it was written. It was not rejected, and has begun nothing.
+        // It may have been rejected since the look at its rejection.
+        if let Some(why) = self.why_rejected(id).await {
+            return Some(Err(Error::new(Kind::RowRejected { why }, effect)));
+        }
+        // A repeat of what was on record when it was written. It has begun nothing.
         if let (Standing::Final { outcome, .. }, Some(record)) = (standing, record)
             && !record.has_expired(row.written)
-            && self.why_rejected(id).await.is_none()
         {
             return Some(*outcome);
         }

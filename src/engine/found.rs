@@ -95,8 +95,17 @@ impl Engine {
             return Ok(None);
         }
         let request = record.as_ref().map_or_else(|| Arc::new(request), |record| Arc::clone(&record.request));
+        // A row may be recorded by a former name that an older process gives only now.
+        let formers = match in_outbox {
+            Some(_) => {
+                self.former_paths(request.url.path()).map(|path| self.scope_at(&request, &path)).collect()
+            }
+            None => Vec::new(),
+        };
+        let by_name = |scope| Named::by_name(OperationId::new(scope, id.key.clone()), &request, None);
+        let formers = formers.into_iter().map(by_name).collect();
         let named = Named::by_name(id, &request, record.as_ref());
-        Ok(Some(Accepted { named, formers: Vec::new(), request, is_new: false, in_outbox, by_name: true }))
+        Ok(Some(Accepted { named, formers, request, is_new: false, in_outbox, by_name: true }))
     }
 
     /// The name of the operation with this key, of the call that `request` is the one of.
