@@ -3,6 +3,9 @@
 //! It has no capability beside [`Store`], and passes the contract of that. The decisions are those of
 //! [`operation::record`](steadfast_core::operation::record): a store only carries them out, in one commit each.
 //!
+//! It is short, not fast: the file only grows, a take goes through all records, and each commit waits for the disk on
+//! the caller's thread. A service would also sync the directory of a new file, which a power cut may else forget.
+//!
 //! ```sh
 //! cargo test --example file_store
 //! ```
@@ -47,6 +50,8 @@ struct Shelf {
     notes: Notes,
     terms: BTreeMap<String, String>,
     next: u64,
+    /// A write failed: the file may have more or less than is here.
+    is_broken: bool,
 }
 
 impl Shelf {
@@ -136,10 +141,10 @@ impl FileStore {
         let file = OpenOptions::new().create(true).append(true).read(true).open(path).map_err(failed)?;
         file.try_lock().map_err(|error| StoreError::with_source("another process has the file", error))?;
         let mut shelf = Shelf::default();
-        let (mut lines, mut line, mut whole) = (BufReader::new(&file), String::new(), 0);
-        while lines.read_line(&mut line).map_err(failed)? > 0 && line.ends_with('\n') {
+        let (mut lines, mut line, mut whole) = (BufReader::new(&file), Vec::new(), 0);
+        while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 && line.ends_with(b"\n") {
             whole += line.len() as u64;
-            let changes: Vec<Change> = serde_json::from_str(&line).map_err(|error| {
+            let changes: Vec<Change> = serde_json::from_slice(&line).map_err(|error| {
                 StoreError::with_source("a line is damaged", error).of_kind(StoreErrorKind::Corrupt)
             })?;
             changes.into_iter().try_for_each(|change| shelf.apply(change))?;
@@ -153,11 +158,17 @@ impl FileStore {
 
 /// All changes of a command are one line: they are there together, or not at all.
 fn commit((shelf, file): &mut (Shelf, File), changes: Vec<Change>) -> Result<(), StoreError> {
+    if shelf.is_broken {
+        return Err(StoreError::new("an earlier write failed: the file has to be opened anew"));
+    }
     let mut line = serde_json::to_vec(&changes)
         .map_err(|error| StoreError::with_source("a change cannot be written", error))?;
     line.push(b'\n');
     let written = file.write_all(&line).and_then(|()| file.sync_data());
-    written.map_err(|error| StoreError::with_source("the file cannot be written", error))?;
+    written.map_err(|error| {
+        shelf.is_broken = true;
+        StoreError::with_source("the file cannot be written", error)
+    })?;
     changes.into_iter().try_for_each(|change| shelf.apply(change))
 }
 

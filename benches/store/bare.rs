@@ -155,8 +155,8 @@ const NARROW: &str = "CREATE TABLE operation (scope TEXT NOT NULL, key TEXT NOT 
 
 /// The store's claim of a new operation.
 const CLAIM: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts,
-     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact)
-     VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, 1, 0, 0, ?7, ?7, ?8, 0, ?9, NULL) ON CONFLICT (scope, key) DO NOTHING";
+     effect, claimed_at_ms, updated_at_ms, retention_ms, on_unknown, request, redact, first_fence, resends_left,
+     attempt_max_ms) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, 1, 0, 0, ?7, ?7, ?8, 0, ?9, NULL, 1, 0, 0) ON CONFLICT (scope, key) DO NOTHING";
 
 /// The store's settlement of an operation that its holder still holds.
 const SETTLE: &str =
