@@ -39,7 +39,6 @@ pub mod outbox {
 
 pub mod policy {
     pub use crate::policy::breaker::Breaker;
-    pub use crate::policy::breaker::permit::Permit;
     pub use crate::policy::budget::Budget;
     pub use crate::policy::circuits::{Circuits, OpenRoute};
     pub use crate::policy::credentials::HeldAccount;
@@ -62,7 +61,7 @@ pub mod request {
 
 pub mod store {
     pub use crate::store::backlog::{Backlog, LATE, Queue, queues};
-    pub use crate::store::capability::{maintenance_of, outbox_of, sealing_of};
+    pub use crate::store::capability::{maintenance_of, outbox_of};
     pub use crate::store::columns::{Columns, redacted};
     pub use crate::store::delivery::{Delivery, Version};
     pub use crate::store::error::wrote_nothing;
