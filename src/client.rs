@@ -171,8 +171,8 @@ impl Client {
     /// are calls that were sent, what a dispatcher delivers, and what was cancelled through a handle.
     ///
     /// It is a hint. What another process brings to its end is not among them, nor what an operator does: ask by key
-    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view `ended` of the
-    /// store's database, see [`outbox`](crate::outbox).
+    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view
+    /// `steadfast_ended` of the store's file, or `ended` of its schema on Postgres: see [`outbox`](crate::outbox).
     ///
     /// See [`Ends`] for an example.
     pub fn ends(&self) -> Ends {

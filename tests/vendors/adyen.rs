@@ -203,7 +203,7 @@ async fn an_operator_redrives_what_is_in_its_window_without_force() {
     let bench = Bench::new();
     let client = bench.client();
     bench.fake.answer_next(AdyenAnswer::StoredError);
-    let error = pay(&client).send().await.expect_err("parked");
+    let error = pay(&client).send().await.expect_err("a dead letter");
     let key = Key::new(error.key().unwrap()).unwrap();
     let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
     let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());
@@ -220,7 +220,7 @@ async fn after_seven_days_a_lost_answer_is_left_to_a_person_and_not_sent_again()
     bench.fake.plan().next(Fault::DropAfterApply);
     pay(&bench.patient()).deadline(Duration::from_millis(1)).send().await.expect_err("lost");
     bench.clock.advance(7 * DAY);
-    let error = pay(&bench.patient()).send().await.expect_err("parked");
+    let error = pay(&bench.patient()).send().await.expect_err("a dead letter");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
     assert_eq!((bench.fake.ledger().count(), bench.fake.plan().requests()), (1, 1));
 }
@@ -230,7 +230,7 @@ async fn what_adyen_says_not_to_repeat_is_not_repeated() {
     for answer in [AdyenAnswer::StoredError, AdyenAnswer::AlreadyProcessed, AdyenAnswer::Configuration500] {
         let bench = Bench::new();
         bench.fake.answer_next(answer);
-        let error = pay(&bench.patient()).send().await.expect_err("parked");
+        let error = pay(&bench.patient()).send().await.expect_err("a dead letter");
         assert_eq!((error.effect(), error.is_dead_letter()), (Effect::Unknown, true), "{answer:?}: {error}");
         assert_eq!(bench.fake.plan().requests(), 1, "{answer:?}");
     }
@@ -244,7 +244,7 @@ async fn what_adyen_says_not_to_repeat_is_not_repeated() {
     }
     let bench = Bench::new();
     bench.fake.plan().next(Fault::Error500After);
-    let error = pay(&bench.patient()).send().await.expect_err("parked");
+    let error = pay(&bench.patient()).send().await.expect_err("a dead letter");
     assert_eq!(
         (error.effect(), bench.fake.ledger().count()),
         (Effect::Unknown, 1),
@@ -281,7 +281,7 @@ async fn a_card_is_shown_to_nobody() {
     bench.fake.answer_next(AdyenAnswer::StoredError);
     let mut secret = payment("Ann Example");
     secret["paymentMethod"]["encryptedCardNumber"] = json!("test_5555341244441115");
-    let error = client.post("/v71/payments").key("k").json(&secret).send().await.expect_err("parked");
+    let error = client.post("/v71/payments").key("k").json(&secret).send().await.expect_err("a dead letter");
     let key = Key::new(error.key().unwrap()).unwrap();
     let id = OperationId::new(Scope::from_stored(error.operation().unwrap()), key);
     let letters = DeadLetters::new(Arc::clone(&bench.store)).with_clock(bench.clock.clone());

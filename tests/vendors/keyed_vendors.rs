@@ -148,7 +148,8 @@ async fn a_vendor_that_states_no_window_gets_at_most_one_send() {
     let case = CASES.iter().find(|case| case.name == "square").expect("in the example");
     assert_eq!(case.window_hours, None);
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-    let error = pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("parked");
+    let error =
+        pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("a dead letter");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!(network.requests().len(), 1);
 }

@@ -28,8 +28,8 @@ pub(crate) struct FakesArguments {
     /// What goes wrong on the way, and how each fake is set, from a TOML file; without it nothing goes wrong
     ///
     /// Each vendor has a table. [stripe] is its plan of faults, and [stripe.settings] is what the builder of StripeFake
-    /// can be told, under the names of its methods: busy_for = "2s". The recipe "Test a service in another language"
-    /// lists them.
+    /// can be told, under the names of its methods: busy_for = "2s". The recipe "Test in another language" lists
+    /// them.
     #[arg(long, value_name = "PATH")]
     pub plan: Option<PathBuf>,
 }

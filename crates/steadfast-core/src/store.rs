@@ -19,8 +19,8 @@
 //! | [`Sealing`] | [`sealing`](Store::sealing) | [`reseal`] | it is refused |
 //! | [`Maintenance`] | [`maintenance`](Store::maintenance) | [`copy()`], [`here()`], `steadfast terms` | it is refused |
 //!
-//! Each refusal names the store and the capability. A capability has no method that does nothing in silence: a store has
-//! all of it or none.
+//! Each refusal names the store and the capability. A store has all of a capability or none of it. The few methods with
+//! a default say what they leave out.
 //!
 //! `steadfast_testkit::contract` is the suite that a store passes: `check_store` for [`Store`], and one function for each
 //! capability. `examples/file_store.rs` is a store in one file of records, with its run of the suite.

@@ -28,10 +28,10 @@ const NOT_YET: &[(&str, &str)] = &[
     ("steadfast_fakes::Hook", "as Machine"),
     ("steadfast_fakes::Hooks", "as Machine"),
     ("steadfast_fakes::Items", "as Machine"),
-    ("steadfast_fakes::Machine", "the fakes get one table of routes"),
+    ("steadfast_fakes::Machine", "a vendor's state: its resources become types"),
     ("steadfast_fakes::Objects", "as Machine"),
     ("steadfast_fakes::Server", "as Machine"),
-    ("steadfast_postgres::Shared", "the readers of rows become one"),
+    ("steadfast_postgres::Shared", "its questions become functions"),
     ("steadfast_testkit::Conformance", "its suite is functions of a case"),
 ];
 

@@ -124,7 +124,8 @@ async fn on_any_other_route_it_is_not_resent_at_once_nor_later() {
         for path in preset.unlisted {
             let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
             let call = client(name, &network, &TestClock::auto());
-            let error = call.post(path).key("order-42").json(&json!({})).send().await.expect_err("parked");
+            let error =
+                call.post(path).key("order-42").json(&json!({})).send().await.expect_err("a dead letter");
             assert_eq!(
                 (error.reason(), error.effect()),
                 (Some(Reason::Unknown), Effect::Unknown),

@@ -28,7 +28,8 @@ pub trait Delivery: Send + Sync {
     async fn look(&self, look: &Look) -> Result<Sight, StoreError>;
 
     /// Publishes the heartbeats of this process's dispatchers to the store's other dispatchers. It gives the last
-    /// heartbeat of every dispatcher for the same accounts, the own ones included. It touches no operation.
+    /// heartbeat of every dispatcher for the same accounts, the own ones included. It touches no operation. It forgets a heartbeat after its own
+    /// [`lasts`](Heartbeat::lasts).
     ///
     /// # Errors
     ///

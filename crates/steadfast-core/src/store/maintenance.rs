@@ -46,7 +46,8 @@ pub trait Maintenance: Send + Sync {
     /// # Errors
     ///
     /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](Stage::Arriving) with this
-    /// copy, `Locked` with [`AUDIT_MOVED`] if its audit record has not [as many](Restore::audit_after) entries.
+    /// copy, `Locked` with the text [`AUDIT_MOVED`] if its audit record has another number of entries than
+    /// [`audit_after`](Restore::audit_after).
     async fn restore(&self, restore: Restore) -> Result<(), StoreError>;
 
     /// Where the store is: the place on record, and the facts now.

@@ -69,7 +69,7 @@ pub trait Outbox: Send + Sync {
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError>;
 
     /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if
-    /// they are large. A body of more than `body_bytes_max` is not read, and is the row's
+    /// they are large: its `next` says whether there are more. A body of more than `body_bytes_max` is not read, and is the row's
     /// [`problem`](OutboxRow::problem). Rows that are sealed with a key which is not at hand are left out.
     ///
     /// # Errors

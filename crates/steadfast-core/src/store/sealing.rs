@@ -22,8 +22,8 @@ pub trait Sealing: Send + Sync {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; `Sealed` if the store was given no key, `Invalid` for a cursor that this store did not give.
-    /// The rows of earlier batches stay resealed.
+    /// A [`StoreError`]; [`Sealed`](super::StoreErrorKind::Sealed) if the store was given no key,
+    /// [`Invalid`](super::StoreErrorKind::Invalid) for a cursor that this store did not give. The rows of earlier batches stay resealed.
     ///
     /// # Cancellation safety
     ///

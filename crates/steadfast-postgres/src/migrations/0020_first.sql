@@ -39,8 +39,8 @@ CREATE TABLE {schema}.operation (
     PRIMARY KEY (scope, key)            -- the arbiter of claims
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
--- What a sweeper and a dispatcher look for. No index has until_ms: a lease is renewed without a write to an index, and
--- the sweeper that finds it renewed moves wake_ms on.
+-- What recovery looks for. No index has until_ms: a lease is renewed without a write to an index, and
+-- recovery, which finds it renewed, moves wake_ms on.
 CREATE INDEX operation_open ON {schema}.operation (vendor, phase, wake_ms) WHERE phase < 3;
 -- What a purge looks for.
 CREATE INDEX operation_ended ON {schema}.operation (wake_ms) WHERE phase > 2 AND wake_ms IS NOT NULL;
