@@ -152,7 +152,8 @@ impl Call {
     ///
     /// The values are stored and sent all the same. The names are stored with the first claim: a later call of
     /// the same key changes nothing. At most [`COUNT_MAX`](crate::operation::RedactedFields::COUNT_MAX) names of at most
-    /// [`NAME_BYTES_MAX`](crate::operation::RedactedFields::NAME_BYTES_MAX) bytes; more is a mistake that [`send`](Call::send) reports.
+    /// [`NAME_BYTES_MAX`](crate::operation::RedactedFields::NAME_BYTES_MAX) bytes; more is a mistake
+    /// that [`send`](Call::send) reports.
     pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Call {
         self.prepared.redact(fields);
         self

@@ -3,33 +3,10 @@
 use std::time::Duration;
 
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{Memory, Store, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, dispatcher};
-use steadfast_core::store::delivery::Delivery;
-use steadfast_core::store::maintenance::Maintenance;
-
-#[derive(Debug, Default)]
-struct Bare(Memory);
-
-impl Wrapper for Bare {
-    fn inner(&self) -> &dyn Store {
-        &self.0
-    }
-
-    fn name(&self) -> &str {
-        "Bare"
-    }
-
-    fn delivery(&self) -> Option<&dyn Delivery> {
-        None
-    }
-
-    fn maintenance(&self) -> Option<&dyn Maintenance> {
-        None
-    }
-}
+use support::bare::Bare;
 
 /// Its calls and its recovery do without; a call into an outbox is refused before anything is written.
 #[tokio::test]

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steadfast_core::clock::Timestamp;
-use steadfast_core::store::delivery::Delivery;
-use steadfast_core::store::maintenance::Maintenance;
 use steadfast_core::store::{self, Copying, Memory, Store, StoreErrorKind, Wrapper};
 use steadfast_testkit::contract;
+use support::bare::Bare;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_shared_memory_keeps_the_contract() {
@@ -45,28 +44,6 @@ async fn a_store_around_another_keeps_the_contract_and_does_what_that_one_can() 
     let (before, maintenance) = (plain.asked.load(Ordering::Relaxed), shared.maintenance());
     assert!(maintenance.is_some(), "maintenance has a default, and must be passed on all the same");
     assert_eq!(plain.asked.load(Ordering::Relaxed), before + 1);
-}
-
-/// A store without any capability, as a stranger's first one is.
-#[derive(Debug, Default)]
-struct Bare(Memory);
-
-impl Wrapper for Bare {
-    fn inner(&self) -> &dyn Store {
-        &self.0
-    }
-
-    fn name(&self) -> &str {
-        "Bare"
-    }
-
-    fn delivery(&self) -> Option<&dyn Delivery> {
-        None
-    }
-
-    fn maintenance(&self) -> Option<&dyn Maintenance> {
-        None
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -7,6 +7,7 @@ pub mod adyen;
 pub mod answers;
 #[cfg(feature = "client")]
 pub mod apart;
+pub mod bare;
 #[cfg(feature = "client")]
 pub mod by_key;
 pub mod calls;
