@@ -8,6 +8,10 @@ pub mod clock {
     pub use crate::clock::monotonic::Monotonic;
 }
 
+pub mod decision {
+    pub use crate::decision::*;
+}
+
 pub mod error {
     pub use crate::error::context::{Context, Origin};
     pub use crate::error::invalid::{Field, Invalid, Segment, field};
@@ -49,6 +53,7 @@ pub mod policy {
     pub use crate::policy::rate::Rate;
     pub use crate::policy::recovery::part::Part;
     pub use crate::policy::recovery::{Recovery, Sign};
+    pub use crate::policy::turns::Waiting;
 }
 
 pub mod random {

@@ -18,6 +18,7 @@
 mod answer;
 mod attempt;
 pub mod clock;
+mod decision;
 mod effect;
 mod error;
 #[cfg(feature = "_guards")]

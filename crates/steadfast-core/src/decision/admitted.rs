@@ -1,0 +1,58 @@
+//! The gates let a send or a lookup through: the hold on the operation comes next.
+//!
+//! The lease that a holder measures may be over for all other processes: the wall clock was set, or the machine slept,
+//! while its own clock knows nothing of it. Another process may then have taken the operation, looked it up and sent it,
+//! or found that it never took effect and ended it so. Neither the method nor the vendor's key helps against the second:
+//! what is sent then would be the only effect, of an operation that failed without one. So every send but the one right
+//! behind the claim or the take asks the store again, by a renewal under its fence. It costs a write where a wait came
+//! before anyway.
+
+use super::situation::Situation;
+use super::{Errand, Goal, Step};
+use crate::effect::Effect;
+use crate::guard::Guard;
+
+/// After a claim: sends, unless the vendor was told meanwhile to be left alone.
+pub(super) fn claimed(situation: &Situation<'_>, is_paused: bool) -> Step {
+    behind_the_store(situation, Errand::Send, is_paused)
+}
+
+/// After a wait, or for an operation that was taken: renews the lease first.
+pub(super) fn admitted(situation: &Situation<'_>, is_paused: bool) -> Step {
+    let Situation { context, progress, now, .. } = *situation;
+    let errand = match progress.goal() {
+        Goal::LookUp(_) => Errand::LookUp,
+        Goal::Send(errand) => errand,
+        _ => Errand::Send,
+    };
+    match (errand, progress.lease()) {
+        (Errand::LookUp, _) if Guard::LookUpKeepsLease.is_out() => Step::LookUp,
+        (Errand::LookUp, _) | (_, None) => behind_the_store(situation, errand, is_paused),
+        // Its take is as good as a renewal where nothing came between.
+        (Errand::Send, Some(lease))
+            if context.is_recovery
+                && progress.admitted() == 1
+                && !progress.has_waited()
+                && progress.effect() == Effect::None
+                && lease.is_fresh(now) =>
+        {
+            behind_the_store(situation, errand, is_paused)
+        }
+        _ if Guard::RenewBeforeSend.is_out() => behind_the_store(situation, errand, is_paused),
+        (errand, Some(_)) => {
+            let (needed, spends_resend) = (context.attempt_max, errand == Errand::SendAtRisk);
+            Step::Renew { needed, spends_resend, wait: None }
+        }
+    }
+}
+
+/// A send or a lookup under a lease that the store gave just now, or that only has to last.
+fn behind_the_store(situation: &Situation<'_>, errand: Errand, is_paused: bool) -> Step {
+    let needed = situation.context.attempt_max;
+    match errand {
+        _ if !situation.is_held_for(needed) => Step::Renew { needed, spends_resend: false, wait: None },
+        _ if situation.heeds_pause(is_paused) => Step::Pursue(situation.progress.goal()),
+        Errand::LookUp => Step::LookUp,
+        Errand::Send | Errand::SendAtRisk => Step::Send,
+    }
+}

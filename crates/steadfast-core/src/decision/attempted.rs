@@ -1,0 +1,93 @@
+//! After an attempt.
+
+use super::situation::Situation;
+use super::{Attempted, Ending, Goal, LogFacts, Outcome, Phase, Purpose, Reading, Step, Success, Why};
+use crate::error::{Reason, Refusal, Step as Next};
+use crate::guard::Guard;
+use crate::operation::record::resend::{self, Ruling};
+use crate::vendor::SpeaksFor;
+
+/// Ends the call by an answer that is its outcome, and finds the way on from any other.
+///
+/// `log` is `None` until the operation's log was read.
+pub(super) fn attempted(
+    situation: &Situation<'_>,
+    attempted: &Attempted,
+    log: Option<Option<&LogFacts>>,
+) -> Step {
+    if attempted.meets_refusal(situation.context) {
+        let refused_as = situation.refused_as(log);
+        return refused_as.map_or(Step::ReadLog(Reading::Attempt), Step::NoteCredentials);
+    }
+    match attempted.outcome() {
+        Outcome::Done { replayed } => {
+            Step::Write(Ending::Success(if replayed { Success::Replayed } else { Success::Fresh }))
+        }
+        Outcome::Refused { refusal: Refusal::Duplicate, speaks_for } => {
+            match Guard::OwnDuplicate.keeps(may_be_own(situation, speaks_for, log)) {
+                None => Step::Write(Ending::Refused(Refusal::Duplicate)),
+                Some(Own::Perhaps) => Step::look_up(Purpose::Duplicate),
+                Some(Own::ByLog) => Step::ReadLog(Reading::Attempt),
+            }
+        }
+        Outcome::Refused { refusal, speaks_for } if situation.is_settled_by(speaks_for) => {
+            Step::Write(Ending::Refused(refusal))
+        }
+        Outcome::Refused { refusal, .. } => refused_but_unknown(situation, refusal),
+        Outcome::Retry { .. } if situation.progress.last().is_open => Step::ReadLog(Reading::Attempt),
+        Outcome::Retry { .. } => may_be_retried(situation),
+        Outcome::Unknown => Step::look_up(Purpose::Settle(Reason::Unknown)),
+    }
+}
+
+/// A definite no to the last attempt alone: an earlier one may have taken effect all the same.
+///
+/// While the vendor replays, the next attempt may be answered with the earlier one's outcome. Not so where the key
+/// belongs to another request: that will not change. Else, and once the ladder is spent, a lookup decides.
+fn refused_but_unknown(situation: &Situation<'_>, refusal: Refusal) -> Step {
+    let is_replayed = matches!(situation.ruling(), Ruling::Send(resend::Why::WindowOpen { .. }));
+    if is_replayed && refusal != Refusal::KeyReused {
+        return Step::Pursue(Goal::Retry);
+    }
+    Step::look_up(Purpose::Settle(Reason::Unknown))
+}
+
+fn may_be_retried(situation: &Situation<'_>) -> Step {
+    let (context, now) = (situation.context, situation.now.at);
+    let look_up_at = situation.settled_at().max(situation.progress.left_alone_until().unwrap_or_default());
+    match situation.ruling() {
+        Ruling::Stop(reason) => Step::Write(Ending::DeadLetter(reason)),
+        // No wait of this call's reaches the lookup: recovery makes it.
+        Ruling::LookUpFirst if look_up_at >= context.deadline => {
+            let next = (now < context.deadline).then_some(Next::LookUp);
+            situation.postpone(look_up_at, Why::OutOfTime(next))
+        }
+        _ => Step::Pursue(Goal::Retry),
+    }
+}
+
+enum Own {
+    Perhaps,
+    ByLog,
+}
+
+/// Whether a duplicate may be what an earlier send of this operation made.
+///
+/// A lookup's miss, and a person's word, are on record as no effect. The process that takes the operation over then knows
+/// from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
+fn may_be_own(
+    situation: &Situation<'_>,
+    speaks_for: SpeaksFor,
+    log: Option<Option<&LogFacts>>,
+) -> Option<Own> {
+    if situation.progress.phase() == Phase::ProvenAbsent || !situation.is_settled_by(speaks_for) {
+        return Some(Own::Perhaps);
+    }
+    if situation.context.recorded.is_none_or(|recorded| recorded.is_first_hold) {
+        return None;
+    }
+    match log {
+        None => Some(Own::ByLog),
+        Some(log) => log.is_none_or(|log| log.was_in_doubt).then_some(Own::Perhaps),
+    }
+}

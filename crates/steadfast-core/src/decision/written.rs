@@ -1,0 +1,43 @@
+//! The call's end is on record.
+//!
+//! From that write on another process may take the operation and send it: because it is due, because its key is free
+//! again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its word
+//! *none* is as old as the write. It looks at the record again.
+
+use std::time::Duration;
+
+use super::situation::Situation;
+use super::{Ending, Step, Told};
+use crate::clock::Instant;
+use crate::effect::Effect;
+use crate::error::Refusal;
+use crate::guard::Guard;
+
+/// Tells the caller, or reads the record again after a write that took long.
+pub(super) fn written(situation: &Situation<'_>, began: Instant) -> Step {
+    let Situation { context, progress, now, .. } = *situation;
+    let is_let_go = match progress.ending() {
+        Some(Ending::Refused(refusal)) => refusal == Refusal::Unauthorized,
+        Some(Ending::DeadLetter(_) | Ending::Postponed(_)) => true,
+        Some(Ending::Success(_)) | None => false,
+    };
+    let is_old = !is_recent(began, now.at) && progress.effect() == Effect::None;
+    if is_let_go && is_old && context.is_operation() {
+        return Step::Reread;
+    }
+    Step::Tell(Told::Ending(progress.effect()))
+}
+
+/// Tells the caller no effect only if the record is as it was written, a moment ago.
+pub(super) fn reread(situation: &Situation<'_>, is_unchanged: bool, asked: Instant) -> Step {
+    let is_known = is_unchanged && is_recent(asked, situation.now.at);
+    Step::Tell(Told::Ending(if is_known { situation.progress.effect() } else { Effect::Unknown }))
+}
+
+fn is_recent(since: Instant, now: Instant) -> bool {
+    Guard::FreedLongAgo.is_out() || now.since(since) <= STORE_GRACE
+}
+
+/// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
+/// answers within a millisecond, and one that is locked or far away within this.
+pub const STORE_GRACE: Duration = Duration::from_millis(250);
