@@ -24,17 +24,20 @@ use steadfast_core::operation::{Key, OperationId, RedactedFields};
 use steadfast_core::policy::{Backoff, Timeouts};
 use steadfast_core::store::Store;
 use steadfast_core::transport::{Request, Transport};
-use steadfast_core::{Effect, Error, Gate, InFlight, OnUnknown, Policy, Random, Sequence};
+use steadfast_core::{Effect, Error, InFlight, OnUnknown, Policy, Random, Sequence};
 
 use crate::reply::Reply;
 use crate::telemetry::{self, Whose};
 
 mod address;
+mod admit;
 mod attempt;
+mod attempt_log;
 mod claim;
 mod clocks;
+mod conclude;
 mod credentials;
-mod ending;
+mod driver;
 mod enqueue;
 mod exchange;
 mod found;
@@ -43,26 +46,24 @@ mod in_flight;
 mod keyed;
 mod late_write;
 mod latency;
-mod lease;
 mod leaving;
 mod limit;
-mod liveness;
 mod look_up;
 mod on_record;
-mod outage;
 mod outbox;
-mod patience;
-mod phase;
 pub(crate) mod prefixes;
+mod record_log;
 mod recovery;
+mod renew;
 mod replay;
 pub(crate) mod retention;
 pub(crate) mod routes;
 mod run;
+mod settle;
 mod settling;
+mod sleep;
 mod stream;
 mod terms;
-mod waits;
 
 pub(crate) use clocks::{Began, VendorClock};
 pub(crate) use enqueue::Accepted;
@@ -70,14 +71,14 @@ pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
 pub(crate) use leaving::Leaving;
 pub(crate) use outbox::{NotAdmitted, Put};
-pub(crate) use patience::SLEEP_MAX;
-use phase::Run;
 use retention::{Floor, Retention};
 use routes::{Route, Routes};
+use run::Run;
 pub(crate) use settling::LetGo;
+pub(crate) use steadfast_core::internal::decision::SLEEP_MAX;
+use steadfast_core::internal::decision::{self, Now};
 pub(crate) use stream::StreamedBody;
 pub(crate) use terms::Disagreement;
-use waits::{spread, spread_over};
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -112,6 +113,13 @@ pub(crate) struct Engine {
     /// Wakes the dispatchers of this process: there is something due, or will be. Its waiters are the calls that wait for an
     /// outcome.
     pub wakes: Wakes,
+}
+
+/// Beginning and end of a call's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub started: Instant,
+    pub deadline: Instant,
 }
 
 /// What one call overrides of its vendor's policy.
@@ -229,7 +237,7 @@ impl Engine {
                     .map_err(|refused| self.in_context(refused, request, None))?;
                 self.earn(&admission);
                 let mut run = Run::new(self, work, request, None, started, deadline);
-                run.drive(Some(admission)).await
+                driver::drive_admitted(&mut run, admission).await
             }
         }
     }
@@ -248,13 +256,13 @@ impl Engine {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            match self.ask_again_at(refusal, now) {
-                Some(at) if at < patience => {
+            match self.ask_again_at(refusal, now).filter(|at| *at < patience) {
+                Some(at) => {
                     telemetry::held_back(whose, refusal.gate, at.since(now));
                     self.clock.sleep_until(at).await;
                     now = self.clock.now();
                 }
-                _ => {
+                None => {
                     telemetry::refused(whose, refusal.gate);
                     let retry_at = refusal.retry_at.map(|at| self.wall().plus(at.since(now)));
                     return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
@@ -285,15 +293,7 @@ impl Engine {
     /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
     /// tell.
     pub(crate) fn ask_again_at(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
-        let at = match refusal.gate {
-            // Nobody knows when a call ends; they end often.
-            Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
-            _ => refusal.retry_at,
-        };
-        let unit = self.random.unit();
-        at.map(|at| {
-            at.plus(if refusal.gate == Gate::Pause { spread_over(at.since(now), unit) } else { spread(unit) })
-        })
+        decision::ask_again_at(refusal.gate, refusal.retry_at, now, self.random.unit())
     }
 
     /// How long the record of a stamped request is kept once it is settled.
@@ -353,7 +353,3 @@ impl Engine {
 fn no_time() -> Error {
     Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
 }
-
-/// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
-/// beside what a look costs.
-const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);

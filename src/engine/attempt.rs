@@ -1,205 +1,224 @@
-//! One attempt: authorise, send, judge, account.
+//! The step that sends.
 
 use std::time::Duration;
 
-use http::StatusCode;
-
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::report;
+use steadfast_core::internal::decision::{Attempted, Down, Observed, Outcome, UNAUTHORIZED};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::operation::Window;
-use steadfast_core::internal::policy::Admission;
-use steadfast_core::transport::{Answer, SendError};
-use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
-use steadfast_core::{Effect, Error, Refusal};
+use steadfast_core::internal::policy::{Admission, Outcome as Health, Sign};
+use steadfast_core::policy::{BreakerState, Mode};
+use steadfast_core::transport::{Answer, Request, SendError};
+use steadfast_core::vendor::{Attempt, Verdict, wait};
+use steadfast_core::{Effect, Refusal};
 
-use super::credentials::{RefusedAs, name_in_log};
 use super::exchange::{Bounds, Exchanged};
-use super::phase::{Last, Run};
+use super::run::Run;
 use crate::telemetry;
 
-/// An attempt's verdict, with the answer that a final one must have.
-pub(super) enum Judged {
-    Done { answer: Answer, replayed: bool },
-    Refused { answer: Answer, refusal: Refusal, speaks_for: SpeaksFor },
-    Retry,
-    Unknown,
-}
-
-/// What the hold on an operation needs before a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lease {
-    /// Nothing: the claim was made a moment ago, or the operation was taken a moment ago, and nothing came between.
-    Claimed,
-    /// A renewal.
-    ///
-    /// The lease that we measure may be over for all other processes: the wall clock was set, or the machine slept,
-    /// while our own clock knows nothing of it. Another process may then have taken the operation, looked it up and sent
-    /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
-    /// against the second: what we sent then would be the only effect, of an operation that failed without one.
-    /// So every send but the one right behind the claim or the take asks the store again, by a renewal under our fence.
-    /// It costs a write where a wait came before anyway.
-    ToRenew,
-}
-
-impl<'a> Run<'a> {
-    /// Makes sure of the hold for one attempt, and says when the attempt begins: a claim, or a renewed lease, comes
-    /// between that and its admission.
-    pub(super) async fn hold_for(&mut self, lease: Lease, admitted: Instant) -> Result<Instant, Error> {
-        if self.hold.is_none() {
-            return Ok(admitted);
-        }
-        match lease {
-            Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
-                self.renew_lease(self.timeout.attempt).await?;
-                Ok(self.engine.clock.now())
-            }
-            _ => self.keep_lease(self.timeout.attempt).await,
-        }
+/// Sends once, and accounts for it.
+///
+/// Dropping the future releases the admission without counting it.
+pub(super) async fn send(run: &mut Run<'_>) -> Observed {
+    let engine = run.engine;
+    let Some(mut admission) = run.in_hand.admission.take() else { return Observed::Failed };
+    let admitted = admission.admitted_at();
+    admission.begin(engine.clock.now());
+    let begun = admission.admitted_at();
+    let (bounds, mut aside) = (bounds(run, &admission), run.aside.take());
+    let body = aside.as_mut().map(|aside| &mut aside.body);
+    let exchanged = engine.exchange(run.request, bounds, admitted, begun, body).await;
+    run.aside = aside;
+    let ended = exchanged.ended;
+    let health = exchanged.health();
+    if let Some(admission) = run.keep(admission, ended) {
+        account(run, admission, run.request, &exchanged);
     }
+    run.in_hand.exchanged = Some((begun, ended));
+    let mut outcome = exchanged.outcome;
+    if let Err(failure) = &mut outcome {
+        failure.note_host(&run.request.url);
+    }
+    let verdict = judge(run, &outcome, ended);
+    let down = down(run, ended);
+    let attempted = Attempted {
+        began: begun,
+        ended,
+        verdict,
+        status: outcome.as_ref().ok().map(|answer| answer.status.as_u16()),
+        failure: outcome.as_ref().err().map(SendError::kind),
+        asked_wait: asked_wait(run, &verdict, &outcome, ended),
+        has_look_up: !matches!(verdict, Verdict::Done { .. }) && run.first_question().is_some(),
+        health,
+        down,
+        answered_at: run
+            .context
+            .is_recovery
+            .then(|| engine.gates.breaker())
+            .flatten()
+            .filter(|breaker| breaker.mode() == Mode::Normal)
+            .map(|breaker| breaker.answered_at()),
+    };
+    if !attempted.meets_refusal(&run.context) {
+        note_accepted(run, &verdict, ended);
+    }
+    let number = run.progress.attempts().saturating_add(1);
+    let latency = ended.since(begun);
+    telemetry::attempted((run.whose(), &engine.meters), number, &outcome, &verdict, latency);
+    leave_line(run, number, attempted.outcome(), &verdict, &outcome, latency);
+    if !matches!(attempted.outcome(), Outcome::Done { .. }) {
+        run.drop_aside();
+    }
+    (run.in_hand.answer, run.in_hand.failure) = match outcome {
+        Ok(answer) => (Some(answer), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    Observed::Attempted(attempted)
+}
 
-    /// Sends once and judges what came of it. What is left to know is in `self.last`.
-    ///
-    /// Dropping the future releases the admission without counting it; a keyed operation stays in progress on
-    /// record until its lease runs out.
-    pub(super) async fn attempt(&mut self, mut admission: Admission<'a>, begins: Instant) -> Judged {
-        let engine = self.engine;
-        let admitted = admission.admitted_at();
-        admission.begin(begins);
-        let begun = admission.admitted_at();
-        let (bounds, mut aside) = (self.bounds(&admission), self.aside.take());
-        let body = aside.as_mut().map(|aside| &mut aside.body);
-        let exchanged = engine.exchange(self.request, bounds, admitted, begun, body).await;
-        self.aside = aside;
-        if let Some(admission) = self.keep(admission, exchanged.ended) {
-            self.account(admission, self.request, &exchanged);
-        }
-        self.unanswered = exchanged.is_unanswered();
-        let outage = self.outage_of(&exchanged).await;
-        let Exchanged { mut outcome, ended, .. } = exchanged;
-        if let Err(failure) = &mut outcome {
-            failure.note_host(&self.request.url);
-        }
-        self.attempts = self.attempts.saturating_add(1);
-        if self.hold.is_some() && outcome.is_ok() {
+/// Asks the adapter for its word, and learns the vendor's clock and latency by the answer.
+fn judge(run: &Run<'_>, outcome: &Result<Answer, SendError>, ended: Instant) -> Verdict {
+    let (engine, progress) = (run.engine, &run.progress);
+    let is_keyed = run.hold.is_some();
+    let now = super::Now { wall: engine.wall(), at: ended };
+    let is_first = progress.attempts() == 0 && progress.effect() == Effect::None;
+    let attempt = Attempt::new(run.request, is_keyed, outcome.as_ref(), now.wall)
+        .after(progress.effect())
+        .in_window(matches!(progress.window(&run.context, now), Window::Open { .. }));
+    let verdict = engine.vendor.classify(&attempt).believed();
+    if let (true, Ok(answer)) = (is_keyed, outcome) {
+        if let Some((begun, ended)) = run.in_hand.exchanged {
             engine.latency.note(ended.since(begun));
         }
-
-        let is_first = self.attempts == 1 && self.phase.effect() == Effect::None;
-        let keyed = self.hold.is_some();
-        let judged_at = engine.wall();
-        let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
-            .after(self.phase.effect())
-            .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
-        let verdict = engine.vendor.classify(&attempt).believed();
-        self.heed(&verdict, &outcome, ended);
-        self.heed_credentials(&verdict, &outcome, (begun, ended)).await;
         // What is replayed may carry the date of its first answer.
-        let is_fresh = keyed && is_first && matches!(verdict, Verdict::Done { replayed: false });
-        if let Ok(answer) = &outcome
-            && (is_fresh || Guard::FirstAnswersDate.is_out())
-        {
-            engine.vendor_clock.learn(answer, judged_at, ended);
-        }
-        let labels = (self.whose(), &engine.meters);
-        telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
-        let judged = self.judge(verdict, outcome, begun, ended);
-        if !matches!(judged, Judged::Done { .. }) {
-            self.drop_aside();
-        }
-        let is_spared = match judged {
-            _ if self.refused_as.is_some_and(RefusedAs::goes_on) => true,
-            Judged::Retry => outage.is_some(),
-            Judged::Done { .. } | Judged::Refused { .. } | Judged::Unknown => false,
-        };
-        if is_spared {
-            self.spared = self.spared.saturating_add(1);
-            self.last.outage = outage;
-        }
-        judged
-    }
-
-    /// What an exchange of this call may take.
-    pub(super) fn bounds(&self, admission: &Admission<'_>) -> Bounds {
-        let until = self
-            .hold
-            .as_ref()
-            .filter(|_| Guard::StopAt.holds())
-            .map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
-        let (pass_deadline_on, retries_allowed) = (self.pass_deadline_on, self.retries_allowed);
-        Bounds {
-            attempt: self.timeout.attempt,
-            until,
-            pass_deadline_on,
-            retries_allowed,
-            is_held: self.hold.is_some(),
-            new_connection: self.unanswered,
-            is_probe: admission.is_probe(),
+        let is_fresh = is_first && matches!(verdict, Verdict::Done { replayed: false });
+        if is_fresh || Guard::FirstAnswersDate.is_out() {
+            engine.vendor_clock.learn(answer, now.wall, ended);
         }
     }
+    verdict
+}
 
-    fn judge(
-        &mut self,
-        verdict: Verdict,
-        outcome: Result<Answer, SendError>,
-        begun: Instant,
-        ended: Instant,
-    ) -> Judged {
-        let queued = if outcome.is_ok() { Duration::ZERO } else { self.engine.queue_max(&self.request.url) };
-        let (outcome, judged) = match (verdict, outcome) {
-            (Verdict::Done { replayed }, Ok(answer)) => {
-                if self.hold.is_some() {
-                    // For the operation's log; an unkeyed call has none.
-                    self.report(Ok(answer.status), verdict, Effect::Applied, begun, ended);
-                }
-                return Judged::Done { answer, replayed };
-            }
-            (Verdict::Refused { refusal, speaks_for }, Ok(answer)) => {
-                self.report(Ok(answer.status), verdict, Effect::None, begun, ended);
-                return Judged::Refused { answer, refusal, speaks_for };
-            }
-            (Verdict::Retry { effect, .. }, outcome) => {
-                self.note(effect, queued);
-                self.report(met(&outcome), verdict, effect, begun, ended);
-                (outcome, Judged::Retry)
-            }
-            // An adapter that calls a lost answer a yes or a no is not believed.
-            (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, outcome) => {
-                self.note(Effect::Unknown, queued);
-                self.report(met(&outcome), Verdict::Unknown, Effect::Unknown, begun, ended);
-                (outcome, Judged::Unknown)
-            }
-        };
-        self.last = match outcome {
-            Ok(answer) => Last { answer: Some(answer), ..Last::default() },
-            Err(failure) => Last { failure: Some(failure), ..Last::default() },
-        };
-        judged
-    }
-
-    fn report(
-        &mut self,
-        met: Result<StatusCode, &SendError>,
-        verdict: Verdict,
-        effect: Effect,
-        begun: Instant,
-        ended: Instant,
-    ) {
-        let latency = ended.since(begun);
-        // Most calls have one attempt, and `push` alone makes room for four.
-        self.reports.reserve_exact(1);
-        let started_at = self.engine.wall().minus(latency);
-        let mut report = report(self.attempts, started_at, name_in_log(&verdict), effect);
-        report.latency = latency;
-        report.status = met.ok().map(|status| status.as_u16());
-        report.failure_kind = met.err().map(SendError::kind);
-        report.failure = met.err().map(|failure| Chain(failure).to_string());
-        self.reports.push(report);
+/// The limits of an exchange of this call.
+pub(super) fn bounds(run: &Run<'_>, admission: &Admission<'_>) -> Bounds {
+    let lease = Guard::StopAt.keeps(run.progress.lease());
+    let deadline = run.context.deadline;
+    Bounds {
+        attempt: run.context.attempt_max,
+        until: lease.map_or(deadline, |lease| lease.stop_at().min(deadline)),
+        pass_deadline_on: run.pass_deadline_on,
+        retries_allowed: run.context.retries_allowed,
+        is_held: run.hold.is_some(),
+        new_connection: run.progress.is_unanswered(),
+        is_probe: admission.is_probe(),
     }
 }
 
-fn met(outcome: &Result<Answer, SendError>) -> Result<StatusCode, &SendError> {
-    outcome.as_ref().map(|answer| answer.status)
+/// The wait that an answer asks for. It holds all callers back, up to the policy's cap. It counts beside any error, also
+/// one that ends its own call, and from a lookup as from an attempt.
+pub(super) fn asked_wait(
+    run: &Run<'_>,
+    verdict: &Verdict,
+    outcome: &Result<Answer, SendError>,
+    ended: Instant,
+) -> Option<Duration> {
+    let engine = run.engine;
+    let asked = match (verdict, outcome) {
+        (Verdict::Retry { not_before, .. }, _) => *not_before,
+        // What ends a call has no room for a wait, so that the standard's is read here. A redirect's speaks of the
+        // redirect alone (RFC 9110, section 10.2.3).
+        (Verdict::Refused { .. } | Verdict::Unknown, Ok(answer)) if !answer.status.is_redirection() => {
+            wait::asked(answer.status, &answer.headers, engine.wall()).map(wait::believed)
+        }
+        _ => None,
+    };
+    if let Some(asked) = asked {
+        engine.gates.pause().hold_until(ended, asked);
+    }
+    asked
+}
+
+/// Tells the gates how an exchange went, and which request it was.
+#[inline]
+pub(super) fn account(run: &mut Run<'_>, admission: Admission<'_>, request: &Request, exchanged: &Exchanged) {
+    let (health, ended) = (exchanged.health(), exchanged.ended);
+    let says_something = if admission.asks_for_route(health, ended) {
+        let call = (health == Health::Failure).then(|| run.number());
+        admission.settle_to(&run.engine.route_of(request), call, health, ended)
+    } else {
+        admission.settle(health, ended);
+        true
+    };
+    // What one route or one operation fails at is no reason to send less to others.
+    if run.context.is_recovery
+        && let Some(sign) = exchanged.sign().filter(|sign| says_something || *sign != Sign::Failed)
+    {
+        run.engine.gates.recovery().heed(sign, ended);
+    }
+}
+
+/// Tells the gate of the account's credentials of an answer that did not refuse them.
+pub(super) fn note_accepted(run: &Run<'_>, verdict: &Verdict, ended: Instant) {
+    let (engine, credentials) = (run.engine, run.engine.gates.credentials());
+    if !credentials.any() {
+        return;
+    }
+    let of_call;
+    let scope = match &run.hold {
+        Some(hold) => &hold.record.id.scope,
+        None => {
+            of_call = engine.scope_of(run.request);
+            &of_call
+        }
+    };
+    let path = scope.account_path();
+    match verdict {
+        Verdict::Done { .. } if credentials.answered(path, ended).is_some() => {
+            telemetry::credentials::released(engine.vendor.name(), path);
+        }
+        Verdict::Done { .. } => {}
+        _ if run.context.is_recovery => credentials.undecided(path, ended),
+        _ => {}
+    }
+}
+
+/// Whose circuit is not closed, for recovery.
+pub(super) fn down(run: &Run<'_>, now: Instant) -> Option<Down> {
+    let gates = &run.engine.gates;
+    let is_open = gates.breaker().filter(|_| run.context.is_recovery).is_some_and(|breaker| {
+        breaker.mode() != Mode::ForcedClosed && breaker.state(now) != BreakerState::Closed
+    });
+    if is_open {
+        return Some(Down::Account);
+    }
+    let circuits = gates.circuits().filter(|circuits| run.context.is_recovery && circuits.any())?;
+    circuits.is_open(&run.engine.route_of(run.request)).then_some(Down::Route)
+}
+
+/// Leaves a line on the call's log. A success of a call without a key leaves none: it has no log.
+fn leave_line(
+    run: &mut Run<'_>,
+    number: u32,
+    judged: Outcome,
+    verdict: &Verdict,
+    outcome: &Result<Answer, SendError>,
+    latency: Duration,
+) {
+    if run.hold.is_none() && matches!(judged, Outcome::Done { .. }) {
+        return;
+    }
+    let name = match (judged, verdict) {
+        (Outcome::Unknown, _) => Verdict::Unknown.name(),
+        (_, Verdict::Refused { refusal: Refusal::Unauthorized, .. }) => UNAUTHORIZED,
+        _ => verdict.name(),
+    };
+    let mut line = report(number, run.engine.wall().minus(latency), name, judged.effect());
+    line.latency = latency;
+    line.status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
+    line.failure_kind = outcome.as_ref().err().map(SendError::kind);
+    line.failure = outcome.as_ref().err().map(|failure| Chain(failure).to_string());
+    run.log.push(line);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::decision::STORE_GRACE;
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, WakesExt};
 use steadfast_core::operation::record::{Action, Claimed, Record};
@@ -15,7 +16,7 @@ use steadfast_core::{Disposition, Effect, Error, Reason};
 use super::claim::{Keyed, Offered, key_reused};
 use super::in_flight::Pauses;
 use super::keyed::{Named, Stop};
-use super::on_record::{STORE_GRACE, Standing, in_progress};
+use super::on_record::{Standing, in_progress};
 use super::{Engine, Work, limit, no_time};
 use crate::reply::Reply;
 use crate::telemetry;

@@ -1,13 +1,18 @@
-//! One exchange with the vendor: what goes out, and for how long it is waited for.
+//! One exchange with the vendor: what goes out, for how long it is waited for, and whose failure it is.
+//!
+//! Only what the vendor did counts. A caller that allows 5 ms, perhaps because a stranger's request said so, ends its
+//! attempts at a vendor that answers in 40 ms. If these counted as failures, five such calls would close a healthy
+//! vendor to all callers. The same goes for a request that could not be built.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::ext::{LimitsExt, SendErrorExt};
+use steadfast_core::internal::ext::{AnswerExt, LimitsExt, SendErrorExt};
 use steadfast_core::internal::guard::Guard;
+use steadfast_core::internal::policy::{Outcome, Sign};
 use steadfast_core::internal::transport::{Chunks, Progress};
 use steadfast_core::transport::{Answer, Limits, Request, SendError};
 
@@ -38,6 +43,34 @@ pub(super) struct Exchanged {
     /// We ended it before the vendor had the time that the policy gives an attempt: at the caller's deadline, or at
     /// the end of our hold on the operation.
     pub cut_short: bool,
+}
+
+impl Exchanged {
+    /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
+    pub(super) fn health(&self) -> Outcome {
+        let failure = match &self.outcome {
+            Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => {
+                return Guard::LimitIsNeutral.or(Outcome::Neutral, Outcome::Failure);
+            }
+            Ok(answer) if answer.status.is_server_error() => return Outcome::Failure,
+            Ok(_) => return Outcome::Success,
+            Err(failure) => failure.kind(),
+        };
+        Outcome::of_failure(failure, self.cut_short)
+    }
+
+    /// What it says of recovery's rate. Who asks for less has more than enough; what says nothing of the vendor's
+    /// health says nothing of the rate.
+    pub(super) fn sign(&self) -> Option<Sign> {
+        if self.outcome.as_ref().is_ok_and(Answer::is_rate_limit) {
+            return Some(Sign::TooMuch);
+        }
+        match self.health() {
+            Outcome::Success => Some(Sign::Good),
+            Outcome::Failure => Some(Sign::Failed),
+            Outcome::Neutral => None,
+        }
+    }
 }
 
 impl Engine {
@@ -111,3 +144,47 @@ fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
 /// How many headers an exchange adds to those of a call, which a clone has no room for: the vendor's secret, and the
 /// `Host`, `Accept` and `Content-Length` of the transport. They would be moved twice else.
 const ADDED_HEADERS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use steadfast_core::transport::SendErrorKind;
+
+    use super::*;
+
+    fn health(outcome: Result<u16, SendErrorKind>, cut_short: bool) -> Outcome {
+        let answer = |status: u16| {
+            Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), Vec::new())
+        };
+        let outcome = outcome.map(answer).map_err(SendError::new);
+        Exchanged { outcome, ended: Instant::ORIGIN, cut_short }.health()
+    }
+
+    #[test]
+    fn only_what_the_vendor_did_counts() {
+        use Outcome::{Failure, Neutral, Success};
+        use SendErrorKind::{Connect, Dns, Local, Redirected, Request, Reset, Timeout, Tls, Truncated};
+
+        for (outcome, says) in [
+            (Ok(200), Success),
+            (Ok(302), Success),
+            (Ok(401), Success),
+            (Ok(404), Success),
+            (Ok(429), Neutral),
+            (Ok(500), Failure),
+            (Ok(503), Failure),
+            (Err(Request), Neutral),
+            (Err(Local), Neutral),
+            (Err(Redirected), Neutral),
+            (Err(Dns), Failure),
+            (Err(Connect), Failure),
+            (Err(Tls), Failure),
+            (Err(Timeout), Failure),
+            (Err(Reset), Failure),
+            (Err(Truncated), Failure),
+        ] {
+            assert_eq!(health(outcome, false), says, "{outcome:?}");
+        }
+        assert_eq!(health(Err(Timeout), true), Neutral);
+    }
+}

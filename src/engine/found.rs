@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, Method};
 
 use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::decision::STORE_GRACE;
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordNameExt};
 use steadfast_core::internal::guard::Guard;
@@ -17,7 +18,7 @@ use steadfast_core::{Disposition, Effect, Error};
 
 use super::enqueue::{Accepted, Row};
 use super::keyed::Named;
-use super::on_record::{STORE_GRACE, Standing, in_progress};
+use super::on_record::{Standing, in_progress};
 use super::{Engine, limit};
 use crate::reply::Reply;
 

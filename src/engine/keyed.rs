@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::decision::STORE_GRACE;
 use steadfast_core::internal::ext::{ErrorExt, RequestExt};
 use steadfast_core::internal::operation::Unstamped;
 use steadfast_core::internal::policy::Admission;
@@ -15,9 +16,8 @@ use steadfast_core::{Error, InFlight};
 
 use super::claim::{Keyed, Offered, key_reused};
 use super::hold::Hold;
-use super::on_record::STORE_GRACE;
-use super::phase::Run;
-use super::{Engine, Work, no_time};
+use super::run::Run;
+use super::{Engine, Times, Work, driver, no_time};
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -244,7 +244,7 @@ impl Engine {
     ) -> Result<Reply, Error> {
         let Keyed { offered: Offered { request, deadline, .. }, work, started, .. } = *call;
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
-        run.drive(Some(admission)).await
+        driver::drive_admitted(&mut run, admission).await
     }
 
     /// What becomes of a call that found its operation on record. The admission is dropped before anything else: a
@@ -268,7 +268,8 @@ impl Engine {
                 telemetry::taken_over(&**self.vendor, &record);
                 let mut hold = Hold::new(self, record, lease_until);
                 hold.is_accepted = is_accepted;
-                Ok(Box::pin(self.carry_on_with(hold, work, (started, offered.deadline), None)).await?)
+                let times = Times { started, deadline: offered.deadline };
+                Ok(Box::pin(self.carry_on_with(hold, work, times, None)).await?)
             }
             Claimed::Settled(record) => {
                 Ok(self.with_cause_on_record(self.replay(record), offered.id, offered.deadline).await?)

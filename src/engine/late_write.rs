@@ -16,15 +16,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use steadfast_core::clock::{Clock, Instant};
+use steadfast_core::internal::decision::rewrite::{PAUSE_MAX, PAUSE_MIN};
 use steadfast_core::internal::ext::{RecordExt, WakesExt};
 use steadfast_core::internal::store::Wakes;
 use steadfast_core::internal::vendor::Adapter;
-use steadfast_core::operation::record::{Record, State, Transition};
+use steadfast_core::operation::record::{Record, Transition};
 use steadfast_core::store::Store;
 
-use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, is_same};
-use super::limit;
-use super::phase::Run;
+use super::hold::is_same;
+use super::{Engine, limit};
 use crate::telemetry;
 
 /// Room for the writes of one client that go on without their callers.
@@ -61,22 +61,20 @@ impl LateWrites {
     }
 }
 
-impl Run<'_> {
-    /// Goes on writing an outcome down without the caller, until `over_at`.
-    pub(super) fn go_on_writing(&mut self, to: State, over_at: Instant) {
-        let evidence = self.evidence();
-        let Some(hold) = &self.hold else { return };
+impl Engine {
+    /// Goes on with a write without its caller, until `over_at`.
+    pub(super) fn go_on_writing(&self, held: &Record, transition: Transition, over_at: Instant) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let LateWrites { places, ended } = &self.engine.late_writes;
+        let LateWrites { places, ended } = &self.late_writes;
         let Ok(place) = places.clone().try_acquire_owned() else { return };
         let ended = ended.clone();
         let write = LateWrite {
-            vendor: Arc::clone(&self.engine.vendor),
-            store: Arc::clone(&self.engine.store),
-            clock: Arc::clone(&self.engine.clock),
-            wakes: self.engine.wakes.clone(),
-            held: hold.record.clone(),
-            transition: hold.transition(to, evidence),
+            vendor: Arc::clone(&self.vendor),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            wakes: self.wakes.clone(),
+            held: held.clone(),
+            transition,
             over_at,
         };
         drop(runtime.spawn(async move {
@@ -105,7 +103,7 @@ struct LateWrite {
 impl LateWrite {
     /// Until it is written, another process has the say, or the hold is over.
     async fn carry_out(&self) {
-        let mut pause = WRITE_PAUSE_MIN;
+        let mut pause = PAUSE_MIN;
         loop {
             let again_at = self.clock.now().plus(pause);
             if again_at >= self.over_at {
@@ -127,7 +125,7 @@ impl LateWrite {
                 }
                 return;
             }
-            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
     }
 

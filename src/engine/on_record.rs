@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
+use steadfast_core::internal::decision::STORE_GRACE;
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordPlaceExt, RecordTakeExt};
 use steadfast_core::internal::guard::Guard;
@@ -14,13 +15,12 @@ use steadfast_core::internal::store::wrote_nothing;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Phase as OnRecord, Record, State};
 use steadfast_core::store::{StoreError, StoreErrorKind};
-use steadfast_core::{AttemptReport, Disposition, Effect, Error, Refusal};
+use steadfast_core::{Disposition, Effect, Error, Refusal};
 
+use super::Engine;
 use super::claim::{Keyed, Offered, key_reused};
 use super::found::{Found, IN_OUTBOX};
 use super::keyed::Stop;
-use super::phase::Run;
-use super::{Engine, limit};
 use crate::reply::Reply;
 
 /// What the record says to a call.
@@ -344,36 +344,6 @@ impl Engine {
 /// Between two reads of a record that should be free by now: as long as between two looks.
 const LATE: Duration = Duration::from_millis(500);
 
-impl Run<'_> {
-    /// The operation's log; `None` if the store cannot say, or not in time.
-    pub(super) async fn log_of(&self, record: &Record) -> Option<Vec<AttemptReport>> {
-        let clock = &*self.engine.clock;
-        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
-        limit::within(clock, until, self.engine.store.evidence(&record.id)).await?.ok()
-    }
-
-    /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
-    ///
-    /// From that write on another process may take the operation and send it: because it is due, because its key is free
-    /// again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its
-    /// word *none* is as old as the write. It looks at the record again.
-    pub(super) async fn effect_since_let_go(&self, began: Instant) -> Effect {
-        let (clock, known) = (&*self.engine.clock, self.phase.effect());
-        let is_recent =
-            |since: Instant| Guard::FreedLongAgo.is_out() || clock.now().since(since) <= STORE_GRACE;
-        let Some(hold) = self.hold.as_ref().filter(|_| known == Effect::None && !is_recent(began)) else {
-            return known;
-        };
-        let asked = clock.now();
-        let read = (*self.engine.store).get(&hold.record.id);
-        let read = Box::pin(limit::within(clock, asked.plus(STORE_GRACE), read)).await;
-        match read {
-            Some(Ok(Some(record))) if record.fence == hold.record.fence && is_recent(asked) => known,
-            _ => Effect::Unknown,
-        }
-    }
-}
-
 /// A claim that failed and may be on file all the same. Then it is carried out without its caller, once the lease
 /// that it asked for is over or it is due.
 ///
@@ -393,10 +363,6 @@ pub(super) fn in_progress(open: &Open) -> Error {
 }
 
 const CLAIM: &str = "claim the operation";
-
-/// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
-/// answers within a millisecond, and one that is locked or far away within this.
-pub(super) const STORE_GRACE: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Instant;
+use steadfast_core::internal::decision::{Observed, Taken};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::record::{Record, Takeover};
 use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::transport::Request;
-use steadfast_core::{Effect, Error, Reason};
+use steadfast_core::{Effect, Error};
 
 use super::claim::Offered;
 use super::hold::Hold;
 use super::leaving::Leaving;
-use super::{Engine, Run, Work};
+use super::run::Run;
+use super::{Engine, Times, Work, driver};
 use crate::reply::Reply;
 
 impl Engine {
@@ -55,7 +57,7 @@ impl Engine {
         let work = Work { route, ..Work::background(record.on_unknown) };
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         let hold = Hold::new(self, record, lease_until);
-        self.carry_on_with(hold, &work, (started, deadline), leaving).await
+        self.carry_on_with(hold, &work, Times { started, deadline }, leaving).await
     }
 
     /// Carries on with what another process began. What is resent is what was recorded, byte for byte.
@@ -63,9 +65,10 @@ impl Engine {
         &self,
         mut hold: Box<Hold<'_>>,
         work: &Work,
-        (started, deadline): (Instant, Instant),
+        times: Times,
         leaving: Option<Leaving>,
     ) -> Result<Reply, Error> {
+        let Times { started, deadline } = times;
         let mut request = Arc::clone(&hold.record.request);
         let Record { id, fingerprint, fence, .. } = &hold.record;
         let (id, fingerprint, fence) = (id.clone(), *fingerprint, *fence);
@@ -78,13 +81,10 @@ impl Engine {
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;
-        if Guard::OwnSecret.keeps(!is_ours) {
-            return Err(run.hand_back().await);
-        }
-        // Not even a lookup: a person has to say which of the two addresses is wrong.
-        let ended =
-            if is_addressed { run.resume().await } else { Err(run.dead_letter(Reason::Elsewhere).await) };
-        if work.recovered && run.starts == 0 {
+        let has_look_up = run.first_question().is_some();
+        let taken = Taken { is_ours, is_addressed, is_given_up: false, has_look_up };
+        let ended = driver::drive(&mut run, Observed::Taken(taken)).await;
+        if is_ours && work.recovered && run.progress.admitted() == 0 {
             self.gates.recovery().give_back(self.clock.now());
         }
         drop(run);

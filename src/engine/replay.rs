@@ -8,7 +8,7 @@ use steadfast_core::operation::record::{Record, State};
 use steadfast_core::transport::{Answer, SendErrorKind};
 use steadfast_core::{Effect, Error};
 
-use super::{Engine, ending, limit};
+use super::{Engine, conclude, limit};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
 
@@ -24,7 +24,7 @@ impl Engine {
         match state {
             State::Succeeded { answer, reconciled } => {
                 let limit_bytes = self.policy.reply_bytes_max;
-                if let Some(unreadable) = ending::unreadable(limit_bytes, &request, &answer) {
+                if let Some(unreadable) = conclude::unreadable(limit_bytes, &request, &answer) {
                     return Err(named(unreadable));
                 }
                 let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };

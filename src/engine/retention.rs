@@ -21,9 +21,9 @@ use steadfast_core::policy::{Backoff, Timeouts};
 use steadfast_core::vendor::Vendor;
 use steadfast_core::{Error, Input, Policy};
 
-use super::on_record::STORE_GRACE;
 use super::prefixes::{self, Prefixes};
 use super::{Engine, limit};
+use steadfast_core::internal::decision::STORE_GRACE;
 
 impl Engine {
     /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the time that

@@ -22,8 +22,8 @@ use steadfast_core::internal::transport::Chunks;
 use steadfast_core::transport::{Answer, Limits, Request, SendError};
 use steadfast_core::{BoxFuture, Effect, Error};
 
-use super::phase::Run;
-use super::{Engine, Work, no_time};
+use super::run::Run;
+use super::{Engine, Work, driver, no_time};
 use crate::reply::Reply;
 use crate::telemetry::{self, Whose};
 
@@ -52,7 +52,7 @@ impl Engine {
         self.earn(&admission);
         let mut run = Run::new(self, work, request, None, started, deadline);
         run.aside = Some(Box::default());
-        let reply = Box::pin(run.drive(Some(admission))).await?;
+        let reply = Box::pin(driver::drive_admitted(&mut run, admission)).await?;
         let aside = run.aside.take().unwrap_or_default();
         let announced =
             reply.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -63,7 +63,7 @@ impl Engine {
             url: request.url.clone(),
             chunks: aside.body,
             lent: aside.held.map(|(admission, ended)| admission.lend(ended, idle)),
-            call: run.number,
+            call: run.failed_number(),
             received: 0,
             announced,
             idle,
