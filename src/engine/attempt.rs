@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::report;
-use steadfast_core::internal::decision::{Attempted, Down, Observed, Outcome, UNAUTHORIZED};
+use steadfast_core::internal::decision::{Attempted, Down, Now, Observed, Outcome, UNAUTHORIZED};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
 use steadfast_core::internal::guard::Guard;
@@ -34,7 +34,11 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     run.aside = aside;
     let ended = exchanged.ended;
     let health = exchanged.health();
-    if let Some(admission) = run.keep(admission, ended) {
+    let kept = match run.aside.as_deref_mut() {
+        Some(aside) => aside.keep(admission, ended),
+        None => Some(admission),
+    };
+    if let Some(admission) = kept {
         account(run, admission, run.request, &exchanged);
     }
     run.in_hand.exchanged = Some((begun, ended));
@@ -70,7 +74,9 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     telemetry::attempted((run.whose(), &engine.meters), number, &outcome, &verdict, latency);
     leave_line(run, number, attempted.outcome(), &verdict, &outcome, latency);
     if !matches!(attempted.outcome(), Outcome::Done { .. }) {
-        run.drop_aside();
+        if let Some(aside) = run.aside.as_deref_mut() {
+            aside.drop_body();
+        }
     }
     (run.in_hand.answer, run.in_hand.failure) = match outcome {
         Ok(answer) => (Some(answer), None),
@@ -83,7 +89,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
 fn judge(run: &Run<'_>, outcome: &Result<Answer, SendError>, ended: Instant) -> Verdict {
     let (engine, progress) = (run.engine, &run.progress);
     let is_keyed = run.hold.is_some();
-    let now = super::Now { wall: engine.wall(), at: ended };
+    let now = Now { wall: engine.wall(), at: ended };
     let is_first = progress.attempts() == 0 && progress.effect() == Effect::None;
     let attempt = Attempt::new(run.request, is_keyed, outcome.as_ref(), now.wall)
         .after(progress.effect())

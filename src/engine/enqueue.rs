@@ -14,10 +14,11 @@ use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect, Error, Reason};
 
 use super::claim::{Keyed, Offered, key_reused};
+use super::entry::no_time;
+use super::entry::{Named, Stop};
 use super::in_flight::Pauses;
-use super::keyed::{Named, Stop};
 use super::on_record::{Standing, in_progress};
-use super::{Engine, Work, limit, no_time};
+use super::{Engine, Work, limit};
 use crate::reply::Reply;
 use crate::telemetry;
 

@@ -14,7 +14,7 @@ use steadfast_core::{Effect, Error};
 
 use super::Engine;
 use super::claim::Keyed;
-use super::keyed::Stop;
+use super::entry::Stop;
 use super::on_record::{Open, Standing, in_progress};
 use crate::reply::Reply;
 use crate::telemetry;

@@ -24,7 +24,7 @@ use steadfast_core::operation::record::{Record, Transition};
 use steadfast_core::store::Store;
 
 use super::hold::is_same;
-use super::{Engine, limit};
+use super::limit;
 use crate::telemetry;
 
 /// Room for the writes of one client that go on without their callers.
@@ -42,6 +42,22 @@ impl Default for LateWrites {
 }
 
 impl LateWrites {
+    /// Carries a write out in a task of its own.
+    pub(super) fn begin(&self, write: LateWrite) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let Ok(place) = self.places.clone().try_acquire_owned() else { return };
+        let ended = self.ended.clone();
+        drop(runtime.spawn(async move {
+            write.carry_out().await;
+            write.wakes.waiting().wake(&write.held.id);
+            if write.held.sequence.is_some() {
+                write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
+            }
+            drop(place);
+            ended.notify_waiters();
+        }));
+    }
+
     /// How many go on now.
     pub(crate) fn under_way(&self) -> usize {
         AT_ONCE_MAX - self.places.available_permits()
@@ -61,43 +77,16 @@ impl LateWrites {
     }
 }
 
-impl Engine {
-    /// Goes on with a write without its caller, until `over_at`.
-    pub(super) fn go_on_writing(&self, held: &Record, transition: Transition, over_at: Instant) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let LateWrites { places, ended } = &self.late_writes;
-        let Ok(place) = places.clone().try_acquire_owned() else { return };
-        let ended = ended.clone();
-        let write = LateWrite {
-            vendor: Arc::clone(&self.vendor),
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            wakes: self.wakes.clone(),
-            held: held.clone(),
-            transition,
-            over_at,
-        };
-        drop(runtime.spawn(async move {
-            write.carry_out().await;
-            write.wakes.waiting().wake(&write.held.id);
-            if write.held.sequence.is_some() {
-                write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
-            }
-            drop(place);
-            ended.notify_waiters();
-        }));
-    }
-}
-
-struct LateWrite {
-    vendor: Arc<Adapter>,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+/// The write of an outcome that goes on without its caller, until `over_at`.
+pub(super) struct LateWrite {
+    pub vendor: Arc<Adapter>,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
     /// Who waits for the outcome, and who takes the next one of its sequence.
-    wakes: Wakes,
-    held: Record,
-    transition: Transition,
-    over_at: Instant,
+    pub wakes: Wakes,
+    pub held: Record,
+    pub transition: Transition,
+    pub over_at: Instant,
 }
 
 impl LateWrite {

@@ -19,8 +19,8 @@ use steadfast_core::{Disposition, Effect, Error, Refusal};
 
 use super::Engine;
 use super::claim::{Keyed, Offered, key_reused};
-use super::found::{Found, IN_OUTBOX};
-use super::keyed::Stop;
+use super::entry::Stop;
+use super::records::{Found, IN_OUTBOX};
 use crate::reply::Reply;
 
 /// What the record says to a call.

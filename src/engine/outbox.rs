@@ -19,7 +19,7 @@ use steadfast_core::{Effect, Error, Input, Obstacle};
 
 use super::claim::{Keyed, key_reused};
 use super::enqueue::{Accepted, Row};
-use super::keyed::Stop;
+use super::entry::Stop;
 use super::on_record::Standing;
 use super::{Engine, Work, limit};
 use crate::telemetry::{self, Whose};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::decision::{Observed, Taken};
+use steadfast_core::internal::decision::{Observed, Settling, Taken};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
@@ -18,7 +18,7 @@ use super::claim::Offered;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::run::Run;
-use super::{Engine, Times, Work, driver};
+use super::{Engine, Times, Work, driver, limit};
 use crate::reply::Reply;
 
 impl Engine {
@@ -95,6 +95,18 @@ impl Engine {
             }
             ended => ended,
         }
+    }
+
+    /// As much as is known of the settle time of a record that was taken a moment ago.
+    async fn settling(&self, record: &Record, deadline: Instant) -> Option<Settling> {
+        record.unknown_since?;
+        let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
+        let now = self.clock.now();
+        let believed = read.and_then(Result::ok);
+        let is_set_ahead = Guard::SetAhead.keeps(self.began.was_set_ahead(record.updated_at, now));
+        let believed = believed.filter(|_| !is_set_ahead);
+        let settling = Settling::of(record, now, believed)?;
+        Some(self.let_go.taken(record, settling))
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.

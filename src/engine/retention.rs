@@ -9,54 +9,16 @@ use std::time::Duration;
 
 use url::Url;
 
-use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::error::{Field, field};
 use steadfast_core::internal::ext::InputErrorExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::policy::RETENTION;
 use steadfast_core::internal::vendor::{Content, stamped};
-use steadfast_core::operation::OperationId;
-use steadfast_core::operation::record::Record;
 use steadfast_core::policy::{Backoff, Timeouts};
 use steadfast_core::vendor::Vendor;
 use steadfast_core::{Error, Input, Policy};
 
 use super::prefixes::{self, Prefixes};
-use super::{Engine, limit};
-use steadfast_core::internal::decision::STORE_GRACE;
-
-impl Engine {
-    /// Whether what is on record is of a life of the key that is over: then a claim begins the next one. By the time that
-    /// the store believes, as at the claim: our own clock may be days ahead. If the store does not answer, it is over.
-    pub(super) async fn is_over(&self, record: &Record, until: Instant) -> bool {
-        let now = self.wall();
-        // A store never believes a later time than it is told.
-        if !record.has_expired(now) {
-            return false;
-        }
-        self.believed(until).await.is_none_or(|believed| record.has_expired(believed))
-    }
-
-    /// The time that the store believes: a clock that is wrong for a moment does not move it. `None` if the store cannot say.
-    async fn believed(&self, until: Instant) -> Option<Timestamp> {
-        limit::within(&*self.clock, until, self.store.believed(self.wall())).await?.ok()
-    }
-
-    /// What waits since then has waited for as long as records are kept. `None` if the store cannot say what time it is.
-    pub(crate) async fn too_long_since(&self) -> Option<Timestamp> {
-        let now = self.believed(self.clock.now().plus(STORE_GRACE)).await?;
-        Some(now.minus(self.policy.retention))
-    }
-
-    /// Whether what is on record under this name is of a life of the key that is over.
-    pub(crate) async fn has_only_an_earlier_life(&self, id: &OperationId) -> bool {
-        let until = self.clock.now().plus(STORE_GRACE);
-        match limit::within(&*self.clock, until, self.store.get(id)).await {
-            Some(Ok(Some(record))) => self.is_over(&record, until).await,
-            _ => false,
-        }
-    }
-}
 
 /// The retention of routes.
 #[derive(Clone, Debug)]

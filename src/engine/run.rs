@@ -13,10 +13,10 @@ use steadfast_core::internal::policy::{Admission, Waiting};
 use steadfast_core::transport::{Answer, Request, SendError};
 use steadfast_core::vendor::Subject;
 
+use super::aside::Aside;
 use super::attempt_log::AttemptLog;
 use super::hold::Hold;
 use super::leaving::Leaving;
-use super::stream::Aside;
 use super::{Engine, Work};
 use crate::telemetry::Whose;
 
@@ -129,6 +129,16 @@ impl<'a> Run<'a> {
     /// Whether the vendor asks to be left alone.
     pub(super) fn is_paused(&self) -> bool {
         self.engine.gates.pause().until(self.engine.clock.now()).is_some()
+    }
+
+    /// Whether the operation is to be let go of as soon as nothing of it is under way.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving().is_some_and(Leaving::is_now)
+    }
+
+    /// The word of the process, for an operation that it took over.
+    pub(super) fn leaving(&self) -> Option<&Leaving> {
+        Guard::LetGoOnStop.keeps(self.leaving.as_ref())
     }
 
     /// What the call's events say of whose they are.

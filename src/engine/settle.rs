@@ -1,5 +1,7 @@
 //! The step that writes a call's end to its record.
 
+use std::sync::Arc;
+
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::decision::rewrite::{
     FailedWrite, PAUSE_MAX, PAUSE_MIN, Rewrite, after_failed_write, is_vendors_word,
@@ -11,6 +13,7 @@ use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::operation::record::{State, Transition};
 use steadfast_core::{Effect, Error, Gate};
 
+use super::late_write::LateWrite;
 use super::run::Run;
 use crate::telemetry;
 
@@ -99,7 +102,15 @@ async fn write_again(
             Rewrite::Never => return Err(error),
             Rewrite::WithoutCaller => {
                 if let (Some(hold), Some(write)) = (&run.hold, transition(run, due)) {
-                    engine.go_on_writing(&hold.record, write, over_at);
+                    engine.late_writes.begin(LateWrite {
+                        vendor: Arc::clone(&engine.vendor),
+                        store: Arc::clone(&engine.store),
+                        clock: Arc::clone(&engine.clock),
+                        wakes: engine.wakes.clone(),
+                        held: hold.record.clone(),
+                        transition: write,
+                        over_at,
+                    });
                 }
                 return Err(error);
             }

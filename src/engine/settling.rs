@@ -16,22 +16,6 @@ use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::Record;
 
-use super::{Engine, limit};
-
-impl Engine {
-    /// As much as is known of the settle time of a record that was taken a moment ago.
-    pub(super) async fn settling(&self, record: &Record, deadline: Instant) -> Option<Settling> {
-        record.unknown_since?;
-        let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
-        let now = self.clock.now();
-        let believed = read.and_then(Result::ok);
-        let is_set_ahead = Guard::SetAhead.keeps(self.began.was_set_ahead(record.updated_at, now));
-        let believed = believed.filter(|_| !is_set_ahead);
-        let settling = Settling::of(record, now, believed)?;
-        Some(self.let_go.taken(record, settling))
-    }
-}
-
 /// The operations of unknown effect that this process holds or has let go of.
 #[derive(Debug, Default)]
 pub(crate) struct LetGo {
@@ -54,7 +38,7 @@ struct Noted {
 
 impl LetGo {
     /// What is known of an operation that was taken just now, by what this process measured since it first held it.
-    fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
+    pub(super) fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
         let now = settling.taken;
         let noted = self.operations.lock().get(&record.id).copied();
         if let Some(noted) = noted {

@@ -4,7 +4,6 @@
 //! read: see [`Lent`].
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,22 +16,16 @@ use url::Url;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::{Broken, Kind};
 use steadfast_core::internal::ext::{ErrorExt, SendErrorExt, StreamedAnswerExt};
-use steadfast_core::internal::policy::{Admission, Lent, Outcome};
+use steadfast_core::internal::policy::{Lent, Outcome};
 use steadfast_core::internal::transport::Chunks;
 use steadfast_core::transport::{Answer, Limits, Request, SendError};
 use steadfast_core::{BoxFuture, Effect, Error};
 
+use super::entry::no_time;
 use super::run::Run;
-use super::{Engine, Work, driver, no_time};
+use super::{Engine, Work, driver};
 use crate::reply::Reply;
 use crate::telemetry::{self, Whose};
-
-/// What a call that streams keeps aside of its last attempt: the body, what it holds of the gates, and when its head came.
-#[derive(Default)]
-pub(super) struct Aside<'a> {
-    pub(super) body: Option<Chunks>,
-    held: Option<(Admission<'a>, Instant)>,
-}
 
 impl Engine {
     /// Carries a call without a key through to its answer's head, and gives its body.
@@ -95,27 +88,6 @@ impl Engine {
             }
             Ok(answer)
         })
-    }
-}
-
-impl<'a> Run<'a> {
-    /// Keeps what an attempt holds of the gates if its reply is streamed; gives it on to be settled if not.
-    pub(super) fn keep(&mut self, admission: Admission<'a>, ended: Instant) -> Option<Admission<'a>> {
-        match self.aside.as_deref_mut().filter(|aside| aside.body.is_some()) {
-            Some(aside) => {
-                aside.held = Some((admission, ended));
-                None
-            }
-            None => Some(admission),
-        }
-    }
-
-    /// Drops a body whose head the adapter does not call done.
-    pub(super) fn drop_aside(&mut self) {
-        let Some(aside) = self.aside.as_deref_mut() else { return };
-        if let Some((admission, ended)) = mem::take(aside).held {
-            admission.settle(Outcome::Success, ended);
-        }
     }
 }
 

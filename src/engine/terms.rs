@@ -12,55 +12,28 @@
 //! vendor's interface may, too: it is part of what was recorded, and is resent as it was.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use http::HeaderValue;
 use humantime_serde::re::humantime::format_duration;
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use steadfast_core::Error;
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
+use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::transport::is_loopback;
 use steadfast_core::internal::vendor::{Content, stamped};
 use steadfast_core::operation::Fingerprint;
 use steadfast_core::store::StoreError;
 use steadfast_core::vendor::Vendor;
-use steadfast_core::{Error, Input};
 
+use super::disagreement::refused;
 use super::retention::window_of;
 use super::{Engine, limit};
 
 /// By name, what must agree, for people too.
 type Terms = BTreeMap<String, String>;
-
-/// Why this client's terms are not those in the store, once that was asked.
-#[derive(Debug, Default)]
-pub(crate) struct Disagreement {
-    /// So that a call takes no lock.
-    is_there: AtomicBool,
-    problem: Mutex<String>,
-    /// The store was asked, and could not answer.
-    is_unanswered: AtomicBool,
-    /// The store has answered.
-    is_answered: AtomicBool,
-}
-
-impl Disagreement {
-    fn note(&self, problem: Option<&str>) {
-        *self.problem.lock() = problem.unwrap_or_default().to_owned();
-        self.is_there.store(problem.is_some(), Ordering::Release);
-    }
-
-    /// Refuses a keyed call of a client whose terms differ.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if !self.is_there.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(refused(&self.problem.lock()))
-    }
-}
 
 impl Engine {
     /// Registers the client's terms, or compares them with those that are registered. From then on, keyed calls are
@@ -103,10 +76,6 @@ impl Engine {
             let _ = limit::within(&*self.clock, deadline, self.register()).await;
         }
     }
-}
-
-fn refused(problem: &str) -> Error {
-    Error::invalid(Input::Terms, problem)
 }
 
 fn terms_of(vendor: &dyn Vendor) -> Terms {

@@ -1,4 +1,5 @@
-//! A keyed call, up to its first attempt: gates, claim, and what it is told if it does not get to send.
+//! The beginning of a call, up to its first attempt: its name, the gates, the claim, and what it is told if it does not
+//! get to send.
 
 use std::mem;
 use std::sync::Arc;
@@ -6,20 +7,22 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::decision::STORE_GRACE;
+use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RequestExt};
 use steadfast_core::internal::operation::Unstamped;
 use steadfast_core::internal::policy::Admission;
 use steadfast_core::operation::record::{Claimed, Record};
 use steadfast_core::operation::{Fingerprint, Key, OperationId};
 use steadfast_core::transport::Request;
-use steadfast_core::{Error, InFlight};
+use steadfast_core::{Effect, Error, InFlight};
 
 use super::claim::{Keyed, Offered, key_reused};
 use super::hold::Hold;
 use super::run::Run;
-use super::{Engine, Times, Work, driver, no_time};
+use super::{Engine, Times, Work, driver};
+
 use crate::reply::Reply;
-use crate::telemetry;
+use crate::telemetry::{self, Whose};
 
 /// Why a call got no reply.
 pub(super) enum Stop {
@@ -68,7 +71,60 @@ impl Named {
 }
 
 impl Engine {
-    pub(super) async fn keyed(
+    /// Carries a call that `started` just now through to its end, or to the end of its time.
+    pub(crate) async fn call(
+        &self,
+        request: &mut Request,
+        work: &mut Work,
+        started: Instant,
+    ) -> Result<Reply, Error> {
+        let deadline = started.plus(work.time_allowed(&self.policy, started));
+        match work.key.take() {
+            Some(key) => self.keyed(request, work, key, started, deadline).await,
+            None if deadline <= started => Err(self.in_context(no_time(), request, None)),
+            None => {
+                let whose = Whose { vendor: &**self.vendor, request, operation: None };
+                let admission = self
+                    .admit_first(whose, started, deadline)
+                    .await
+                    .map_err(|refused| self.in_context(refused, request, None))?;
+                self.earn(&admission);
+                let mut run = Run::new(self, work, request, None, started, deadline);
+                driver::drive_admitted(&mut run, admission).await
+            }
+        }
+    }
+
+    /// Asks the gates for the first attempt, and waits for them from `began` on, as long as the policy allows.
+    pub(super) async fn admit_first(
+        &self,
+        whose: Whose<'_>,
+        began: Instant,
+        deadline: Instant,
+    ) -> Result<Admission<'_>, Error> {
+        let patience = began.plus(self.policy.admission_wait).min(deadline);
+        let mut now = began;
+        loop {
+            let refusal = match self.gates.admit_to(self.route_if_asked(whose.request).as_deref(), now) {
+                Ok(admission) => return Ok(admission),
+                Err(refusal) => refusal,
+            };
+            match self.ask_again_at(refusal, now).filter(|at| *at < patience) {
+                Some(at) => {
+                    telemetry::held_back(whose, refusal.gate, at.since(now));
+                    self.clock.sleep_until(at).await;
+                    now = self.clock.now();
+                }
+                None => {
+                    telemetry::refused(whose, refusal.gate);
+                    let retry_at = refusal.retry_at.map(|at| self.wall().plus(at.since(now)));
+                    return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
+                }
+            }
+        }
+    }
+
+    async fn keyed(
         &self,
         request: &mut Request,
         work: &Work,
@@ -297,4 +353,9 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
         if error.is_fenced() { Stop::Held(error) } else { Stop::With(error) }
     }
+}
+
+/// A call whose time was over when it began.
+pub(super) fn no_time() -> Error {
+    Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
 }
