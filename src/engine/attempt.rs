@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::report;
-use steadfast_core::internal::decision::{Attempted, Down, Now, Observed, Outcome, UNAUTHORIZED};
+use steadfast_core::internal::decision::{
+    Attempted, Down, Now, Observed, Outcome, UNAUTHORIZED, meets_refusal,
+};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
 use steadfast_core::internal::guard::Guard;
@@ -46,6 +48,9 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     if let Err(failure) = &mut outcome {
         failure.note_host(&run.request.url);
     }
+    if run.hold.is_some() && outcome.is_ok() {
+        engine.latency.note(ended.since(begun));
+    }
     let verdict = judge(run, &outcome, ended);
     let down = down(run, ended);
     let attempted = Attempted {
@@ -66,7 +71,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
             .filter(|breaker| breaker.mode() == Mode::Normal)
             .map(|breaker| breaker.answered_at()),
     };
-    if !attempted.meets_refusal(&run.context) {
+    if !meets_refusal(&run.context, &verdict, attempted.status) {
         note_accepted(run, &verdict, ended);
     }
     let number = run.progress.attempts().saturating_add(1);
@@ -85,7 +90,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     Observed::Attempted(attempted)
 }
 
-/// Asks the adapter for its word, and learns the vendor's clock and latency by the answer.
+/// Asks the adapter for its word, and learns the vendor's clock by the answer.
 fn judge(run: &Run<'_>, outcome: &Result<Answer, SendError>, ended: Instant) -> Verdict {
     let (engine, progress) = (run.engine, &run.progress);
     let is_keyed = run.hold.is_some();
@@ -95,15 +100,12 @@ fn judge(run: &Run<'_>, outcome: &Result<Answer, SendError>, ended: Instant) -> 
         .after(progress.effect())
         .in_window(matches!(progress.window(&run.context, now), Window::Open { .. }));
     let verdict = engine.vendor.classify(&attempt).believed();
-    if let (true, Ok(answer)) = (is_keyed, outcome) {
-        if let Some((begun, ended)) = run.in_hand.exchanged {
-            engine.latency.note(ended.since(begun));
-        }
-        // What is replayed may carry the date of its first answer.
-        let is_fresh = is_first && matches!(verdict, Verdict::Done { replayed: false });
-        if is_fresh || Guard::FirstAnswersDate.is_out() {
-            engine.vendor_clock.learn(answer, now.wall, ended);
-        }
+    // What is replayed may carry the date of its first answer.
+    let is_fresh = is_keyed && is_first && matches!(verdict, Verdict::Done { replayed: false });
+    if let Ok(answer) = outcome
+        && (is_fresh || Guard::FirstAnswersDate.is_out())
+    {
+        engine.vendor_clock.learn(answer, now.wall, ended);
     }
     verdict
 }

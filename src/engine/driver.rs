@@ -34,6 +34,7 @@ pub(super) async fn drive(run: &mut Run<'_>, first: Observed) -> Result<Reply, E
             Step::Tell(told) => return conclude::tell(run, told).await,
             Step::Pursue(_) => {
                 run.in_hand.admission = None;
+                look_up::leave_line(run);
                 Observed::Pursued
             }
             step => Box::pin(carry_out(run, step)).await,
@@ -46,7 +47,7 @@ pub(super) async fn drive(run: &mut Run<'_>, first: Observed) -> Result<Reply, E
 fn advance(run: &mut Run<'_>, observed: &Observed) -> Step {
     let now = run.now();
     run.progress.observe(&run.context, observed, now);
-    let is_drawn = observed.takes_draw(run.progress.goal());
+    let is_drawn = observed.takes_draw(&run.progress, now.at);
     let draw = if is_drawn { run.engine.random.unit() } else { 0.0 };
     let step = next_step(&run.context, &run.progress, observed, now, draw);
     run.progress.follow(&step, now);

@@ -2,15 +2,15 @@
 
 use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 
-use steadfast_core::Effect;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::{LOOK_UP, report};
-use steadfast_core::internal::decision::{LookedUp, Observed, PAGES_MAX, refuses_credentials};
+use steadfast_core::internal::decision::{LookedUp, Observed, PAGES_MAX, meets_refusal};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::VerdictExt;
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::transport::{Answer, Request, SendError, SendErrorKind};
 use steadfast_core::vendor::{Attempt, Finding, Verdict};
+use steadfast_core::{AttemptReport, Effect};
 
 use super::run::Run;
 use super::{attempt, exchange};
@@ -43,8 +43,7 @@ pub(super) async fn ask(run: &mut Run<'_>) -> Observed {
         engine.vendor.classify(&Attempt::new(&question, false, outcome.as_ref(), engine.wall())).believed();
     let asked_wait = attempt::asked_wait(run, &verdict, &outcome, ended);
     let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
-    let is_accepted = run.context.recorded.is_some_and(|recorded| recorded.is_accepted);
-    let is_refused = is_accepted && refuses_credentials(&verdict, status);
+    let is_refused = meets_refusal(&run.context, &verdict, status);
     if !is_refused {
         attempt::note_accepted(run, &verdict, ended);
     }
@@ -57,12 +56,11 @@ pub(super) async fn ask(run: &mut Run<'_>) -> Observed {
         Ok(answer) => read(run, &question, answer, &verdict, &mut met),
     };
     let looked = looked.unwrap_or_else(|| LookedUp::Failed {
-        meets_refusal: Guard::CredentialsHold.keeps(is_refused),
+        meets_refusal: is_refused,
         down: attempt::down(run, engine.clock.now()),
     });
     if looked != LookedUp::More {
-        leave_line(run, looked, met, begun);
-        telemetry::looked_up(run.whose(), name(looked));
+        run.in_hand.line = Some(Box::new(line(run, met, begun)));
     }
     Observed::LookedUp { looked, asked_wait, ended }
 }
@@ -93,7 +91,7 @@ fn read(
             run.in_hand.answer = Some(answer);
             Some(LookedUp::Found)
         }
-        Finding::Absent => Some(run.progress.believed(&run.context, run.now())),
+        Finding::Absent => Some(LookedUp::Absent),
         // Credentials that are mended, or a page that goes away, leave the question to be asked again.
         Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => None,
         Finding::Unanswered => None,
@@ -109,18 +107,28 @@ fn read(
     }
 }
 
-/// Leaves a line on the call's log: how the lookup went, and what it found.
-fn leave_line(run: &mut Run<'_>, looked: LookedUp, met: Met, begun: Instant) {
-    let effect = match looked {
+/// The line of a lookup, without its effect.
+fn line(run: &Run<'_>, met: Met, begun: Instant) -> AttemptReport {
+    let latency = run.engine.clock.now().since(begun);
+    let started_at = run.engine.wall().minus(latency);
+    let mut line = report(run.progress.attempts(), started_at, LOOK_UP, Effect::Unknown);
+    line.latency = latency;
+    (line.status, line.failure_kind, line.failure) = (met.status, met.failure_kind, met.failure);
+    line
+}
+
+/// Leaves the line of a lookup on the call's log, once it is known what the lookup proves.
+pub(super) fn leave_line(run: &mut Run<'_>) {
+    let (Some(mut line), Some(looked)) = (run.in_hand.line.take(), run.progress.last().looked) else {
+        return;
+    };
+    line.effect = match looked {
         LookedUp::Found => Effect::Applied,
         LookedUp::Absent => Effect::None,
         LookedUp::CannotTell | LookedUp::Failed { .. } | LookedUp::More => Effect::Unknown,
     };
-    let latency = run.engine.clock.now().since(begun);
-    let mut line = report(run.progress.attempts(), run.engine.wall().minus(latency), LOOK_UP, effect);
-    line.latency = latency;
-    (line.status, line.failure_kind, line.failure) = (met.status, met.failure_kind, met.failure);
-    run.log.push(line);
+    run.log.push(*line);
+    telemetry::looked_up(run.whose(), name(looked));
 }
 
 const fn name(looked: LookedUp) -> &'static str {

@@ -3,7 +3,6 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use steadfast_core::Error;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::decision::{Context, Now, Progress, Recorded};
 use steadfast_core::internal::ext::ErrorExt;
@@ -12,6 +11,7 @@ use steadfast_core::internal::operation::Repeat;
 use steadfast_core::internal::policy::{Admission, Waiting};
 use steadfast_core::transport::{Answer, Request, SendError};
 use steadfast_core::vendor::Subject;
+use steadfast_core::{AttemptReport, Error};
 
 use super::aside::Aside;
 use super::attempt_log::AttemptLog;
@@ -54,6 +54,8 @@ pub(super) struct InHand<'a> {
     pub failure: Option<SendError>,
     /// The next page of a lookup. Boxed: nearly no call has one.
     pub question: Option<Box<Request>>,
+    /// The line of the last lookup, until it is known what it proves.
+    pub line: Option<Box<AttemptReport>>,
     /// Beginning and end of the last exchange.
     pub exchanged: Option<(Instant, Instant)>,
     /// The failure that ends the call.

@@ -42,6 +42,7 @@ const CORE: &[(&str, u32)] = &[
     ("store", 3),
     ("transport", 3),
     ("vendor", 3),
+    ("decision", 4),
     ("outbox", 4),
     ("internal", 5),
 ];

@@ -55,7 +55,7 @@ pub use gates::ask_again_at;
 pub use lease::Lease;
 pub use log::{LogFacts, UNAUTHORIZED};
 pub use looked_up::PAGES_MAX;
-pub use observed::{Attempted, Down, LookedUp, Observed, Outcome, Taken, refuses_credentials};
+pub use observed::{Attempted, Down, LookedUp, Observed, Outcome, Taken, meets_refusal};
 pub use progress::{Last, Phase, Progress};
 pub use settling::{Moment, Settling};
 pub use situation::LOOK_UP_GAP_MAX;
@@ -85,7 +85,7 @@ pub fn next_step(
         (Observed::Pursued, Goal::Resume) => resume::resume(&situation, None),
         (Observed::Pursued, Goal::Send(_)) => clear::clear(&situation),
         (Observed::Pursued, Goal::Retry) => ladder::retry(&situation),
-        (Observed::Pursued, Goal::LookUp(search)) => look_up::plan(&situation, search, None),
+        (Observed::Pursued, Goal::LookUp(search)) => look_up::plan(&situation, search),
         (Observed::Pursued, Goal::Conclude { purpose, concluded }) => {
             conclude::conclude(&situation, purpose, concluded)
         }
@@ -113,8 +113,7 @@ pub fn next_step(
 fn with_log(situation: &Situation<'_>, goal: Goal, log: Option<&LogFacts>) -> Step {
     let log = Some(log);
     match (situation.progress.reading(), goal, situation.progress.last()) {
-        (Reading::Doubt, Goal::LookUp(search), _) => look_up::plan(situation, search, log),
-        (Reading::LookUp, goal, Last { looked: Some(looked), .. }) => {
+        (Reading::LookUp | Reading::Miss, goal, Last { looked: Some(looked), .. }) => {
             looked_up::looked_up(situation, goal, looked, log)
         }
         (Reading::Attempt, _, Last { attempted: Some(attempted), .. }) => {

@@ -1,7 +1,9 @@
 //! After an attempt.
 
 use super::situation::Situation;
-use super::{Attempted, Ending, Goal, LogFacts, Outcome, Phase, Purpose, Reading, Step, Success, Why};
+use super::{
+    Attempted, Ending, Goal, LogFacts, Outcome, Phase, Purpose, Reading, Step, Success, Why, meets_refusal,
+};
 use crate::error::{Reason, Refusal, Step as Next};
 use crate::guard::Guard;
 use crate::operation::record::resend::{self, Ruling};
@@ -15,7 +17,7 @@ pub(super) fn attempted(
     attempted: &Attempted,
     log: Option<Option<&LogFacts>>,
 ) -> Step {
-    if attempted.meets_refusal(situation.context) {
+    if meets_refusal(situation.context, &attempted.verdict, attempted.status) {
         let refused_as = situation.refused_as(log);
         return refused_as.map_or(Step::ReadLog(Reading::Attempt), Step::NoteCredentials);
     }

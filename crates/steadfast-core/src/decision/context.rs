@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::{Instant, Timestamp};
+use crate::guard::Guard;
 use crate::operation::record::resend::Repeat;
 use crate::policy::Backoff;
 
@@ -13,6 +14,14 @@ pub struct Now {
     pub wall: Timestamp,
     /// By the process's own monotonic clock.
     pub at: Instant,
+}
+
+impl Now {
+    /// A moment of the store's clock, by the process's own: the start of time for what is before it.
+    pub fn instant_of(self, at: Timestamp) -> Instant {
+        let ago = u64::try_from(self.wall.since(at).as_nanos()).unwrap_or(u64::MAX);
+        Instant::from_nanos(self.at.as_nanos().saturating_sub(ago))
+    }
 }
 
 /// The facts of one call that stay as they are for all of its run: of the call, of its policy, and of its vendor.
@@ -68,6 +77,11 @@ pub struct Recorded {
 }
 
 impl Context<'_> {
+    /// Whether a lookup's miss is held against the operation's log: what was made may have been deleted since.
+    pub(super) fn asks_log_for_miss(&self) -> bool {
+        Guard::MissWithinAnHour.keeps(!self.lists_deleted && self.is_operation())
+    }
+
     /// Whether the call has a record.
     pub fn is_operation(&self) -> bool {
         self.recorded.is_some()

@@ -3,7 +3,6 @@
 use super::{Context, Now, Phase, Progress};
 use crate::clock::Timestamp;
 use crate::effect::Effect;
-use crate::guard::Guard;
 
 /// The state of the attempts, for a write to the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +27,12 @@ impl Evidence {
             (Phase::Unknown { since: Some(since), .. }, Some(lease)) => Some(lease.on_record(since, now)),
             _ => of_record,
         };
-        let spent = Guard::ResendCounted.keeps(u32::from(spends_resend && Guard::PutOffIsNotUsed.holds()));
         Evidence {
             attempts: progress.steps_taken(),
             effect: progress.effect(),
             unknown_since: context.recorded.and(unknown_since),
             look_ups: progress.phase().look_ups(),
-            resends_left: progress.resends_left().saturating_sub(spent),
+            resends_left: if spends_resend { progress.after_resend() } else { progress.resends_left() },
         }
     }
 }

@@ -5,11 +5,11 @@
 //! as every call.
 
 use super::situation::{Situation, grown};
-use super::{Concluded, Errand, Goal, LogFacts, Planned, Reading, Search, Step, Why};
+use super::{Concluded, Errand, Goal, Planned, Search, Step, Why};
 use crate::error::Step as Next;
 
 /// Waits for the settle time and for the vendor's own wait, or leaves the lookup to the schedule.
-pub(super) fn plan(situation: &Situation<'_>, search: Search, log: Option<Option<&LogFacts>>) -> Step {
+pub(super) fn plan(situation: &Situation<'_>, search: Search) -> Step {
     let Situation { context, progress, now, .. } = *situation;
     let is_over = progress.phase().look_ups() >= context.look_ups_max;
     let undecided = Goal::Conclude { purpose: search.purpose, concluded: Concluded::CannotTell };
@@ -26,21 +26,14 @@ pub(super) fn plan(situation: &Situation<'_>, search: Search, log: Option<Option
         }
         return postponed(situation, search, at);
     }
-    // A miss is held against the first send in doubt.
-    let is_asked_of_log =
-        !context.lists_deleted && context.is_operation() && progress.first_doubt().is_none();
-    if is_asked_of_log && log.is_none() {
-        return Step::ReadLog(Reading::Doubt);
-    }
     if at > now.at {
         return situation.wait(Planned { until: at, why: Why::LookUp, rung: std::time::Duration::ZERO });
     }
     Step::Admit(Errand::LookUp)
 }
 
-/// Leaves the lookup to the schedule. The longer the effect has been unknown, the later it is made again where it has
-/// failed for all of a call's time: a lookup that a vendor refuses for good is then not made every few seconds until the
-/// retention is over.
+/// Leaves the lookup to the schedule. Where it has failed for all of a call's time, it is made the later the longer the
+/// effect has been unknown. A lookup that a vendor refuses for good is then not made every few seconds.
 fn postponed(situation: &Situation<'_>, search: Search, at: crate::clock::Instant) -> Step {
     let Situation { context, progress, now, .. } = *situation;
     let much_later = now.at.plus(grown(progress.unknown_for(now.at)));

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::situation::Situation;
 use super::{Concluded, Errand, Goal, LogFacts, LookedUp, Purpose, Reading, Search, Step};
-use crate::guard::Guard;
 
 /// Asks for the next page, asks again later, or ends the search.
 pub(super) fn looked_up(
@@ -25,13 +24,14 @@ pub(super) fn looked_up(
     let conclude = |concluded| Step::Pursue(Goal::Conclude { purpose: search.purpose, concluded });
     match looked {
         LookedUp::Found => conclude(Concluded::Found),
+        LookedUp::Absent if context.asks_log_for_miss() && log.is_none() => Step::ReadLog(Reading::Miss),
         LookedUp::Absent => conclude(Concluded::Absent),
         LookedUp::More => Step::Admit(Errand::LookUp),
         LookedUp::Failed { meets_refusal: true, .. } if progress.refused_as().is_none() => {
             let refused_as = situation.refused_as(log);
             refused_as.map_or(Step::ReadLog(Reading::LookUp), Step::NoteCredentials)
         }
-        LookedUp::Failed { down, .. } if Guard::FailedLookUp.holds() => {
+        LookedUp::Failed { down, .. } if !looked.is_answered() => {
             // Recovery does not wait out an open circuit, so that its time would never be over: it would be postponed for
             // ever.
             if context.is_recovery && down.is_some() && situation.is_past_keeping() {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Context, Goal, LogFacts, RefusedAs};
+use super::log::refuses_credentials;
+use super::{Context, Goal, LogFacts, Progress, RefusedAs};
 use crate::clock::{Instant, Timestamp};
 use crate::effect::Effect;
 use crate::error::{Gate, Refusal};
@@ -91,14 +92,16 @@ pub enum Observed {
 
 impl Observed {
     /// Whether the step after it may be a wait with jitter. A driver draws a number for no other.
-    pub fn takes_draw(&self, goal: Goal) -> bool {
-        match self {
-            Observed::HeldBack { .. }
-            | Observed::Charged { is_paid: false }
-            | Observed::CredentialsNoted
-            | Observed::Stopping { .. }
-            | Observed::LookedUp { looked: LookedUp::Failed { .. }, .. } => true,
-            Observed::Pursued => matches!(goal, Goal::Retry | Goal::LookUp(_)),
+    pub fn takes_draw(&self, progress: &Progress, now: Instant) -> bool {
+        let is_asked_to_wait = progress.left_alone_until().is_some_and(|until| until > now);
+        match (self, progress.goal()) {
+            (Observed::HeldBack { .. } | Observed::Charged { is_paid: false }, _) => true,
+            (Observed::Pursued, Goal::Retry) | (Observed::CredentialsNoted, Goal::LookUp(_)) => true,
+            (Observed::Pursued, Goal::LookUp(_)) | (Observed::Stopping { .. }, _) => is_asked_to_wait,
+            (Observed::LookedUp { looked: LookedUp::Failed { meets_refusal, .. }, .. }, _) => !meets_refusal,
+            (Observed::CredentialsNoted, _) => {
+                is_asked_to_wait || matches!(progress.refused_as(), Some(RefusedAs::AtTimes { .. }))
+            }
             _ => false,
         }
     }
@@ -195,18 +198,14 @@ impl Attempted {
     pub fn outcome(&self) -> Outcome {
         Outcome::of(&self.verdict, self.status.is_some())
     }
-
-    /// Whether the answer refuses the credentials of an operation that goes on by itself.
-    pub fn meets_refusal(&self, context: &Context<'_>) -> bool {
-        let is_accepted = context.recorded.is_some_and(|recorded| recorded.is_accepted);
-        Guard::CredentialsHold.keeps(is_accepted && refuses_credentials(&self.verdict, self.status))
-    }
 }
 
-/// Whether an answer refuses the credentials themselves.
-pub fn refuses_credentials(verdict: &Verdict, status: Option<u16>) -> bool {
+/// Whether an answer refuses the credentials of an operation that goes on by itself.
+pub fn meets_refusal(context: &Context<'_>, verdict: &Verdict, status: Option<u16>) -> bool {
+    let is_accepted = context.recorded.is_some_and(|recorded| recorded.is_accepted);
     let by_adapter = matches!(verdict, Verdict::Refused { refusal: Refusal::Unauthorized, .. });
-    status.is_some_and(|status| super::log::refuses_credentials(status, by_adapter))
+    let is_refused = status.is_some_and(|status| refuses_credentials(status, by_adapter));
+    Guard::CredentialsHold.keeps(is_accepted && is_refused)
 }
 
 /// Whose circuit is not closed.
@@ -223,7 +222,7 @@ pub enum Down {
 pub enum LookedUp {
     /// The effect, in the shape of the lost answer.
     Found,
-    /// No effect. The driver has asked [`Progress::believed`](super::Progress::believed).
+    /// No effect is listed.
     Absent,
     /// It was answered, and cannot tell.
     CannotTell,
@@ -238,9 +237,13 @@ pub enum LookedUp {
     More,
 }
 
-impl RefusedAs {
-    /// Whether the operation stays due.
-    pub const fn goes_on(self) -> bool {
-        !matches!(self, RefusedAs::Alone)
+impl LookedUp {
+    /// Whether the lookup was made: one that failed is not, and uses up none of those that the policy allows.
+    pub(super) fn is_answered(self) -> bool {
+        match self {
+            LookedUp::Found | LookedUp::Absent | LookedUp::CannotTell => true,
+            LookedUp::Failed { .. } => Guard::FailedLookUp.is_out(),
+            LookedUp::More => false,
+        }
     }
 }

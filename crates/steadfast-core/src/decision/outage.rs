@@ -26,7 +26,6 @@ use std::time::Duration;
 
 use super::situation::{LOOK_UP_GAP_MAX, LOOK_UPS_LAST, Situation, grown};
 use super::{Attempted, Context, Down, LogFacts, Now, Progress};
-use crate::clock::Instant;
 use crate::guard::Guard;
 use crate::policy::gates::Outcome as Health;
 use crate::transport::SendErrorKind;
@@ -107,14 +106,6 @@ pub(super) fn wait(situation: &Situation<'_>, outage: Outage) -> Duration {
             let rung = context.backoff.wait(tried.min(last), progress.rung(), draw);
             rung.unwrap_or_default().max(by_age)
         }
-    }
-}
-
-impl Now {
-    /// A moment of the store's clock, by the process's own: the start of time for what is before it.
-    pub fn instant_of(self, at: crate::clock::Timestamp) -> Instant {
-        let ago = u64::try_from(self.wall.since(at).as_nanos()).unwrap_or(u64::MAX);
-        Instant::from_nanos(self.at.as_nanos().saturating_sub(ago))
     }
 }
 

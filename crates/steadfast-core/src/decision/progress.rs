@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::outage::{self, Outage, Spared};
 use super::{
     Attempted, Concluded, Context, Ending, Errand, Goal, Lease, LogFacts, LookedUp, Now, Observed, Outcome,
-    Planned, Purpose, Reading, RefusedAs, Settling, Step, Why,
+    Planned, Purpose, Reading, RefusedAs, Settling, Step, Why, meets_refusal,
 };
 use crate::clock::{Instant, Timestamp};
 use crate::effect::Effect;
@@ -14,6 +14,7 @@ use crate::error::Refusal;
 use crate::guard::Guard;
 use crate::operation::OnUnknown;
 use crate::operation::record::Record;
+use crate::operation::record::resend::{Sent, Window, window};
 use crate::transport::SendErrorKind;
 
 /// The state of one call under way. It changes by [`observe`](Progress::observe) and [`follow`](Progress::follow) alone.
@@ -58,8 +59,6 @@ pub struct Progress {
     rung: Duration,
     /// The latest that the vendor asked this call to wait for.
     left_alone_until: Option<Instant>,
-    /// Beginning of the first send in doubt; `None` until the log was read for it.
-    first_doubt: Option<Timestamp>,
     pages: u32,
     ending: Option<Ending>,
 }
@@ -133,7 +132,6 @@ impl Progress {
             waited: Duration::ZERO,
             rung: Duration::ZERO,
             left_alone_until: None,
-            first_doubt: None,
             pages: 0,
             ending: None,
         }
@@ -212,12 +210,13 @@ impl Progress {
             (None, failure) => !matches!(failure, Some(SendErrorKind::NotProcessed | SendErrorKind::Local)),
         };
         self.note_wait(attempted.asked_wait, attempted.ended);
-        (self.refused_as, self.first_doubt) = (None, None);
+        self.refused_as = None;
         self.last = Last { attempted: Some(*attempted), ..Last::default() };
         match attempted.outcome() {
             Outcome::Done { .. } => {}
             Outcome::Refused { refusal, .. } => {
-                let is_no = refusal != Refusal::Duplicate && !attempted.meets_refusal(context);
+                let is_no = refusal != Refusal::Duplicate
+                    && !meets_refusal(context, &attempted.verdict, attempted.status);
                 self.last.refusal = Some(refusal).filter(|_| is_no);
             }
             Outcome::Retry { effect } => {
@@ -233,8 +232,8 @@ impl Progress {
     }
 
     fn observe_log(&mut self, log: Option<&LogFacts>, now: Now) {
-        if self.reading == Reading::Doubt {
-            self.first_doubt = log.map(|log| log.first_doubt);
+        if self.reading == Reading::Miss && !self.believes_miss(log, now) {
+            self.last.looked = Some(LookedUp::CannotTell);
         }
         let is_open = mem::take(&mut self.last.is_open);
         if let (true, Some(log), Some(attempted)) = (is_open, log, self.last.attempted) {
@@ -249,7 +248,7 @@ impl Progress {
         (self.refused_as, self.last.looked) = (None, Some(looked));
         match (looked, &mut self.phase) {
             (LookedUp::More, _) => self.pages = self.pages.saturating_add(1),
-            (LookedUp::Found | LookedUp::Absent | LookedUp::CannotTell, Phase::Unknown { look_ups, .. }) => {
+            (looked, Phase::Unknown { look_ups, .. }) if looked.is_answered() => {
                 *look_ups = look_ups.saturating_add(1);
             }
             _ => {}
@@ -287,12 +286,7 @@ impl Progress {
                     self.goal = Goal::Send(errand);
                 }
             }
-            Step::Renew { wait, spends_resend, .. } => {
-                self.planned = wait;
-                if spends_resend && Guard::PutOffIsNotUsed.is_out() {
-                    self.spend_resend();
-                }
-            }
+            Step::Renew { wait, .. } => self.planned = wait,
             Step::Wait(planned) => {
                 self.planned = Some(planned);
                 self.wait = planned.until.since(now.at);
@@ -300,10 +294,8 @@ impl Progress {
                     self.rung = planned.rung;
                 }
             }
-            Step::Send => {
-                if self.goal == Goal::Send(Errand::SendAtRisk) && Guard::PutOffIsNotUsed.holds() {
-                    self.spend_resend();
-                }
+            Step::Send if self.goal == Goal::Send(Errand::SendAtRisk) => {
+                self.resends_left = self.after_resend();
             }
             Step::NoteCredentials(refused_as) => {
                 self.refused_as = Some(refused_as);
@@ -317,11 +309,16 @@ impl Progress {
                     self.phase = Phase::NotApplied;
                 }
             }
-            Step::LookUp | Step::Reread | Step::Tell(_) => {}
+            Step::Send | Step::LookUp | Step::Reread | Step::Tell(_) => {}
         }
     }
 
     fn pursue(&mut self, goal: Goal, now: Now) {
+        // What may be repeated is on record as used before it leaves, and is used when it leaves.
+        let is_put_off = goal == self.goal && goal == Goal::Send(Errand::SendAtRisk);
+        if is_put_off && Guard::PutOffIsNotUsed.is_out() {
+            self.resends_left = self.after_resend();
+        }
         match goal {
             // The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early and
             // the resource be our own first send's. Another miss is no proof now.
@@ -339,19 +336,30 @@ impl Progress {
         self.goal = goal;
     }
 
-    fn spend_resend(&mut self) {
-        self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
+    /// Sends left that may be a second effect, after the next one.
+    pub(super) fn after_resend(&self) -> u32 {
+        self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1))
     }
 
-    /// The result of a page that lists no effect. A miss proves nothing later than an hour after the first send in
-    /// doubt, where the vendor does not list what was deleted: what was made may have been deleted since.
-    pub fn believed(&self, context: &Context<'_>, now: Now) -> LookedUp {
-        if context.lists_deleted || context.recorded.is_none() || Guard::MissWithinAnHour.is_out() {
-            return LookedUp::Absent;
-        }
-        let Some(first_doubt) = self.first_doubt else { return LookedUp::CannotTell };
-        let unknown_for = self.unknown_for(now.at).max(now.wall.since(first_doubt));
-        if unknown_for > MISS_LAST { LookedUp::CannotTell } else { LookedUp::Absent }
+    /// Whether a miss proves that there is no effect. Where the vendor does not list what was deleted, it proves nothing
+    /// later than an hour after the first send in doubt. A log that cannot be read excludes nothing.
+    fn believes_miss(&self, log: Option<&LogFacts>, now: Now) -> bool {
+        let Some(log) = log else { return false };
+        let unknown_for = self.unknown_for(now.at).max(now.wall.since(log.first_doubt));
+        unknown_for <= MISS_LAST
+    }
+
+    /// Until when the vendor answers a resend from its own record. A call without a key has no window.
+    pub fn window(&self, context: &Context<'_>, now: Now) -> Window {
+        let (Some(recorded), Some(lease)) = (context.recorded, self.lease()) else { return Window::None };
+        let sent = Sent {
+            claimed_at: recorded.claimed_at,
+            updated_at: self.updated_at(),
+            now: now.wall,
+            measured: Some(lease.measured(now.at)),
+            attempt_max: recorded.attempt_max,
+        };
+        window(context.replay_window, &sent)
     }
 
     /// How long the effect has been unknown: since this run's own last such send, or an earlier one.
@@ -431,8 +439,6 @@ readers! {
     rung: Duration,
     /// The latest that the vendor asked this call to wait for.
     left_alone_until: Option<Instant>,
-    /// Beginning of the first send in doubt; `None` until the log was read for it.
-    first_doubt: Option<Timestamp>,
     /// Pages of the lookup that were answered.
     pages: u32,
     /// The last attempt.

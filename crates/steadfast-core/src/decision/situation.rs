@@ -7,7 +7,7 @@ use super::{Context, Ending, LogFacts, Now, Phase, Planned, Postponed, Progress,
 use crate::clock::Instant;
 use crate::effect::Effect;
 use crate::guard::Guard;
-use crate::operation::record::resend::{Facts, LookUp, Ruling, Sent, Window, may_send, window};
+use crate::operation::record::resend::{Facts, LookUp, Ruling, Window, may_send};
 use crate::vendor::SpeaksFor;
 
 /// A call at one moment.
@@ -165,21 +165,6 @@ impl Situation<'_> {
             Some(refusals) if refusals.in_a_row > self.context.backoff.steps.len() => RefusedAs::Alone,
             Some(refusals) => RefusedAs::AtTimes { refusals: refusals.in_a_row },
         })
-    }
-}
-
-impl Progress {
-    /// Until when the vendor answers a resend from its own record. A call without a key has no window.
-    pub fn window(&self, context: &Context<'_>, now: Now) -> Window {
-        let (Some(recorded), Some(lease)) = (context.recorded, self.lease()) else { return Window::None };
-        let sent = Sent {
-            claimed_at: recorded.claimed_at,
-            updated_at: self.updated_at(),
-            now: now.wall,
-            measured: Some(lease.measured(now.at)),
-            attempt_max: recorded.attempt_max,
-        };
-        window(context.replay_window, &sent)
     }
 }
 

@@ -50,8 +50,8 @@ pub enum Reading {
     Resume,
     /// The meaning of this run's last attempt.
     Attempt,
-    /// The beginning of the first send in doubt, before a lookup.
-    Doubt,
+    /// Whether a lookup's miss is believed.
+    Miss,
     /// Whose the refusal of credentials is that a lookup met.
     LookUp,
 }
@@ -202,6 +202,13 @@ pub enum RefusedAs {
     },
     /// The operation's own: others are answered well, and it has climbed its ladder.
     Alone,
+}
+
+impl RefusedAs {
+    /// Whether the operation stays due.
+    pub const fn goes_on(self) -> bool {
+        !matches!(self, RefusedAs::Alone)
+    }
 }
 
 /// The caller's answer.
