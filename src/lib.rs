@@ -222,6 +222,7 @@ mod enqueued;
 pub mod guide;
 mod holder;
 mod inbound;
+mod limit;
 mod mismatch;
 pub mod outbox;
 mod peer_status;

@@ -21,7 +21,8 @@ use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::transport::Request;
 use steadfast_core::{Effect, Error};
 
-use super::{Engine, limit};
+use super::Engine;
+use crate::limit;
 
 impl Engine {
     /// Where a request goes that was recorded for `url`: to that URL, if it is on the present host. What was recorded

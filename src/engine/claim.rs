@@ -15,7 +15,8 @@ use steadfast_core::store::StoreError;
 use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect, Error, Obstacle};
 
-use super::{Engine, Work, limit};
+use super::{Engine, Work};
+use crate::limit;
 use crate::telemetry::Whose;
 
 /// What a call asks for under its key, to be held against what is on record, and how long it has.

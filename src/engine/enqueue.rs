@@ -18,7 +18,8 @@ use super::entry::no_time;
 use super::entry::{Named, Stop};
 use super::in_flight::Pauses;
 use super::on_record::{Standing, in_progress};
-use super::{Engine, Work, limit};
+use super::{Engine, Work};
+use crate::limit;
 use crate::reply::Reply;
 use crate::telemetry;
 

@@ -16,8 +16,9 @@ use steadfast_core::internal::policy::{Outcome, Sign};
 use steadfast_core::internal::transport::{Chunks, Progress};
 use steadfast_core::transport::{Answer, Limits, Request, SendError};
 
-use super::{Engine, limit};
+use super::Engine;
 use crate::inbound::{self, Inbound};
+use crate::limit;
 
 /// The limits that a call sets its exchanges.
 #[derive(Clone, Copy, Debug)]

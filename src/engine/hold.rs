@@ -10,7 +10,8 @@ use steadfast_core::internal::ext::{ErrorExt, RecordExt, WakesExt};
 use steadfast_core::operation::record::{Record, State, Transition};
 use steadfast_core::{AttemptReport, Disposition, Effect, Error};
 
-use super::{Engine, limit};
+use super::Engine;
+use crate::limit;
 use crate::telemetry;
 
 /// The operation as this process holds it.

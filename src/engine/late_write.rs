@@ -24,7 +24,7 @@ use steadfast_core::operation::record::{Record, Transition};
 use steadfast_core::store::Store;
 
 use super::hold::is_same;
-use super::limit;
+use crate::limit;
 use crate::telemetry;
 
 /// Room for the writes of one client that go on without their callers.

@@ -21,7 +21,8 @@ use super::claim::{Keyed, key_reused};
 use super::enqueue::{Accepted, Row};
 use super::entry::Stop;
 use super::on_record::Standing;
-use super::{Engine, Work, limit};
+use super::{Engine, Work};
+use crate::limit;
 use crate::telemetry::{self, Whose};
 
 /// What a transaction has to execute, and what becomes of it.

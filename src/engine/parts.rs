@@ -21,10 +21,9 @@ use steadfast_core::store::Store;
 use steadfast_core::transport::{Request, Transport};
 use steadfast_core::{Error, Policy, Random};
 
-use super::clocks::{Began, VendorClock};
 use super::disagreement::Disagreement;
 use super::late_write::LateWrites;
-use super::latency::Latency;
+use super::measures::{Began, Latency, VendorClock};
 use super::retention::{Floor, Retention};
 use super::routes::Routes;
 use super::settling::LetGo;

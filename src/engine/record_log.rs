@@ -4,8 +4,8 @@ use steadfast_core::AttemptReport;
 use steadfast_core::internal::decision::{LogFacts, Observed, STORE_GRACE};
 use steadfast_core::operation::record::Record;
 
-use super::limit;
 use super::run::Run;
+use crate::limit;
 
 /// Reads the operation's log.
 pub(super) async fn read(run: &mut Run<'_>) -> Observed {

@@ -13,7 +13,8 @@ use steadfast_core::store::StoreError;
 use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect};
 
-use super::{Engine, limit};
+use super::Engine;
+use crate::limit;
 
 /// What there is of an operation.
 pub(super) enum Found {

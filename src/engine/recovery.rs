@@ -18,7 +18,8 @@ use super::claim::Offered;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::run::Run;
-use super::{Engine, Times, Work, driver, limit};
+use super::{Engine, Times, Work, driver};
+use crate::limit;
 use crate::reply::Reply;
 
 impl Engine {

@@ -8,7 +8,8 @@ use steadfast_core::operation::record::{Record, State};
 use steadfast_core::transport::{Answer, SendErrorKind};
 use steadfast_core::{Effect, Error};
 
-use super::{Engine, conclude, limit};
+use super::{Engine, conclude};
+use crate::limit;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
 

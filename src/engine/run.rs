@@ -1,7 +1,9 @@
 //! A call under way: its facts, its progress, and what the driver has in hand.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::decision::{Context, Now, Progress, Recorded};
@@ -14,7 +16,6 @@ use steadfast_core::vendor::Subject;
 use steadfast_core::{AttemptReport, Error};
 
 use super::aside::Aside;
-use super::attempt_log::AttemptLog;
 use super::hold::Hold;
 use super::leaving::Leaving;
 use super::{Engine, Work};
@@ -187,6 +188,47 @@ impl<'a> Run<'a> {
         let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
         let error = error.with_attempts(self.log.take_attempts()).after_waiting(self.progress.waited());
         self.engine.in_context(error, self.request, operation)
+    }
+}
+
+/// The lines of one call, of which a part is on record.
+#[derive(Debug, Default)]
+pub(super) struct AttemptLog {
+    lines: Vec<AttemptReport>,
+    /// How many of them went with a write to the record.
+    written: usize,
+}
+
+impl AttemptLog {
+    /// Adds a line.
+    pub(super) fn push(&mut self, line: AttemptReport) {
+        // Most calls have one attempt, and `push` alone makes room for four.
+        self.lines.reserve_exact(1);
+        self.lines.push(line);
+    }
+
+    /// Notes the wait after the last attempt, unless it is noted.
+    pub(super) fn note_wait(&mut self, wait: Duration) {
+        if let Some(line) = self.lines.iter_mut().rev().find(|line| !line.is_look_up()) {
+            line.wait.get_or_insert(wait);
+        }
+    }
+
+    /// The lines that are not on record yet.
+    pub(super) fn unwritten(&self) -> &[AttemptReport] {
+        self.lines.get(self.written..).unwrap_or_default()
+    }
+
+    /// All lines are on record.
+    pub(super) fn mark_written(&mut self) {
+        self.written = self.lines.len();
+    }
+
+    /// The attempts. A caller's attempts are what it sent; lookups are on the operation's log.
+    pub(super) fn take_attempts(&mut self) -> Vec<AttemptReport> {
+        let mut lines = mem::take(&mut self.lines);
+        lines.retain(|line| !line.is_look_up());
+        lines
     }
 }
 

@@ -28,9 +28,10 @@ use steadfast_core::operation::Fingerprint;
 use steadfast_core::store::StoreError;
 use steadfast_core::vendor::Vendor;
 
+use super::Engine;
 use super::disagreement::refused;
 use super::retention::window_of;
-use super::{Engine, limit};
+use crate::limit;
 
 /// By name, what must agree, for people too.
 type Terms = BTreeMap<String, String>;

@@ -3,3 +3,4 @@
 mod docs;
 mod public_api;
 mod tidy;
+mod way;

@@ -50,6 +50,7 @@ const CORE: &[(&str, u32)] = &[
 const CLIENT: &[(&str, u32)] = &[
     ("mismatch", 1),
     ("holder", 1),
+    ("limit", 1),
     ("peer_status", 1),
     ("reply", 2),
     ("store", 3),

@@ -18,9 +18,7 @@ const HANDLES: &[&str] =
 /// Types whose methods are in many files yet, or that are two, each with the step that mends it.
 const NOT_YET: &[(&str, &str)] = &[
     ("steadfast::DeadLetters", "its groups call each other: what they share becomes a type of its own"),
-    ("steadfast::Engine", "the next step of the house: its decisions become functions of values"),
-    ("steadfast::Exchanged", "the same"),
-    ("steadfast::Run", "the same: a context, a progress, and a driver"),
+    ("steadfast::Engine", "the questions about what is on record become a type of their own"),
     ("steadfast_core::Inner", "the rows in memory, behind one lock"),
     ("steadfast_core::Record", "one state machine: transitions become functions"),
     ("steadfast_core::Run", "a copy under way"),

@@ -11,12 +11,12 @@ use steadfast_core::clock::{Clock, Instant};
 ///
 /// The timer is made only once the future has been pending: what is ready at once costs no allocation and no
 /// clock.
-pub(super) async fn within<F: Future>(clock: &dyn Clock, at: Instant, future: F) -> Option<F::Output> {
+pub(crate) async fn within<F: Future>(clock: &dyn Clock, at: Instant, future: F) -> Option<F::Output> {
     until(|| clock.limit_until(at), future).await
 }
 
 /// The same, with a limit that is made by `begin`.
-pub(super) async fn until<F: Future>(
+pub(crate) async fn until<F: Future>(
     begin: impl Fn() -> BoxFuture<'static, ()>,
     future: F,
 ) -> Option<F::Output> {

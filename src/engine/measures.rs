@@ -1,11 +1,15 @@
-//! What a vendor's answers say of its clock.
+//! What a client has measured: its own clocks, the vendor's clock, and how long an attempt lasts at this vendor.
 //!
 //! A lookup that searches by date needs the vendor's clock at the first claim: a host whose own was ahead would begin
 //! the search after what it looks for. Every answer carries a `Date`; the last one is remembered here, per client.
 //!
 //! And what our own two clocks say of each other: a wall clock that was set while this client lived says nothing of
 //! when another host sent.
+//!
+//! The latency is TCP's estimate of the time after which an answer is overdue (RFC 6298, section 2): the smoothed latency
+//! and four times its smoothed deviation. It follows a vendor that becomes slower, and one outlier does not set it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::{AGE, DATE};
@@ -98,6 +102,50 @@ const BELIEVED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Far above what slewing does in a day (500 ppm: 43 s), and below the margin of a lookup.
 const CLOCKS_AGREE: Duration = Duration::from_secs(60);
 
+/// Smoothed latency in the upper half and deviation in the lower, in microseconds each: up to 71 minutes, longer than
+/// any attempt. Zero until the first answer.
+#[derive(Debug, Default)]
+pub(crate) struct Latency(AtomicU64);
+
+impl Latency {
+    /// Notes an attempt that was answered.
+    pub(super) fn note(&self, latency: Duration) {
+        let sample = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX).max(1);
+        let after = |packed: u64| {
+            let (smoothed, deviation) = unpacked(packed);
+            Some(match smoothed {
+                0 => packed_of(sample, sample / 2),
+                _ => packed_of(
+                    weighted(smoothed, 7, sample),
+                    weighted(deviation, 3, smoothed.abs_diff(sample)),
+                ),
+            })
+        };
+        // It always gives a value, so that this cannot fail.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+    }
+
+    /// Within this time an attempt is most likely answered; `None` before the first answer.
+    pub(super) fn expected(&self) -> Option<Duration> {
+        let (smoothed, deviation) = unpacked(self.0.load(Ordering::Relaxed));
+        (smoothed > 0).then(|| Duration::from_micros(u64::from(smoothed) + 4 * u64::from(deviation)))
+    }
+}
+
+/// `old` counts `weight` times and `sample` once.
+fn weighted(old: u32, weight: u64, sample: u32) -> u32 {
+    let mean = (u64::from(old) * weight + u64::from(sample)) / (weight + 1);
+    u32::try_from(mean).unwrap_or(u32::MAX).max(1)
+}
+
+fn unpacked(packed: u64) -> (u32, u32) {
+    ((packed >> 32) as u32, packed as u32)
+}
+
+fn packed_of(smoothed: u32, deviation: u32) -> u64 {
+    u64::from(smoothed) << 32 | u64::from(deviation)
+}
+
 #[cfg(test)]
 mod tests {
     use http::{HeaderMap, HeaderValue, StatusCode};
@@ -175,5 +223,30 @@ mod tests {
         let dateless = Answer::new(StatusCode::OK, HeaderMap::new(), Vec::new());
         clock.learn(&dateless, noon(), Instant::ORIGIN);
         assert_eq!(clock.less_ours(noon(), || Instant::ORIGIN), None);
+    }
+
+    fn after(samples_ms: &[u64]) -> Option<Duration> {
+        let latency = Latency::default();
+        for sample in samples_ms {
+            latency.note(Duration::from_millis(*sample));
+        }
+        latency.expected()
+    }
+
+    #[test]
+    fn it_is_the_estimate_of_rfc_6298() {
+        assert_eq!(after(&[]), None);
+        // The first: SRTT = R, RTTVAR = R/2.
+        assert_eq!(after(&[200]), Some(Duration::from_millis(200 + 4 * 100)));
+        // Then RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, SRTT = 7/8 SRTT + 1/8 R.
+        assert_eq!(after(&[200, 280]), Some(Duration::from_millis(210 + 4 * 95)));
+    }
+
+    #[test]
+    fn it_settles_on_a_steady_latency_and_bears_any_sample() {
+        let steady = after(&[100; 100]).expect("known");
+        assert!((100..=101).contains(&steady.as_millis()), "{steady:?}");
+        assert!(after(&[0, u64::MAX, u64::MAX, 0]).is_some());
+        assert!(after(&[0]).is_some_and(|expected| expected < Duration::from_millis(1)));
     }
 }
