@@ -3,6 +3,8 @@
 //! It decides nothing. [`next_step`] names the step, the step's own file carries it out, and what came of it goes back.
 
 use steadfast_core::Error;
+#[cfg(feature = "testkit")]
+use steadfast_core::internal::decision::tape;
 use steadfast_core::internal::decision::{Observed, Step, next_step};
 use steadfast_core::internal::policy::Admission;
 
@@ -25,6 +27,10 @@ pub(super) fn drive_admitted<'r, 'a>(
 /// Dropping the future gives back what it holds of the gates. An operation stays in progress on record until its lease
 /// runs out, and is then recovered.
 pub(super) async fn drive(run: &mut Run<'_>, first: Observed) -> Result<Reply, Error> {
+    #[cfg(feature = "testkit")]
+    {
+        run.tape = tape::begin(&run.context, &run.progress);
+    }
     let mut step = advance(run, &first);
     loop {
         let observed = match step {
@@ -50,6 +56,10 @@ fn advance(run: &mut Run<'_>, observed: &Observed) -> Step {
     let is_drawn = observed.takes_draw(&run.progress, now.at);
     let draw = if is_drawn { run.engine.random.unit() } else { 0.0 };
     let step = next_step(&run.context, &run.progress, observed, now, draw);
+    #[cfg(feature = "testkit")]
+    if let Some(tape) = run.tape {
+        tape::note(tape, observed, now, draw, step);
+    }
     run.progress.follow(&step, now);
     step
 }

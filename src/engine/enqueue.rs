@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::decision::STORE_GRACE;
+use steadfast_core::internal::decision::claim::{Intent, Meaning, meaning};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, WakesExt};
-use steadfast_core::operation::record::{Action, Claimed, Record};
+use steadfast_core::operation::record::{Action, Record};
 use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::transport::Request;
 use steadfast_core::{Disposition, Effect, Error, Reason};
@@ -88,30 +89,38 @@ impl Engine {
             Box::pin(self.refused_before_claim(refused, *call)).await.map_err(Stop::into_error)?;
             return Ok(false);
         }
-        Ok(match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) => {
-                if record.waits_for().is_none() {
-                    // At the time that is on record: it is of the store's own clock.
-                    self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
-                }
-                true
-            }
-            Ok(Claimed::Busy { .. }) => false,
-            Ok(Claimed::Settled(record)) => {
-                self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
-                false
-            }
-            Ok(Claimed::Mismatch { held, effect, next }) => {
-                return Err(self.named(key_reused(held, offered.fingerprint, (effect, next)), offered));
-            }
-            Ok(Claimed::InTheWay { obstacle, effect }) => {
-                return Err(self.named(self.in_the_way(work, obstacle, effect), offered));
-            }
+        let claimed = match self.claim(call).await {
+            Ok(claimed) => *claimed,
             Err(failure) => {
                 Box::pin(self.not_claimed(failure, *call)).await.map_err(Stop::into_error)?;
-                false
+                return Ok(false);
             }
-        })
+        };
+        match meaning(claimed, Intent::Enqueue) {
+            Meaning::Send(record) | Meaning::CarryOn { record, .. } | Meaning::Recorded(record) => {
+                self.wake_for(&record, due);
+                Ok(true)
+            }
+            Meaning::OnRecord | Meaning::Held { .. } | Meaning::Later => Ok(false),
+            Meaning::Ended(record) => {
+                self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
+                Ok(false)
+            }
+            Meaning::OtherRequest { held, effect, next } => {
+                Err(self.named(key_reused(held, offered.fingerprint, (effect, next)), offered))
+            }
+            Meaning::InTheWay { obstacle, effect } => {
+                Err(self.named(self.in_the_way(work, obstacle, effect), offered))
+            }
+        }
+    }
+
+    /// Wakes a dispatcher for an operation that was recorded just now, unless it waits for its turn.
+    pub(super) fn wake_for(&self, record: &Record, due: Timestamp) {
+        if record.waits_for().is_none() {
+            // At the time that is on record: it is of the store's own clock.
+            self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+        }
     }
 
     /// The operation has moved on by this process. If it has ended, the next one of its sequence may be taken.

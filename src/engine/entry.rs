@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::decision::STORE_GRACE;
+use steadfast_core::internal::decision::claim::{Intent, Meaning, meaning};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RequestExt};
 use steadfast_core::internal::operation::Unstamped;
 use steadfast_core::internal::policy::Admission;
-use steadfast_core::operation::record::{Claimed, Record};
+use steadfast_core::operation::record::Record;
 use steadfast_core::operation::{Fingerprint, Key, OperationId};
 use steadfast_core::transport::Request;
 use steadfast_core::{Effect, Error, InFlight};
@@ -277,8 +278,9 @@ impl Engine {
                 return Box::pin(self.not_claimed(failure, *call)).await;
             }
         };
-        let Claimed::Fresh(record) = *claimed else {
-            return Box::pin(self.not_the_first(call, claimed, (admission, lease_until))).await;
+        let record = match meaning(*claimed, Intent::Send) {
+            Meaning::Send(record) => record,
+            other => return Box::pin(self.not_the_first(call, other, (admission, lease_until))).await,
         };
         self.earn(&admission);
         let hold = Hold::new(self, record, lease_until);
@@ -308,36 +310,52 @@ impl Engine {
     async fn not_the_first(
         &self,
         call: &Keyed<'_>,
-        claimed: Box<Claimed>,
+        meaning: Meaning,
         (admission, lease_until): (Admission<'_>, Instant),
     ) -> Result<Reply, Stop> {
-        let Keyed { offered, work, started, .. } = *call;
-        if let Claimed::TakenOver(_) | Claimed::Freed(_) = *claimed {
+        let Keyed { offered, work, .. } = *call;
+        if let Meaning::CarryOn { .. } = meaning {
             self.earn(&admission);
         }
         drop(admission);
-        let is_accepted = matches!(*claimed, Claimed::TakenOver(_));
-        match *claimed {
+        match meaning {
             // A first claim does not come here; taken for another, it is no less safe.
-            Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => {
-                // Not the first send: it is charged and admitted as the retry that it is.
-                telemetry::taken_over(&**self.vendor, &record);
-                let mut hold = Hold::new(self, record, lease_until);
-                hold.is_accepted = is_accepted;
-                let times = Times { started, deadline: offered.deadline };
-                Ok(Box::pin(self.carry_on_with(hold, work, times, None)).await?)
+            Meaning::Send(record)
+            | Meaning::Recorded(record)
+            | Meaning::CarryOn { record, is_accepted: false } => {
+                self.take_over(call, record, lease_until, false).await
             }
-            Claimed::Settled(record) => {
+            Meaning::CarryOn { record, is_accepted: true } => {
+                self.take_over(call, record, lease_until, true).await
+            }
+            Meaning::Ended(record) => {
                 Ok(self.with_cause_on_record(self.replay(record), offered.id, offered.deadline).await?)
             }
-            Claimed::Busy { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
-            Claimed::Mismatch { held, effect, next } => {
+            Meaning::Held { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
+            Meaning::OnRecord | Meaning::Later => Box::pin(self.busy(*call, self.wall())).await,
+            Meaning::OtherRequest { held, effect, next } => {
                 Err(self.named(key_reused(held, offered.fingerprint, (effect, next)), offered).into())
             }
-            Claimed::InTheWay { obstacle, effect } => {
+            Meaning::InTheWay { obstacle, effect } => {
                 Err(self.named(self.in_the_way(work, obstacle, effect), offered).into())
             }
         }
+    }
+
+    /// Carries on with an operation that is on record. Not the first send: it is charged and admitted as the retry that it
+    /// is.
+    async fn take_over(
+        &self,
+        call: &Keyed<'_>,
+        record: Record,
+        lease_until: Instant,
+        is_accepted: bool,
+    ) -> Result<Reply, Stop> {
+        telemetry::taken_over(&**self.vendor, &record);
+        let mut hold = Hold::new(self, record, lease_until);
+        hold.is_accepted = is_accepted;
+        let times = Times { started: call.started, deadline: call.offered.deadline };
+        Ok(Box::pin(self.carry_on_with(hold, call.work, times, None)).await?)
     }
 }
 

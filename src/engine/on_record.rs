@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::decision::STORE_GRACE;
+use steadfast_core::internal::decision::claim::{ClaimFailure, claim_failure};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{ErrorExt, RecordExt, RecordPlaceExt, RecordTakeExt};
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::store::wrote_nothing;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Phase as OnRecord, Record, State};
-use steadfast_core::store::{StoreError, StoreErrorKind};
+use steadfast_core::store::StoreError;
 use steadfast_core::{Disposition, Effect, Error, Refusal};
 
 use super::Engine;
@@ -271,17 +271,16 @@ impl Engine {
     ) -> Result<Reply, Stop> {
         let named = |error| self.named(error, call.offered);
         let until = call.due.unwrap_or_else(|| self.wall().plus(self.lease(call.work)));
-        Err(match failure {
-            Some(source) if source.kind() == StoreErrorKind::Displaced => {
-                return self.displaced(source, call).await;
-            }
+        let meaning = claim_failure(failure.as_ref());
+        Err(match (meaning, failure) {
+            (ClaimFailure::Displaced, Some(source)) => return self.displaced(source, call).await,
             // An earlier call's record may be there all the same.
-            Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {
+            (ClaimFailure::WroteNothing | ClaimFailure::NotHeld, Some(source)) => {
                 let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::None).with_source(source);
                 return self.refused_before_claim(named(failed), call).await;
             }
-            Some(source) => named(perhaps_claimed(CLAIM, until).with_source(source)).into(),
-            None => named(perhaps_claimed("claim the operation in time", until)).into(),
+            (_, Some(source)) => named(perhaps_claimed(CLAIM, until).with_source(source)).into(),
+            (_, None) => named(perhaps_claimed("claim the operation in time", until)).into(),
         })
     }
 
@@ -363,21 +362,3 @@ pub(super) fn in_progress(open: &Open) -> Error {
 }
 
 const CLAIM: &str = "claim the operation";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claim_may_be_on_file_unless_the_store_turned_it_away() {
-        let wrote = |kind| wrote_nothing(&StoreError::new("no").of_kind(kind));
-        for kind in
-            [StoreErrorKind::Corrupt, StoreErrorKind::Lost, StoreErrorKind::Stopped, StoreErrorKind::Other]
-        {
-            assert!(!wrote(kind), "{kind:?}");
-        }
-        for kind in [StoreErrorKind::Full, StoreErrorKind::Closed, StoreErrorKind::Unreachable] {
-            assert!(wrote(kind), "{kind:?}");
-        }
-    }
-}

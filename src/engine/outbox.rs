@@ -5,17 +5,17 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use steadfast_core::clock::Timestamp;
+use steadfast_core::internal::decision::claim::{ClaimFailure, Intent, Meaning, claim_failure, meaning};
 use steadfast_core::internal::error::{ADMIT_ROW, Kind};
 use steadfast_core::internal::ext::{ErrorExt, InputErrorExt};
 use steadfast_core::internal::guard::Guard;
-use steadfast_core::internal::store::{outbox_of, wrote_nothing};
-use steadfast_core::operation::record::Claimed;
+use steadfast_core::internal::store::outbox_of;
 use steadfast_core::operation::{Key, RedactedFields};
 use steadfast_core::outbox::Database;
-use steadfast_core::store::StoreErrorKind;
+use steadfast_core::store::StoreError;
 use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 use steadfast_core::transport::Request;
-use steadfast_core::{Effect, Error, Input, Obstacle};
+use steadfast_core::{Effect, Error, Input};
 
 use super::claim::{Keyed, key_reused};
 use super::enqueue::{Accepted, Row};
@@ -239,36 +239,38 @@ impl Engine {
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
-        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) => {
-                if record.waits_for().is_none() {
-                    self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
-                }
+        let claimed = match self.claim(&call).await {
+            Ok(claimed) => *claimed,
+            Err(source) => return Err(self.not_admitted(source, call)),
+        };
+        let is_new = match meaning(claimed, Intent::Admit) {
+            Meaning::Send(record) | Meaning::CarryOn { record, .. } | Meaning::Recorded(record) => {
+                self.wake_for(&record, due);
                 true
             }
-            Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
-            Ok(Claimed::Mismatch { held, effect, next }) => {
+            Meaning::OnRecord | Meaning::Held { .. } | Meaning::Ended(_) => false,
+            Meaning::OtherRequest { held, effect, next } => {
                 return rejected(key_reused(held, call.offered.fingerprint, (effect, next)));
             }
-            Ok(Claimed::InTheWay { obstacle: Obstacle::Open { .. }, .. }) => return Err(NotAdmitted::NotYet),
-            Ok(Claimed::InTheWay { obstacle, effect }) => {
+            Meaning::Later => return Err(NotAdmitted::NotYet),
+            Meaning::InTheWay { obstacle, effect } => {
                 return rejected(self.in_the_way(work, obstacle, effect));
-            }
-            Err(Some(source)) if Guard::NotHeldIsRejected.keeps(source.kind() == StoreErrorKind::Invalid) => {
-                let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, Effect::None);
-                return rejected(failed.with_source(source));
-            }
-            Err(source) => {
-                let effect = match &source {
-                    Some(source) if wrote_nothing(source) => Effect::None,
-                    _ => Effect::Unknown,
-                };
-                let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).because_of(source);
-                return Err(NotAdmitted::Failed(self.named(failed, call.offered)));
             }
         };
         telemetry::outbox::enqueued(call.whose(&self.vendor), is_new);
         Ok(is_new)
+    }
+
+    /// Why a row was not admitted whose claim failed, or was not answered in time.
+    fn not_admitted(&self, source: Option<StoreError>, call: Keyed<'_>) -> NotAdmitted {
+        let failure = claim_failure(source.as_ref());
+        let effect = if failure == ClaimFailure::PerhapsClaimed { Effect::Unknown } else { Effect::None };
+        let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).because_of(source);
+        let failed = self.named(failed, call.offered);
+        match failure {
+            ClaimFailure::NotHeld => NotAdmitted::Rejected(failed),
+            _ => NotAdmitted::Failed(failed),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A call under way: its facts, its progress, and what the driver has in hand.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,9 @@ pub(super) struct Run<'a> {
     pub(super) aside: Option<Box<Aside<'a>>>,
     /// Tells a call without a key from all others once it has failed.
     number: Option<u64>,
+    /// The tape of a test that records.
+    #[cfg(feature = "testkit")]
+    pub(super) tape: Option<usize>,
 }
 
 /// The things that pass from one step to a later one.
@@ -93,7 +97,7 @@ impl<'a> Run<'a> {
             started,
             deadline,
             retries_allowed: work.retries_allowed,
-            backoff: work.backoff(policy),
+            backoff: Cow::Borrowed(work.backoff(policy)),
             attempt_max: work.timeout(policy).attempt,
             pause_max: policy.pause_max,
             retention: policy.retention,
@@ -121,6 +125,8 @@ impl<'a> Run<'a> {
             leaving: None,
             aside: None,
             number: None,
+            #[cfg(feature = "testkit")]
+            tape: None,
         }
     }
 

@@ -42,6 +42,7 @@ use parking_lot::Mutex;
 
 use crate::world::audit::Kind;
 use crate::world::course::{Outcome, run};
+use steadfast_core::internal::decision::tape;
 use support::run::{Stopwatch, number, print};
 
 /// As many as take a few seconds in a debug build.
@@ -130,6 +131,20 @@ fn a_seed_repeats_its_schedule_exactly() {
         assert_eq!(once.breaches, again.breaches, "seed {seed}");
     }
     assert_ne!(run(0, true).trace, run(1, true).trace);
+}
+
+/// What a driver did is what the decision says, step by step, without a store, a clock or a network.
+#[test]
+fn each_run_of_the_driver_replays_through_the_decision() {
+    let mut steps = 0;
+    for seed in 0..60 {
+        let (_, tapes) = tape::record(|| run(seed, false));
+        for tape in tapes {
+            steps += tape.len();
+            tape.replay().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        }
+    }
+    assert!(steps > 5_000, "{steps} steps");
 }
 
 /// What happened in a schedule, and how to see it again.

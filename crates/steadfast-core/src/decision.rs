@@ -19,10 +19,12 @@
 //! step is [`Step::Pursue`], and the situation after it is [`Observed::Pursued`]. What rules share are the questions
 //! that [`Situation`] answers, [`may_send`](crate::operation::record::may_send) among them.
 //!
-//! One more decision stands beside the run: whether [a failed write is tried again](rewrite::after_failed_write).
+//! Two more decisions stand beside the run: the [meaning of a claim's answer](claim::meaning), and whether
+//! [a failed write is tried again](rewrite::after_failed_write).
 
 mod admitted;
 mod attempted;
+pub mod claim;
 mod clear;
 mod conclude;
 mod context;
@@ -45,6 +47,8 @@ pub mod rewrite;
 mod settling;
 mod situation;
 mod step;
+#[cfg(any(test, feature = "testkit"))]
+pub mod tape;
 mod waits;
 mod woken;
 mod written;

@@ -1,5 +1,6 @@
 //! What does not change while a call is under way.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::clock::{Instant, Timestamp};
@@ -38,7 +39,7 @@ pub struct Context<'a> {
     /// False where a layer above this client retries.
     pub retries_allowed: bool,
     /// The ladder of waits.
-    pub backoff: &'a Backoff,
+    pub backoff: Cow<'a, Backoff>,
     /// The longest that the policy gives one attempt.
     pub attempt_max: Duration,
     /// The longest pause that a call waits out. A longer one is left to the schedule.
