@@ -98,11 +98,8 @@ impl Delivery {
             if self.admit_in_turn().await {
                 heard_at = self.hear();
             }
-            let took_by_look = self.take_in_turn().await;
+            self.take_in_turn().await;
             self.tell_others().await;
-            if took_by_look && !self.under_way.came_to_nothing() {
-                self.look_soon(shortest(self.period));
-            }
             let at = self.wake_at(heard_at);
             let mut until = pin!(self.clock.sleep_until(at));
             // Those that end while nobody waits for a place are no reason to look again.
@@ -240,8 +237,8 @@ impl Delivery {
         }
     }
 
-    /// Takes from each client that has something and may, once. Whether a look had found it.
-    async fn take_in_turn(&mut self) -> bool {
+    /// Takes from each client that has something and may, once.
+    async fn take_in_turn(&mut self) {
         let (count, first) = (self.members.len(), self.next);
         let (mut took_by_look, mut first_took, mut missed) = (false, false, false);
         for member in (first..first + count).map(|turn| turn % count) {
@@ -297,7 +294,9 @@ impl Delivery {
             // Another one was faster, or the store's clock is not there yet: a few milliseconds early is a period late.
             self.look_soon(GAP);
         }
-        took_by_look
+        if took_by_look && !self.under_way.came_to_nothing() {
+            self.look_soon(shortest(self.period));
+        }
     }
 
     /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
@@ -338,7 +337,7 @@ impl Delivery {
     /// Whose rows wait, in the order of the clients.
     fn saw_rows(&mut self, found: Vec<bool>) {
         for (turn, has_rows) in self.members.iter_mut().zip(found) {
-            turn.has_rows |= has_rows;
+            turn.has_rows = has_rows;
         }
     }
 
@@ -425,3 +424,6 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 const LOOK_INTO_OUTBOX: &str = "look into the outbox";
 const ADMIT: &str = "admit rows of the outbox";
+
+#[cfg(test)]
+mod tests;

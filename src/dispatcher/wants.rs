@@ -129,7 +129,7 @@ impl Taking<'_> {
         let gates = &self.member.client.engine.gates;
         let held = gates.credentials().held().into_iter().map(|held| Part::Account(held.path));
         let without = held.chain(self.failing()).collect();
-        self.take_wanted(limit.min(1), Wanted { without, ..Wanted::default() }, false).await
+        self.take_wanted(limit, Wanted { without, ..Wanted::default() }, false).await
     }
 
     fn failing(&self) -> impl Iterator<Item = Part> + use<> {
@@ -234,3 +234,6 @@ const TRIED_MAX: usize = 3;
 
 /// Where some fail, one in so many that are taken was held by a process before.
 const TRIED_PART: usize = 8;
+
+#[cfg(test)]
+mod tests;

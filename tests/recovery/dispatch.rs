@@ -141,6 +141,15 @@ fn what_is_enqueued_in_the_process_begins_at_once_whoever_enqueued_it() {
             assert_eq!(desk.last_began(), Some(began), "{key}");
             clock.latency(secs(7)).await;
         }
+        // What another process enqueues begins when this one is told to look.
+        let (elsewhere, _) = store.two_processes();
+        let enqueues = desk.client("acme", "a", &elsewhere, Policy::background());
+        enqueues.post("/x").key("three").enqueue().await.expect("recorded");
+        clock.latency(secs(7)).await;
+        let began = clock.now();
+        delivers.wake();
+        clock.latency(ms(1)).await;
+        assert_eq!(desk.last_began(), Some(began));
     });
 }
 
@@ -266,11 +275,18 @@ fn what_a_process_had_in_hand_when_it_died_is_taken_over() {
 #[test]
 fn a_store_that_fails_is_asked_again_after_the_period() {
     on_virtual_time(|clock, _| async move {
-        let (store, desk) = (seen(), Desk::new(&clock));
+        let desk = Desk::new(&clock);
+        let (store, there) = seen().two_processes();
         let client = desk.client("acme", "a", &store, Policy::background());
         let _dispatcher = client.keep_recovering(PERIOD);
         client.post("/x").key("k").after(secs(5)).enqueue().await.expect("recorded");
-        clock.latency(secs(4)).await;
+        clock.latency(ms(3_500)).await;
+        // It has just found something, and looks again soon.
+        let elsewhere = desk.client("acme", "a", &there, Policy::background());
+        elsewhere.post("/y").key("found").enqueue().await.expect("recorded");
+        while desk.sent("/y") == 0 {
+            clock.latency(ms(1)).await;
+        }
         let before = store.counts();
         store.fails.store(true, Ordering::Relaxed);
         clock.latency(secs(20)).await;
@@ -310,7 +326,8 @@ fn what_another_process_enqueues_is_found_within_the_period() {
         let began = clock.now();
         enqueues.post("/x").key("five").enqueue().await.expect("recorded");
         clock.latency(ms(200)).await;
-        assert!(desk.last_began().expect("soon").since(began) <= PERIOD / 8, "soon after a find");
+        assert_eq!(desk.sent("/x"), found + 2, "soon after a find");
+        assert!(desk.last_began().expect("soon").since(began) <= PERIOD / 8);
     });
 }
 

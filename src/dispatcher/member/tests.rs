@@ -123,6 +123,7 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
     for _ in 0..2 {
         member.has = Has::BOTH;
         assert_eq!(member.take(1, &mut under_way, 0).await.unwrap(), 1);
+        assert_eq!(member.has, Has::BOTH, "there may be more of each");
     }
     let mut fences = Vec::new();
     for id in &ids {
@@ -130,4 +131,6 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
         fences.push(record.fence - record.first_fence);
     }
     assert_eq!((fences[..2].iter().sum::<u64>(), fences[2..].iter().sum::<u64>()), (3, 1), "{fences:?}");
+    assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 2);
+    assert_eq!(member.has, Has::default(), "there is none left");
 }

@@ -318,7 +318,8 @@ fn the_store_of_a_vendor_that_is_down_is_left_alone_too() {
     on_virtual_time(|clock, at_work| async move {
         let watched = Arc::new(Watched::new(Memory::new(), at_work));
         let store: Arc<dyn Store> = watched.clone();
-        let client = Ruled::new(&clock, |_, _| 503).client(&store, Policy::background());
+        let vendor = Ruled::new(&clock, |_, _| 503);
+        let client = vendor.client(&store, Policy::background());
         enqueue(&client, "/v1/charges", 20).await;
         let _dispatcher = client.keep_recovering(PERIOD);
         clock.latency(secs(120)).await;
@@ -327,6 +328,21 @@ fn the_store_of_a_vendor_that_is_down_is_left_alone_too() {
         clock.latency(secs(60)).await;
         let takes = watched.takes.load(Ordering::Relaxed) - before;
         assert!((30..=45).contains(&takes), "{takes} takes, with those of its probes");
+        // That they failed is still known when it is back.
+        vendor.turn(|_, _| 200);
+        clock.latency(secs(300)).await;
+        assert_eq!(vendor.executed(), 20);
+        let before = watched.takes.load(Ordering::Relaxed);
+        for nth in 0..10 {
+            let call = client.post("/v1/charges").key(format!("later-{nth}")).form(&[("amount", "1")]);
+            call.enqueue().await.expect("recorded");
+            clock.latency(secs(5)).await;
+        }
+        let takes = watched.takes.load(Ordering::Relaxed) - before;
+        assert!(
+            vendor.executed() == 30 && takes <= 25,
+            "{takes} takes: of what was not tried, and of what was"
+        );
     });
 }
 

@@ -1,7 +1,7 @@
 //! A running dispatcher of several clients on one file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,6 +28,16 @@ struct Counted {
     store: Sqlite,
     looks: AtomicUsize,
     pages: AtomicUsize,
+    admits: AtomicUsize,
+    /// Its rows cannot be read, or cannot be recorded.
+    fails: [AtomicBool; 2],
+}
+
+impl Counted {
+    fn check(&self, what: usize) -> Result<(), StoreError> {
+        let fails = self.fails[what].load(Ordering::Relaxed);
+        if fails { Err(StoreError::new("the disk is on fire")) } else { Ok(()) }
+    }
 }
 
 #[async_trait]
@@ -96,10 +106,13 @@ impl Outbox for Counted {
         body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
         self.pages.fetch_add(1, Ordering::Relaxed);
+        self.check(0)?;
         self.store.waiting(account, after, limit, body_bytes_max).await
     }
 
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
+        self.admits.fetch_add(1, Ordering::Relaxed);
+        self.check(1)?;
         self.store.admit(number, claim).await
     }
 
@@ -147,8 +160,14 @@ impl Bench {
     fn open() -> Bench {
         let directory = TempDir::new().expect("a directory");
         let store = Sqlite::open(directory.path().join("shop.db")).expect("a new file");
-        let (looks, pages) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let store = Arc::new(Counted { store, looks, pages });
+        let store = Counted {
+            store,
+            looks: AtomicUsize::new(0),
+            pages: AtomicUsize::new(0),
+            admits: AtomicUsize::new(0),
+            fails: Default::default(),
+        };
+        let store = Arc::new(store);
         Bench {
             directory,
             store,
@@ -248,4 +267,36 @@ async fn whoever_may_not_deliver_for_an_account_admits_nothing() {
 
     bench.client("acme", "https://acme.test/").recover(10).await.expect("it may");
     assert_eq!(bench.network.requests().len(), 1);
+}
+
+/// Nor are those tried that come behind it in its sequence. Where some were recorded there may soon be others.
+#[tokio::test]
+async fn a_row_that_cannot_be_recorded_is_tried_once_in_a_period() {
+    let bench = Bench::open();
+    let client = bench.client("acme", "http://127.0.0.1:1/");
+    let connection = Connection::open(bench.directory.path().join("shop.db")).expect("opens");
+    for key in ["a", "b", "c"] {
+        let call = client.post("/pay").key(key).sequence("one");
+        drop(call.blocking_enqueue_in(&connection).expect("it is written").committed());
+    }
+    let fails = |what: [bool; 2]| {
+        for (fails, now) in bench.store.fails.iter().zip(what) {
+            fails.store(now, Ordering::Relaxed);
+        }
+    };
+    fails([true, true]);
+    let _dispatcher = Dispatcher::over([&client]).start();
+    soon(|| bench.looks() == 1).await;
+    bench.periods(2).await;
+    soon(|| bench.pages() >= 3).await;
+    fails([false, true]);
+    bench.periods(2).await;
+    let tries = || (bench.looks(), bench.pages(), bench.store.admits.load(Ordering::Relaxed));
+    soon(|| tries() == (5, 5, 2)).await;
+    fails([false, false]);
+    bench.periods(1).await;
+    soon(|| bench.network.requests().len() == 1).await;
+    let before = bench.looks();
+    bench.clock.advance(PERIOD / 16);
+    soon(|| bench.looks() > before).await;
 }
