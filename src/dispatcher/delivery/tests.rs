@@ -1,5 +1,6 @@
 use steadfast_core::Effect;
 use steadfast_core::store::Memory;
+use steadfast_core::store::delivery::Waiting;
 use tokio::sync::watch;
 
 use super::super::places::Places;
@@ -62,7 +63,8 @@ async fn after_a_find_it_looks_soon() {
         for _ in 0..=usize::from(is_nothing) {
             delivery.under_way.carry_on(0, &client, (record.clone(), clock.now()), None, false);
         }
-        delivery.members[0].by_look = true;
+        let waiting = vec![Waiting { due: None, lapsed: true }];
+        delivery.saw(delivery.wall(), Some(Sight { waiting, ..Sight::default() }));
         delivery.take_in_turn().await;
         assert_eq!(delivery.look_at, if is_nothing { idle } else { clock.now().plus(HOUR / 16) });
     }

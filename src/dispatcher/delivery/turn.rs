@@ -57,7 +57,7 @@ impl Turn {
     }
 
     pub(super) fn may_take(&self, now: Instant) -> bool {
-        self.wants() && (self.not_before <= now || self.waits_for_place)
+        self.wants() && self.not_before <= now
     }
 
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.

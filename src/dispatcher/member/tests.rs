@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::sync::watch;
 
 use steadfast_core::internal::policy::Sign;
-use steadfast_core::policy::Backoff;
+use steadfast_core::policy::{Backoff, RecoveryConfig};
 use steadfast_core::transport::Answer;
 use steadfast_core::{Effect, Policy};
 
@@ -25,7 +25,7 @@ fn member(clock: &TestClock) -> Member {
     });
     let client = Client::builder(Stripe::new("sk_test_123")).transport(network).clock(clock.clone());
     let client = client.policy(Policy::background().backoff(Backoff::ladder([LATER]))).build().unwrap();
-    Member::new(&client, Places::new(8, &Arc::default()))
+    Member::new(&client, Places::new(16, &Arc::default()))
 }
 
 fn under_way() -> UnderWay {
@@ -103,13 +103,22 @@ async fn one_that_panics_gives_its_place_back() {
     assert_eq!((under_way.of(0), member.places.free()), (0, 8));
 }
 
+#[test]
+fn no_client_has_more_places_than_its_own_policy_says() {
+    let policy = Policy::background().recovery(RecoveryConfig::new(10, 500).at_once(2));
+    let client = Client::builder(Stripe::new("sk_test_123")).policy(policy).clock(TestClock::new());
+    let mut member = Member::new(&client.build().unwrap(), Places::new(8, &Arc::default()));
+    assert_eq!((member.room(1), member.room(2)), (Ok(1), Err(Next::Place)));
+    assert_eq!((member.has_half(1), member.has_half(2)), (true, false));
+}
+
 /// With one place, neither waits until there is none left of the other.
 #[tokio::test]
 async fn what_is_due_and_what_was_left_are_taken_in_turn() {
     let clock = TestClock::new();
     let mut member = member(&clock);
     let mut ids = Vec::new();
-    for (nth, is_left) in [(0, true), (1, true), (2, false), (3, false)] {
+    for (nth, is_left) in (0..8).map(|nth| (nth, nth < 3)) {
         let call = member.client.post("/v1/charges").key(format!("order-{nth}")).form(&[("amount", "1")]);
         ids.push(call.enqueue().await.unwrap().id().clone());
         if is_left {
@@ -120,9 +129,9 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
     }
     clock.advance(Duration::from_secs(60 * 60));
     let mut under_way = under_way();
-    for _ in 0..2 {
-        member.has = Has::BOTH;
-        assert_eq!(member.take(1, &mut under_way, 0).await.unwrap(), 1);
+    member.has = Has::BOTH;
+    for limit in [1, 1, 2] {
+        assert_eq!(member.take(limit, &mut under_way, 0).await.unwrap(), limit);
         assert_eq!(member.has, Has::BOTH, "there may be more of each");
     }
     let mut fences = Vec::new();
@@ -130,7 +139,8 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
         let record = member.client.engine.store.get(id).await.unwrap().unwrap();
         fences.push(record.fence - record.first_fence);
     }
-    assert_eq!((fences[..2].iter().sum::<u64>(), fences[2..].iter().sum::<u64>()), (3, 1), "{fences:?}");
-    assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 2);
+    assert_eq!((fences[..3].iter().sum::<u64>(), fences[3..].iter().sum::<u64>()), (5, 2), "{fences:?}");
+    assert_eq!(member.take(4, &mut under_way, 0).await.unwrap(), 4, "the rest is the other kind's");
+    assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 0);
     assert_eq!(member.has, Has::default(), "there is none left");
 }

@@ -11,7 +11,7 @@ use steadfast_core::operation::record::Filter;
 use steadfast_core::policy::{Backoff, Jitter};
 use steadfast_core::transport::Answer;
 
-use super::super::member::Has;
+use super::super::member::{Has, Next};
 use super::super::places::Places;
 use super::*;
 use crate::client::Client;
@@ -127,6 +127,25 @@ async fn what_failed_before_has_a_part_beside_what_did_not() {
     }
     bench.member.takes = 7;
     assert_eq!(bench.take(1).await, "r9", "it is the others' turn, and there are none");
+}
+
+/// They need not wait for the circuit: the vendor may be well but for what fails.
+#[tokio::test]
+async fn while_the_circuit_is_open_one_of_a_route_that_has_not_failed_is_taken_each_two_seconds() {
+    let mut bench = Bench::of(&[200]);
+    bench.enqueue("refunds", 1..=9).await;
+    bench.enqueue("charges", 1..=9).await;
+    for (round, failures) in [5, 1, 1, 1, 1].into_iter().enumerate() {
+        bench.meets("POST /v1/refunds", &vec![Outcome::Failure; failures]);
+        assert_eq!(bench.member.room(0), Ok(1));
+        assert_eq!(bench.take(1).await, format!("c{}", round + 1));
+        let next = bench.member.room(0);
+        let until = bench.clock.now().plus(Duration::from_secs(2));
+        assert!(matches!(next, Err(Next::At(at)) if at == until || (round < 2 && at < until)), "{next:?}");
+        bench.clock.advance(MINUTE);
+    }
+    let places = bench.member.places.hold(16);
+    assert_eq!((bench.member.room(0), places.len()), (Err(Next::Place), 11));
 }
 
 /// One at a time, and of the routes in turn: the other's may be accepted again.
