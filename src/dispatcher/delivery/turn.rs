@@ -122,6 +122,19 @@ mod tests {
         }
     }
 
+    /// Others, who may deliver, are not told that it does.
+    #[tokio::test]
+    async fn who_has_other_terms_wants_nothing() {
+        let mut turn = turn();
+        (turn.member.has.due, turn.has_rows) = (true, true);
+        assert!(turn.wants() && turn.may_admit());
+        let engine = &turn.member.client.engine;
+        let theirs = r#"{"base_url":"https://eu.stripe.test/"}"#;
+        engine.store.register(&turn.member.account, Some(theirs)).await.unwrap();
+        engine.register().await.unwrap().unwrap_err();
+        assert!(!turn.wants() && !turn.may_admit());
+    }
+
     #[test]
     fn places_that_another_stores_operations_have_are_asked_for_again() {
         let mut turn = turn();

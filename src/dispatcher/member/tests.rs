@@ -118,7 +118,7 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
     let clock = TestClock::new();
     let mut member = member(&clock);
     let mut ids = Vec::new();
-    for (nth, is_left) in (0..8).map(|nth| (nth, nth < 3)) {
+    for (nth, is_left) in (0..10).map(|nth| (nth, nth < 4)) {
         let call = member.client.post("/v1/charges").key(format!("order-{nth}")).form(&[("amount", "1")]);
         ids.push(call.enqueue().await.unwrap().id().clone());
         if is_left {
@@ -139,8 +139,8 @@ async fn what_is_due_and_what_was_left_are_taken_in_turn() {
         let record = member.client.engine.store.get(id).await.unwrap().unwrap();
         fences.push(record.fence - record.first_fence);
     }
-    assert_eq!((fences[..3].iter().sum::<u64>(), fences[3..].iter().sum::<u64>()), (5, 2), "{fences:?}");
-    assert_eq!(member.take(4, &mut under_way, 0).await.unwrap(), 4, "the rest is the other kind's");
+    assert_eq!((fences[..4].iter().sum::<u64>(), fences[4..].iter().sum::<u64>()), (6, 2), "{fences:?}");
+    assert_eq!(member.take(6, &mut under_way, 0).await.unwrap(), 6, "the rest is the other kind's");
     assert_eq!(member.take(8, &mut under_way, 0).await.unwrap(), 0);
     assert_eq!(member.has, Has::default(), "there is none left");
 }
