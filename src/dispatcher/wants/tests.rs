@@ -109,6 +109,7 @@ async fn probes_have_half_of_the_starts_and_are_of_both_ends() {
     {
         assert_eq!(bench.take(limit).await, taken);
     }
+    assert_eq!(bench.member.again_in(), Some(PROBE_GAP), "then the next probes go");
 }
 
 /// Where some fail, one in eight is one that a process held before, also of single ones, and what there is none of is
