@@ -131,12 +131,12 @@ async fn what_lay_still_expires_an_hour_after_somebody_comes() {
         assert_eq!(store.purge().await, 1, "after {idle:?}");
     }
     // Who is in use all the time waits for nothing.
-    store.settled("daily", DAY).await;
-    for hours in 0..=24 * 15 {
-        store.set(away + HOUR / 15 * hours);
-        store.claim(&format!("busy-{hours}")).await;
+    store.settled("hourly", HOUR).await;
+    for minutes in (0..=60).step_by(4) {
+        store.set(away + HOUR / 60 * minutes);
+        store.claim(&format!("busy-{minutes}")).await;
     }
-    assert!(matches!(store.claim("daily").await, Claimed::Fresh(_)));
+    assert!(matches!(store.claim("hourly").await, Claimed::Fresh(_)));
 }
 
 /// The function in the schema and the state machine are one rule.

@@ -1,36 +1,34 @@
-//! The contract suite on Postgres: once as a dispatcher's role, which may do less than a superuser, and once sealed and
-//! through a pooler in transaction mode. Sealing changes what is in a row, and a pooler on which connection a statement
-//! comes: neither hides the other. With `STEADFAST_LONG` each of them runs alone as well.
+//! The contract suite on Postgres: as a dispatcher's role, which may do less than a superuser, sealed, and through a pooler
+//! in transaction mode. A role refuses, sealing changes what is in a row, and a pooler on which connection a statement
+//! comes: none hides another. The outbox is written by others than a dispatcher, and checked as the superuser. With
+//! `STEADFAST_LONG` each of them runs alone as well.
 
 use std::sync::Arc;
 
 use steadfast::operation::OperationId;
-use steadfast::store::{Postgres, SealKeys, Store};
+use steadfast::store::{Postgres, PostgresBuilder, SealKeys, Store};
 use steadfast::testkit::contract;
 
 use super::driven::{Driven, fresh_schema};
 use super::is_long;
 use super::roles;
-use support::pooler::Pooler;
+use support::pooler::{DISPATCHES, Pooler};
 use support::server::{self, Server};
 
-/// Holds a store on `server`, asked at `url`, to the contract.
+/// Fresh stores on `server`, which are asked at `url`.
+async fn fresh(server: &Server, url: impl Fn(&str) -> String, keys: &Option<SealKeys>) -> Arc<dyn Store> {
+    let schema = fresh_schema("contract");
+    let builder = Postgres::builder(&url(&schema)).expect("a URL of the rig");
+    let builder = keys.iter().cloned().fold(builder, PostgresBuilder::seal);
+    Arc::new(Driven::open(builder, &server.url(&schema), &schema).await)
+}
+
+/// Holds a store of a superuser to the contract.
 async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealKeys>) {
-    let fresh = async || {
-        let schema = fresh_schema("contract");
-        let mut builder = Postgres::builder(&url(&schema)).expect("a URL of the rig");
-        if let Some(keys) = keys.clone() {
-            builder = builder.seal(keys);
-        }
-        Arc::new(Driven::open(builder, &server.url(&schema), &schema).await) as Arc<dyn Store>
-    };
+    let fresh = async || fresh(server, &url, &keys).await;
     contract::check_store(&fresh).await;
     contract::check_delivery(&fresh).await;
     contract::check_outbox(&fresh).await;
-}
-
-async fn plain(server: &Server) {
-    check(server, |schema| server.url(schema), None).await;
 }
 
 async fn of_a_dispatcher(server: &'static Server) {
@@ -39,13 +37,26 @@ async fn of_a_dispatcher(server: &'static Server) {
     contract::check_delivery(&fresh).await;
 }
 
-async fn sealed(server: &Server) {
-    check(server, |schema| server.url(schema), Some(SealKeys::new([7; 32]))).await;
+fn keys() -> SealKeys {
+    SealKeys::new([7; 32])
 }
 
-async fn pooled(server: &Server, keys: Option<SealKeys>) {
+/// All three at once. The pooler knows one login, which has the role in each schema: it keeps connections for each login.
+async fn of_a_dispatcher_sealed_and_pooled(server: &'static Server) {
     let Some(pooler) = Pooler::start(server, &[]) else { return };
-    check(server, |schema| pooler.url(schema), keys).await;
+    server.sql(&format!("CREATE ROLE {DISPATCHES} LOGIN"));
+    let as_dispatcher = async || {
+        let schema = fresh_schema("contract");
+        let made = schema.clone();
+        let make = move || roles::with_login(server, &made, "dispatcher", DISPATCHES);
+        tokio::task::spawn_blocking(make).await.expect("no panic");
+        let builder = Postgres::builder(&pooler.url_as(DISPATCHES, &schema)).expect("a URL of the rig");
+        Arc::new(Driven::open(builder.seal(keys()), &server.url(&schema), &schema).await) as Arc<dyn Store>
+    };
+    contract::check_store(&as_dispatcher).await;
+    contract::check_delivery(&as_dispatcher).await;
+    let sealed = Some(keys());
+    contract::check_outbox(async || fresh(server, |schema| pooler.url(schema), &sealed).await).await;
 }
 
 /// Each form in a thread of its name: they wait for the server more than they work.
@@ -53,18 +64,23 @@ async fn pooled(server: &Server, keys: Option<SealKeys>) {
 fn each_form_of_postgres_keeps_the_contract() {
     let Some(server) = server::shared() else { return };
     std::thread::scope(|scope| {
-        let others: &[&str] = if is_long() { &["plain", "sealed", "pooled"] } else { &[] };
-        for form in ["dispatcher", "sealed and pooled"].iter().chain(others).copied() {
+        let alone: &[&str] = if is_long() { &["plain", "dispatcher", "sealed", "pooled"] } else { &[] };
+        for form in ["all at once"].iter().chain(alone).copied() {
             let run = move || {
                 let mut builder = tokio::runtime::Builder::new_multi_thread();
                 let runtime = builder.worker_threads(4).enable_all().build().expect("a runtime");
-                match form {
-                    "dispatcher" => runtime.block_on(Box::pin(of_a_dispatcher(server))),
-                    "sealed" => runtime.block_on(Box::pin(sealed(server))),
-                    "pooled" => runtime.block_on(Box::pin(pooled(server, None))),
-                    "plain" => runtime.block_on(Box::pin(plain(server))),
-                    _ => runtime.block_on(Box::pin(pooled(server, Some(SealKeys::new([7; 32]))))),
-                }
+                runtime.block_on(async {
+                    match form {
+                        "plain" => Box::pin(check(server, |schema| server.url(schema), None)).await,
+                        "dispatcher" => Box::pin(of_a_dispatcher(server)).await,
+                        "sealed" => Box::pin(check(server, |schema| server.url(schema), Some(keys()))).await,
+                        "pooled" => {
+                            let Some(pooler) = Pooler::start(server, &[]) else { return };
+                            Box::pin(check(server, |schema| pooler.url(schema), None)).await;
+                        }
+                        _ => Box::pin(of_a_dispatcher_sealed_and_pooled(server)).await,
+                    }
+                });
             };
             std::thread::Builder::new().name(form.to_owned()).spawn_scoped(scope, run).expect("a thread");
         }

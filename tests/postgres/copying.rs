@@ -103,8 +103,8 @@ async fn nothing_begins_once_a_store_is_closed() {
 }
 
 /// Somebody's own transaction has added a row and stays open: whoever closes the store waits for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("closing");
     let store = open(server, &schema);
@@ -175,8 +175,8 @@ fn add_row(schema: &str, key: &str) -> String {
 
 /// A call that a caller's transaction puts into the outbox stays in no store that is closed: whoever closes it waits for the
 /// transaction and finds the row, or the transaction fails, also where it reads from a snapshot of long ago.
-#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 8)]
+pub async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
     let Some(server) = server::shared() else { return };
     let isolations = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
     let cases = isolations.into_iter().flat_map(|isolation| [(isolation, true), (isolation, false)]);
@@ -210,8 +210,8 @@ async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
 }
 
 /// A transaction that reads from one snapshot does not see a fence that was purged since. It must not begin below it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 8)]
+pub async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() {
     let Some(server) = server::shared() else { return };
     let cases = ["REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"].map(|isolation| async move {
         let schema = fresh_schema("snapshot");

@@ -63,8 +63,8 @@ async fn a_look_tells_of_each_account_in_its_place() {
 }
 
 /// What commits long after it was due lies below what was already seen. It is found a few seconds later.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_look_finds_what_commits_long_after_it_was_due() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn a_look_finds_what_commits_long_after_it_was_due() {
     let Some(server) = server::shared() else { return };
     let store = open(server, &fresh_schema("looks"));
     assert_eq!(look(&store, &["test/races/a"]).await.waiting, [Waiting::default()]);
@@ -188,8 +188,8 @@ async fn what_sql_enqueues_is_heard_of() {
 
 /// Behind a pooler in transaction mode, and where it is not to be used, nobody listens: what is enqueued is found by
 /// looking.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking() {
     let Some(server) = server::shared() else { return };
     let Some(pooler) = Pooler::start(server, &[]) else { return };
     let schema = fresh_schema("looked");
@@ -234,8 +234,8 @@ fn counted(server: &Server, schema: &str, count: &str, of: &str) -> i64 {
 }
 
 /// Of a backlog that is not due yet, and of all that has ended, a look reads nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_look_reads_what_it_tells_of_and_no_more() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn a_look_reads_what_it_tells_of_and_no_more() {
     let Some((server, schema, store)) = filled("2", "until_ms - 400000", 20_000).await else { return };
     look(&store, &["test/races/a"]).await;
     let read = || counted(&server, &schema, "sum(idx_tup_read)", "relname = 'operation'");
@@ -254,8 +254,8 @@ async fn a_look_reads_what_it_tells_of_and_no_more() {
 }
 
 /// Under an old snapshot no vacuum removes the entries of what was purged: the next purge begins behind them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_purge_goes_on_where_the_last_one_ended() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn a_purge_goes_on_where_the_last_one_ended() {
     let Some((server, schema, store)) = filled("3", "1000 + nth", 2_100).await else { return };
     let report = connection(&server, &schema).await;
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.operation");
@@ -278,8 +278,8 @@ async fn a_purge_goes_on_where_the_last_one_ended() {
 
 /// Statistics that know of nothing in progress make the index of what is open look empty. Under an old snapshot it holds an
 /// entry of all that was ever open: whoever settles by it reads them all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_settled_is_found_by_its_name() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn what_is_settled_is_found_by_its_name() {
     let Some((server, schema, store)) = filled("3", "1000 + nth", 20_000).await else { return };
     server.sql(&format!(
         "UPDATE {schema}.operation SET phase = 3 WHERE key = 'template'; ANALYZE {schema}.operation"

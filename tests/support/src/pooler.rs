@@ -8,6 +8,9 @@ use std::process::{Child, Stdio};
 
 use crate::server::{Server, as_server, free_port, private_directory, skipped, soon, watch, words};
 
+/// The user that a pooler lets in beside the superuser. The server's own is the test's to make.
+pub const DISPATCHES: &str = "dispatches";
+
 /// A pooler that runs. Dropped, it stops.
 pub struct Pooler {
     directory: PathBuf,
@@ -32,7 +35,8 @@ impl Pooler {
             server_port = server.port(),
             own = settings.join("\n"),
         );
-        fs::write(directory.join("users"), "\"postgres\" \"\"\n").expect("written");
+        let users = format!("\"postgres\" \"\"\n\"{DISPATCHES}\" \"\"\n");
+        fs::write(directory.join("users"), users).expect("written");
         fs::write(directory.join("ini"), &settings).expect("written");
         let launch = as_server(&program);
         let stop = format!("kill -KILL $(cat {at}/pid)");
@@ -56,8 +60,13 @@ impl Pooler {
 
     /// The URL of a schema in database `postgres`, as the superuser.
     pub fn url(&self, schema: &str) -> String {
+        self.url_as("postgres", schema)
+    }
+
+    /// The URL of a schema, as `postgres` or [`DISPATCHES`]: it lets no other user in.
+    pub fn url_as(&self, user: &str, schema: &str) -> String {
         let (directory, port) = (self.directory.display(), self.port);
-        format!("postgres://postgres@/postgres?host={directory}&port={port}&schema={schema}")
+        format!("postgres://{user}@/postgres?host={directory}&port={port}&schema={schema}")
     }
 
     /// The directory and the port of its socket.
