@@ -2,12 +2,11 @@
 
 mod routes;
 
-use http::Method;
 use serde_json::{Value, json};
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Request, SendErrorKind};
-use steadfast::{Call, Client, Effect, Obtained, Reason, Vendors};
+use steadfast::transport::Request;
+use steadfast::{Call, Client, Vendors};
 
 use support::rig::plain;
 
@@ -131,106 +130,6 @@ async fn the_key_travels_where_the_vendor_wants_it_and_the_secret_beside_it() {
     }
 }
 
-#[tokio::test]
-async fn a_lost_answer_is_resent_byte_for_byte_under_the_same_key() {
-    for case in CASES.iter().filter(|case| case.window_hours.is_some()) {
-        let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(500).status(200);
-        let reply =
-            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
-        let sent = network.requests();
-        assert_eq!((reply.attempts(), sent.len(), reply.obtained()), (3, 3, Obtained::Fresh));
-        assert!(sent.iter().all(|request| *request == sent[0]), "{}", case.name);
-    }
-}
-
-#[tokio::test]
-async fn a_vendor_that_states_no_window_gets_at_most_one_send() {
-    let case = CASES.iter().find(|case| case.name == "square").expect("in the example");
-    assert_eq!(case.window_hours, None);
-    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-    let error =
-        pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("a dead letter");
-    assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
-    assert_eq!(network.requests().len(), 1);
-}
-
-/// An answer that means: this key is in use, come back with it.
-fn in_progress(network: ScriptedTransport, name: &str) -> ScriptedTransport {
-    match name {
-        "resend" => network.json(409, json!({"name": "concurrent_idempotent_requests"})),
-        other => panic!("{other} documents none"),
-    }
-}
-
-#[tokio::test]
-async fn a_key_in_progress_is_asked_again_with_the_same_key() {
-    for case in CASES.iter().filter(|case| case.name == "resend") {
-        let network = in_progress(ScriptedTransport::new(), case.name).status(200);
-        let reply =
-            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
-        let sent = network.requests();
-        assert_eq!((reply.attempts(), sent.len()), (2, 2));
-        assert_eq!(key_in(&sent[0], case), key_in(&sent[1], case));
-
-        // In use for ever: nobody can tell, and it is not called refused.
-        let network = (0..5).fold(ScriptedTransport::new(), |network, _| in_progress(network, case.name));
-        let error =
-            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("in use");
-        assert_eq!((error.effect(), error.is_refused()), (Effect::Unknown, false), "{}", case.name);
-    }
-}
-
-#[tokio::test]
-async fn a_key_used_for_another_request_is_terminal() {
-    for (name, status, body) in [
-        ("square", 400, json!({"errors": [{"code": "IDEMPOTENCY_KEY_REUSED"}]})),
-        ("resend", 409, json!({"name": "invalid_idempotent_request"})),
-    ] {
-        let case = CASES.iter().find(|case| case.name == name).expect("a case");
-        let network = ScriptedTransport::new().json(status, body).status(200);
-        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
-        assert!(error.is_key_reused(), "{name}: {error}");
-        assert_eq!(error.code(), "CONFLICT.idempotency.payload_mismatch");
-        assert_eq!(network.requests().len(), 1, "{name}");
-    }
-}
-
-#[tokio::test]
-async fn what_the_key_has_made_before_is_unknown_and_sent_no_more() {
-    for (name, status, body) in [
-        (
-            "gocardless",
-            409,
-            json!({"error": {"errors": [{"reason": "idempotent_creation_conflict",
-                "links": {"conflicting_resource_id": "PM1"}}]}}),
-        ),
-        ("increase", 409, json!({"type": "idempotency_key_already_used_error", "resource_id": "ach_1"})),
-        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]})),
-    ] {
-        let case = CASES.iter().find(|case| case.name == name).expect("a case");
-        let network = ScriptedTransport::new().json(status, body).status(200);
-        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
-        assert_eq!((error.code(), network.requests().len()), ("UNKNOWN.effect", 1), "{name}");
-        assert!(
-            error.is_dead_letter() && error.answer().is_some(),
-            "{name}: a person finds it at the vendor: {error}"
-        );
-        // Another conflict is none: it does not say so.
-        let network = ScriptedTransport::new().json(409, json!({"resource_id": null, "reason": "other"}));
-        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
-        assert!(error.is_refused(), "{name}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn a_replay_that_is_marked_is_told_as_one() {
-    let case = CASES.iter().find(|case| case.name == "increase").expect("a case");
-    let network = ScriptedTransport::new().status(200).header("idempotent-replayed", "true");
-    let reply =
-        pay(&client("increase", &network, &TestClock::auto()), case).send().await.expect("a transfer");
-    assert_eq!(reply.obtained(), Obtained::Replayed);
-}
-
 /// Also by headers that no preset lists, if their names say so; what the table itself says is the account's own.
 #[test]
 fn every_header_that_chooses_an_account_is_in_the_name() {
@@ -285,34 +184,6 @@ fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
     }
     let near = refusal("[vendors.x]\nadapter = 'sqare'");
     assert!(near.contains("square"), "{near}");
-}
-
-#[tokio::test]
-async fn a_key_of_the_callers_own_is_refused_before_anything_is_sent() {
-    for case in &CASES {
-        let network = ScriptedTransport::new().status(200);
-        let client = client(case.name, &network, &TestClock::auto());
-        let call = match case.key_header {
-            Some(name) => pay(&client, case).header(name, "mine"),
-            None => client.post(case.path).key("order-42").json(&json!({"idempotency_key": "mine"})),
-        };
-        let error = call.send().await.expect_err("two keys");
-        assert!(error.is_validation(), "{}: {error}", case.name);
-        assert_eq!(network.requests().len(), 0);
-    }
-}
-
-#[tokio::test]
-async fn a_get_carries_no_key_and_is_retried_freely() {
-    for case in &CASES {
-        let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-        client(case.name, &network, &TestClock::auto()).get(case.path).send().await.expect(case.name);
-        for request in network.requests() {
-            assert_eq!(request.method, Method::GET);
-            assert!(case.key_header.is_none_or(|name| !request.headers.contains_key(name)));
-            assert!(request.body.is_empty());
-        }
-    }
 }
 
 /// The host of each, and the headers that it wants on each request, whatever the method.

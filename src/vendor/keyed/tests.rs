@@ -137,44 +137,6 @@ fn a_vendor_with_a_mark_for_transient_failures_is_data_alone() {
 }
 
 #[test]
-fn square_is_data_alone() {
-    let square = vendor(SQUARE);
-    let (request, key) = stamped(&square, r#"{"amount_money":{"amount":10.00}}"#);
-    assert_eq!(request.body, format!(r#"{{"amount_money":{{"amount":10.00}},"idempotency_key":"{key}"}}"#));
-    assert!(key.len() <= 45);
-    assert_eq!(square.replay_window(&request), Some(24 * HOUR));
-    let reused = answer(400, &[], &json!({ "errors": [{ "code": "IDEMPOTENCY_KEY_REUSED" }] }));
-    assert_eq!(judge(&square, &reused, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
-    let other = answer(400, &[], &json!({ "errors": [{ "code": "BAD_REQUEST" }] }));
-    assert_eq!(judge(&square, &other, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
-}
-
-#[test]
-fn paypal_is_data_alone() {
-    let paypal = vendor(PAYPAL);
-    let (request, key) = stamped(&paypal, "{}");
-    assert_eq!(request.headers["paypal-request-id"], wire_key().to_string());
-    assert!(key.len() <= 108);
-    assert_eq!(paypal.replay_window(&request), Some(6 * HOUR));
-    // A replay shows the latest status and no marker: it is an ordinary success.
-    let done = answer(200, &[], &json!({ "status": "COMPLETED" }));
-    assert_eq!(judge(&paypal, &done, Effect::Unknown), Verdict::Done { replayed: false });
-    let reused = answer(422, &[], &json!({ "details": [{ "issue": "DUPLICATE_REQUEST_ID" }] }));
-    assert_eq!(judge(&paypal, &reused, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
-}
-
-#[test]
-fn resend_is_data_alone() {
-    let resend = vendor(RESEND);
-    let (request, _) = stamped(&resend, "{}");
-    assert_eq!(resend.replay_window(&request), Some(24 * HOUR));
-    let stop = answer(409, &[], &json!({ "name": "invalid_idempotent_request" }));
-    assert_eq!(judge(&resend, &stop, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
-    let go_on = answer(409, &[], &json!({ "name": "concurrent_idempotent_requests" }));
-    assert_eq!(judge(&resend, &go_on, Effect::None), retry(Effect::Unknown));
-}
-
-#[test]
 fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
     let draft = vendor(IETF);
     let (request, key) = stamped(&draft, "{}");
@@ -206,14 +168,6 @@ fn a_marked_replay_is_known_as_one_and_a_replayed_500_is_not_retried_for_ever() 
     assert_eq!(judge(200, &[]), Verdict::Done { replayed: false });
     assert_eq!(judge(500, &replay), Verdict::Unknown);
     assert_eq!(judge(500, &[]), retry(Effect::Unknown));
-}
-
-#[test]
-fn what_the_vendor_is_not_known_to_take_the_key_on_is_not_replayed() {
-    for (route, expected) in [("POST /x", Some(HOUR)), ("POST /a", None)] {
-        let listed = vendor(&format!("{INCREASE}keyed_routes = ['{route}']\n"));
-        assert_eq!(listed.replay_window(&stamped(&listed, "{}").0), expected, "{route}");
-    }
 }
 
 #[test]
@@ -366,17 +320,6 @@ fn a_page_with_status_200_is_no_success_but_what_is_labelled_so_by_mistake_is() 
     let mut own = html.clone();
     own.headers.insert("request-id", HeaderValue::from_static("1"));
     assert_eq!(judge(&marked, &own, Effect::None), Verdict::Done { replayed: false }, "its own page");
-}
-
-#[test]
-fn a_429_is_retried_after_the_longest_wait_that_it_names() {
-    let limited = answer(
-        429,
-        &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=30"#)],
-        &json!({ "name": "rate_limit_exceeded" }),
-    );
-    let expected = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(30)) };
-    assert_eq!(judge(&vendor(RESEND), &limited, Effect::None), expected);
 }
 
 #[test]

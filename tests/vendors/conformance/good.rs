@@ -262,12 +262,24 @@ fn the_known_keyed_vendors_pass() {
     for name in ["checkout", "gocardless", "increase", "paypal", "plaid", "resend", "square"] {
         let adapter = preset(name);
         assert_eq!(conformance::vendor(&adapter).failure(refused()).breaches(), [], "{name}");
-        // On each route that takes the key, and on one beside it.
-        for route in adapter.config().keyed_routes.iter().flatten() {
-            let path = route.split_once(' ').expect("a method and a path").1.replace("{id}", "42");
-            for path in [path.clone(), format!("{path}/beside")] {
-                let run = conformance::vendor(&adapter).call(&path, JSON, r#"{"amount":10.00}"#);
-                assert_eq!(run.failure(refused()).breaches(), [], "{name} {path}");
+        // Of a route a verdict asks whether it takes the key and nothing else: one that does, and one beside it. The rest
+        // are known by their window.
+        for (nth, route) in adapter.config().keyed_routes.iter().flatten().enumerate() {
+            let (method, path) = route.split_once(' ').expect("a method and a path");
+            let path = path.replace("{id}", "42");
+            for (path, window) in [(path.clone(), adapter.config().window), (format!("{path}/beside"), None)]
+            {
+                if nth == 0 {
+                    let run = conformance::vendor(&adapter).call(&path, JSON, r#"{"amount":10.00}"#);
+                    assert_eq!(run.failure(refused()).breaches(), [], "{name} {path}");
+                }
+                let url = format!("https://vendor.test/v1{path}").parse().expect("a URL");
+                let mut call = Request::new(method.parse().expect("a method"), url);
+                call.body = r#"{"amount":10.00}"#.into();
+                call.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+                let key = "1d0c8a57-42be-8c33-b6a4-7e915f20d3c8".parse().expect("a UUID");
+                adapter.stamp(key, &mut call).expect("it takes a key");
+                assert_eq!(adapter.replay_window(&call), window, "{name} {route}: {path}");
             }
         }
     }
@@ -304,6 +316,11 @@ fn each_marker_of_a_known_keyed_vendor_has_its_verdict() {
             let attempt = Attempt::new(&request, true, Ok(&failure), Timestamp::from_millis(0)).after(before);
             assert_eq!(adapter.classify(&attempt), verdict, "{name} {body}");
         }
+        // Another conflict does not say so.
+        let other = answer(409, &[], &json!({"resource_id": null, "reason": "other"}));
+        let attempt = Attempt::new(&request, true, Ok(&other), Timestamp::from_millis(0));
+        let refused = Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::ThisAttempt };
+        assert_eq!(adapter.classify(&attempt), refused, "{name}");
     }
 }
 
