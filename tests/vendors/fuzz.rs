@@ -16,7 +16,7 @@ use steadfast::transport::{Answer, Request, SendError, SendErrorKind};
 use steadfast::vendor::{
     Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict, wait,
 };
-use steadfast::{Effect, Inbound, Vendors};
+use steadfast::{Effect, Inbound};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -297,26 +297,5 @@ proptest! {
             prop_assert_eq!(key.as_str(), text);
         }
         let _ = String::from_utf8_lossy(&bytes).parse::<WireKey>();
-    }
-
-    #[test]
-    fn no_text_makes_the_vendors_file_panic(text in "(\\PC|\n){0,200}") {
-        let _ = Vendors::parse(&text, "vendors.toml");
-    }
-
-    /// The whole example with one piece torn out and another put in: most of it still parses.
-    #[test]
-    fn no_damage_makes_the_vendors_file_panic(
-        at in any::<prop::sample::Index>(),
-        torn in 0usize..40,
-        put in prop_oneof!["\\PC{0,12}", "[\\[\\]{}=\"'.,#\n0-9a-z_-]{0,12}"],
-    ) {
-        let whole: Vec<char> = include_str!("../../examples/vendors.toml").chars().collect();
-        let at = at.index(whole.len());
-        let end = (at + torn).min(whole.len());
-        let text: String = whole[..at].iter().copied().chain(put.chars()).chain(whole[end..].iter().copied()).collect();
-        if let Err(error) = Vendors::parse(&text, "vendors.toml") {
-            prop_assert!(error.to_string().starts_with("vendors.toml:"), "{error}");
-        }
     }
 }

@@ -136,12 +136,6 @@ fn a_4xx_that_is_not_bigcommerces_own_leaves_the_effect_unknown() {
 }
 
 #[test]
-fn a_page_with_status_200_is_no_success() {
-    let page = answer(200, &[("content-type", "text/html")], "<html><title>Sign in</title></html>");
-    assert_eq!(judge("/v2/orders", &page, Effect::None), retry(Effect::Unknown));
-}
-
-#[test]
 fn a_text_with_status_200_is_no_success_and_nothing_is_one_where_nothing_is_made() {
     let quota = [("x-rate-limit-time-window-ms", "30000")];
     let done = Verdict::Done { replayed: false };

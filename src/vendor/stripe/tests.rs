@@ -337,32 +337,6 @@ fn b3_a_400_with_the_code_rate_limit_is_a_rate_limit() {
 }
 
 #[test]
-fn a_failure_without_an_answer_is_as_unknown_as_the_transport_says() {
-    let request = stamped();
-    for (kind, expected) in [
-        (SendErrorKind::Dns, retry(Effect::None)),
-        (SendErrorKind::Tls, retry(Effect::None)),
-        (SendErrorKind::Reset, retry(Effect::Unknown)),
-        (SendErrorKind::Truncated, retry(Effect::Unknown)),
-        (SendErrorKind::Redirected, Verdict::Unknown),
-    ] {
-        let error = SendError::new(kind);
-        let attempt = Attempt::new(&request, true, Err(&error), Timestamp::default());
-        assert_eq!(stripe().classify(&attempt), expected, "{kind:?}");
-    }
-}
-
-#[test]
-fn a_redirect_that_answers_a_keyed_post_is_not_taken_for_anything_certain() {
-    for status in [301, 302, 303, 307, 308] {
-        assert_eq!(
-            judge(&answer(status, &[("location", "https://x.test/")], ""), Effect::None),
-            Verdict::Unknown
-        );
-    }
-}
-
-#[test]
 fn a_v1_post_carries_the_raw_key_and_a_get_or_delete_none() {
     let request = stamped();
     assert_eq!(request.headers["idempotency-key"], wire_key().to_string());

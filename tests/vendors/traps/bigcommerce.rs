@@ -11,7 +11,7 @@ use steadfast::testkit::{Fault, TestClock};
 use steadfast::transport::{Answer, Request};
 use steadfast::url::Url;
 use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict};
-use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown};
+use steadfast::{Call, Client, Effect, Error, OnUnknown};
 
 use super::vendors::{
     FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order, promise_holds, secs,
@@ -69,12 +69,6 @@ fn product(client: &Client, key: &str, price: u32) -> Call {
     client.post("/v3/catalog/products").key(key).json(&body)
 }
 
-fn customers(client: &Client, key: &str, emails: &[&str]) -> Call {
-    let body: Vec<Value> =
-        emails.iter().map(|email| json!({"email": email, "first_name": "Jo", "last_name": "Doe"})).collect();
-    client.post("/v3/customers").key(key).json(&body)
-}
-
 /// Fact 2: a 429 waits for the store's window, for this call and for every other.
 #[tokio::test]
 async fn fact_2_a_429_holds_back_every_call_to_the_store() {
@@ -115,18 +109,6 @@ async fn fact_3_a_504_is_looked_up_and_not_retried_blindly() {
         assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (RECONCILED, 1, 1), "{answer:?}");
         assert_eq!(promise_holds(&outcome, &fake.ledger(), "504"), 1);
     }
-}
-
-/// Fact 4: a 207 is done; which of its items failed can be read.
-#[tokio::test]
-async fn fact_4_a_207_is_done_and_its_failed_items_can_be_read() {
-    let (rig, fake) = bigcommerce().await;
-    fake.answer_next(BigCommerceAnswer::MultiStatus);
-    let reply = order(&rig.client, "order-42").send().await.expect("a partial success");
-    assert_eq!((reply.status().as_u16(), reply.obtained()), (207, Obtained::Fresh));
-    assert!(!BigCommerce::partial_errors(reply.answer()).is_empty());
-    order(&rig.client, "order-42").send().await.expect("from the record");
-    assert_eq!(rig.posts(), 1);
 }
 
 /// Fact 4: a 409 for somebody else's product is a refusal, and not ours.
@@ -229,33 +211,6 @@ async fn fact_7_a_change_that_adds_a_product_is_sent_once() {
     let id = &fake.ledger().effects()[0].id;
     let change = rig.client.put(&format!("/v2/orders/{id}")).key("status").json(&json!({"status_id": 2}));
     assert_eq!(change.send().await.expect("it is repeated").attempts(), 2);
-}
-
-/// Fact 4: customers answer 200 on create and 422 on a duplicate e-mail; ours is found after a lost answer.
-#[tokio::test]
-async fn fact_4_customers_answer_200_and_422() {
-    let (rig, fake) = bigcommerce().await;
-    let reply = customers(&rig.client, "c1", &["Jo@example.com"]).send().await.expect("made");
-    assert_eq!(reply.status().as_u16(), 200);
-    let error = customers(&rig.client, "c2", &["jo@example.com"]).send().await.expect_err("taken");
-    assert_eq!((error.code(), error.effect()), ("PROVIDER.duplicate", Effect::None));
-
-    fake.plan().next(Fault::DropAfterApply);
-    let both = ["a@example.com", "b@example.com"];
-    let outcome = customers(&rig.client, "c3", &both).send().await;
-    assert_eq!(ending(&outcome), RECONCILED);
-    assert_eq!((rig.posts(), fake.ledger().count(), fake.ledger().duplicates().len()), (3, 3, 0));
-}
-
-/// Fact 4: an empty V2 list is a 204 without a body: proof of absence, and the order is sent again.
-#[tokio::test]
-async fn fact_4_a_204_is_an_empty_list() {
-    let (rig, fake) = bigcommerce().await;
-    fake.plan().next(Fault::DropBeforeRead);
-    let outcome = order(&rig.client, "order-42").send().await;
-    // The list, and the archive.
-    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 2));
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "204"), 1);
 }
 
 /// The credential that pays for the order 100, as the store gives it once the order is Incomplete.

@@ -17,33 +17,10 @@ use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, Effect};
 
 use super::vendors::{
-    FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Tap, bigcommerce, bigcommerce_at,
-    bigcommerce_lagging, charge, ending, ms, order, plain, postmark_lagging, promise_holds, receipt, secs,
-    stripe, stripe_at,
+    FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, Tap, bigcommerce, bigcommerce_at, bigcommerce_lagging,
+    charge, ending, ms, order, plain, postmark_lagging, promise_holds, receipt, secs, stripe, stripe_at,
 };
 use support::rig;
-
-/// Trap: a new key per attempt.
-#[tokio::test]
-async fn no_attempt_gets_a_new_key() {
-    let (rig, fake) = stripe().await;
-    fake.plan().next(Fault::Reset).next(Fault::Error500Before).next(Fault::TooManyRequests(WaitForm::None));
-    let reply = charge(&rig.client, "order-42").send().await.expect("the fourth attempt");
-    let sent = rig.sent(&Method::POST);
-    assert_eq!((reply.attempts(), sent.len()), (4, 4));
-    for request in &sent {
-        assert_eq!(request.headers["idempotency-key"].to_str().ok(), reply.wire_key());
-    }
-
-    let (rig, fake) = bigcommerce().await;
-    fake.plan().next(Fault::DropBeforeRead).next(Fault::TooManyRequests(WaitForm::None));
-    let reply = order(&rig.client, "order-42").send().await.expect("sent again after a lookup");
-    let keys: Vec<_> = rig.sent(&Method::POST).iter().map(|sent| json_of(&sent.body)).collect();
-    assert_eq!(keys.len(), 2);
-    for body in keys {
-        assert_eq!(body["external_order_id"].as_str(), reply.wire_key());
-    }
-}
 
 /// Trap: a key stored after the first byte left.
 #[tokio::test]
@@ -120,20 +97,6 @@ async fn after_stripes_window_the_key_is_not_resent_blindly() {
         assert_eq!((heir.gets(), heir.posts()), (1, usize::from(!applied)));
         assert_eq!(promise_holds(&outcome, &fake.ledger(), "25 h later"), 1);
     }
-}
-
-/// Inside the window, by contrast, the same key is the quickest answer.
-#[tokio::test]
-async fn inside_stripes_window_the_key_is_resent_and_replayed() {
-    let (rig, fake) = stripe().await;
-    fake.plan().next(Fault::DropAfterApply);
-    let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");
-    assert!(error.is_deadline());
-    rig.clock.advance(secs(23 * 3600));
-    let heir = rig.another_process(stripe_at(&fake), Tap::new());
-    let outcome = charge(&heir.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), heir.gets(), heir.posts()), (REPLAYED, 0, 1));
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "23 h later"), 1);
 }
 
 /// Trap: a replayed 500 retried for ever.
@@ -229,15 +192,6 @@ async fn a_duplicate_after_a_miss_that_came_too_early_is_looked_up_again() {
         let effect = outcome.as_ref().err().map_or(Effect::Unknown, steadfast::Error::effect);
         assert_eq!(effect, Effect::Unknown, "it took effect: nobody may say that it did not");
     }
-}
-
-/// The same from the fake's own 429.
-#[tokio::test]
-async fn bigcommerces_own_429_is_waited_out_to_the_millisecond() {
-    let (rig, fake) = bigcommerce().await;
-    fake.plan().next(Fault::TooManyRequests(WaitForm::VendorForm(ms(7_500))));
-    order(&rig.client, "order-42").send().await.expect("the retry");
-    assert_eq!((rig.clock.slept(), fake.ledger().count()), (vec![ms(7_500 + 375)], 1));
 }
 
 fn json_of(body: &[u8]) -> serde_json::Value {

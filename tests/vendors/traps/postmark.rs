@@ -2,15 +2,12 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::testkit::fakes::{PostmarkAnswer, PostmarkFake};
+use steadfast::testkit::fakes::PostmarkFake;
 use steadfast::testkit::{Fault, TestClock};
 use steadfast::vendor::Postmark;
 use steadfast::{Call, Client, Effect, Obtained, OnUnknown};
 
-use super::vendors::{
-    Ending, FRESH, NOBODY_KNOWS, Rig, Tap, ending, message, postmark, postmark_lagging, promise_holds,
-    receipt, secs,
-};
+use super::vendors::{FRESH, NOBODY_KNOWS, ending, message, postmark, postmark_lagging, receipt, secs};
 
 fn template(to: &str) -> Value {
     json!({"From": "shop@example.com", "To": to, "TemplateId": 1, "TemplateModel": {}})
@@ -72,60 +69,6 @@ async fn fact_2_a_second_message_goes_out_only_if_the_caller_says_so() {
     fake.plan().next(Fault::DropAfterApply);
     let outcome = receipt(&rig.client, "order-42").on_unknown(OnUnknown::Resend).send().await;
     assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (FRESH, 2, 2));
-}
-
-/// Fact 5: a 200 without `ErrorCode` is accepted and delayed; a partial suppression is accepted too.
-#[tokio::test]
-async fn fact_5_a_200_that_accepts_is_done() {
-    let (rig, fake) = postmark().await;
-    fake.answer_next(PostmarkAnswer::AcceptedDelayed);
-    let outcome = receipt(&rig.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "delayed")), (FRESH, 1));
-    fake.deactivate("gone@example.com");
-    let body = message("joe@example.com, gone@example.com");
-    let outcome = rig.client.post("/email").key("partial").json(&body).send().await;
-    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "partial")), (FRESH, 1));
-    assert_eq!(rig.posts(), 2);
-}
-
-/// Fact 5: Postmark's refusals are definite, each at its first sending.
-#[tokio::test]
-async fn fact_5_a_refusal_is_definite() {
-    let (rig, fake) = postmark().await;
-    fake.deactivate("gone@example.com");
-    for (key, to) in [("inactive", "gone@example.com"), ("bad", "not-an-address")] {
-        let outcome = rig.client.post("/email").key(key).json(&message(to)).send().await;
-        assert_eq!(ending(&outcome), Ending::Refused, "{to}");
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), to), 0);
-    }
-    fake.answer_next(PostmarkAnswer::NoCredits);
-    assert_eq!(ending(&receipt(&rig.client, "credits").send().await), Ending::Refused);
-    assert_eq!(rig.posts(), 3);
-}
-
-/// Fact 5: the wrong token is a refusal of the credentials, after which the same key may be sent again.
-#[tokio::test]
-async fn fact_5_the_wrong_token_leaves_the_key_usable() {
-    let clock = TestClock::auto();
-    let fake = PostmarkFake::builder().test_clock(&clock).token("right").start().await;
-    let wrong = Rig::over_sockets(Postmark::new("wrong").base_url(fake.url()), &clock);
-    let error = receipt(&wrong.client, "order-42").send().await.expect_err("401");
-    assert_eq!((error.code(), error.effect()), ("AUTH.unauthorized", Effect::None));
-    let right = wrong.another_process(Postmark::new("right").base_url(fake.url()), Tap::new());
-    let outcome = receipt(&right.client, "order-42").send().await;
-    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "mended")), (FRESH, 1));
-}
-
-/// Fact 6: 500 is ambiguous and so is 503, though here neither was accepted: nobody can know, nothing is resent.
-#[tokio::test]
-async fn fact_6_a_500_and_a_503_are_ambiguous() {
-    for answer in [PostmarkAnswer::ServerError, PostmarkAnswer::Maintenance, PostmarkAnswer::GatewayHtml] {
-        let (rig, fake) = postmark().await;
-        fake.answer_next(answer);
-        let outcome = receipt(&rig.client, "order-42").send().await;
-        assert_eq!((ending(&outcome), rig.posts()), (NOBODY_KNOWS, 1), "{answer:?}");
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), "ambiguous"), 0);
-    }
 }
 
 /// Fact 6: of a mixed batch only what failed may be sent again, under a key of its own.

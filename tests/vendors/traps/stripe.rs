@@ -5,11 +5,11 @@ use serde_json::json;
 use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
 use steadfast::testkit::{Fault, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Error, Obtained};
+use steadfast::{Call, Client, Obtained};
 
 use super::vendors::{
-    FRESH, NEVER_HAPPENED, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs,
-    stripe, stripe_at, wire_key,
+    FRESH, RECONCILED, REPLAYED, Rig, Tap, charge, ending, ms, plain, promise_holds, secs, stripe, stripe_at,
+    wire_key,
 };
 
 /// Fact 1: the first outcome is stored and replayed; a replay names the request it repeats.
@@ -23,34 +23,6 @@ async fn fact_1_a_replay_carries_the_first_answer_and_names_its_request() {
     assert_ne!(headers["original-request"], headers["request-id"]);
     let id = reply.json::<serde_json::Value>().expect("json")["id"].clone();
     assert_eq!(id.as_str(), Some(&*fake.ledger().effects()[0].id));
-}
-
-/// Fact 1: a replayed 500 will never change; no new key is made after it, in this call or a later one.
-#[tokio::test]
-async fn fact_1_after_a_replayed_500_no_new_key_is_minted() {
-    let (rig, fake) = stripe().await;
-    fake.answer_next(StripeAnswer::Stored500);
-    fake.plan().next(Fault::Error500After);
-    let outcome = charge(&rig.client, "order-42").send().await;
-    assert_eq!(ending(&outcome), NEVER_HAPPENED);
-    let key = wire_key(&outcome);
-    rig.clock.advance(secs(3600));
-    assert_eq!(ending(&charge(&rig.client, "order-42").send().await), NEVER_HAPPENED);
-    assert_eq!(fake.ledger().requests().into_keys().collect::<Vec<_>>(), [key]);
-    assert_eq!(rig.posts(), 2);
-}
-
-/// Fact 2: a 401 stores nothing. Once the secret is mended, the same key charges once.
-#[tokio::test]
-async fn fact_2_after_a_401_the_same_key_charges_once() {
-    let (rig, fake) = stripe().await;
-    let bad = rig.another_process(Stripe::new("pk_test_wrong").base_url(fake.url()), Tap::new());
-    let outcome = charge(&bad.client, "order-42").send().await;
-    assert_eq!(outcome.as_ref().map_err(Error::code).expect_err("refused"), "AUTH.unauthorized");
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "401"), 0);
-    let good = bad.another_process(stripe_at(&fake), Tap::new());
-    let outcome = charge(&good.client, "order-42").send().await;
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "mended"), 1);
 }
 
 /// Fact 3: a key belongs to the account, not to the endpoint, so the wire key differs per endpoint.
