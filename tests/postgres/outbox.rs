@@ -585,7 +585,7 @@ async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
 }
 
 /// Which one of a sequence comes next is asked of the outbox, and not of who looks: a second dispatcher admits nothing out
-/// of turn while the first one has a row locked; and a row that was rejected holds those behind it, or lets them go.
+/// of turn while the first one has a row locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_row_waits_for_those_before_it_in_its_sequence() {
     let Some(server) = server::shared() else { return };
@@ -608,23 +608,6 @@ async fn a_row_waits_for_those_before_it_in_its_sequence() {
     first.commit().await.expect("commits");
     shop.deliver().await;
     assert_eq!((shop.fake.ledger().count(), shop.counts().await.1), (3, 0));
-
-    let secret = "headers => '{\"Cookie\": \"a=1\"}'";
-    put("c-1", &format!("sequence => 'c', {secret}"));
-    put("c-2", "sequence => 'c'");
-    put("d-1", &format!("sequence => 'd', on_dead_letter => 'skip', {secret}"));
-    put("d-2", "sequence => 'd'");
-    for _ in 0..3 {
-        shop.deliver().await;
-    }
-    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (4, 1, 2));
-    let page = shop.store.waiting(&account(), None, 10, 1024).await.expect("a store");
-    assert_eq!(page.rows, [], "nobody is shown what has to wait");
-    shop.sql(
-        "UPDATE {schema}.outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'c-1'",
-    );
-    shop.deliver().await;
-    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (6, 0, 1));
 }
 
 /// Also by the role of a service, which admits nothing.

@@ -7,8 +7,8 @@ use support::commands;
 
 use steadfast::clock::Clock as _;
 use steadfast::dead_letter::Change;
-use steadfast::operation::record::{Action, Claim, Claimed};
-use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
+use steadfast::operation::record::{Action, Claim};
+use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::transport::Request;
 use steadfast::{Client, Disposition, Effect};
@@ -105,35 +105,6 @@ async fn a_dispatcher_that_stood_still_admits_nothing_twice() {
     assert!(next[0].number > number);
 }
 
-#[tokio::test]
-async fn the_store_admits_each_row_once_and_rejects_it_once() {
-    let shop = Shop::open();
-    for order in 1..=3 {
-        shop.place(order);
-    }
-    let rows = shop.store.waiting(&account(), None, 2, 1_000).await.expect("a store");
-    let rest = shop.store.waiting(&account(), rows.next.as_deref(), 2, 1_000).await.expect("a store");
-    assert_eq!((rows.rows.len(), rest.rows.len(), rest.next), (2, 1, None));
-    let (one, two) = (rows.rows[0].number, rows.rows[1].number);
-    let first = shop.store.admit(one, claim(&shop, "a")).await.expect("a store");
-    assert!(matches!(first, Some(Claimed::Fresh(_))), "{first:?}");
-    assert_eq!(shop.store.admit(one, claim(&shop, "a")).await.expect("a store"), None);
-    // Another request under the key: the row stays, to be rejected.
-    let other = Claim { fingerprint: Fingerprint::from_bytes([8; 32]), ..claim(&shop, "a") };
-    let mismatch = shop.store.admit(two, other).await.expect("a store");
-    assert!(matches!(mismatch, Some(Claimed::Mismatch { .. })), "{mismatch:?}");
-    assert_eq!(shop.waiting(), 2);
-    let now = shop.clock.wall();
-    assert!(shop.store.reject(two, "why", now).await.expect("a store"));
-    assert!(!shop.store.reject(two, "again", now).await.expect("a store"));
-    assert!(!shop.store.reject(one, "gone", now).await.expect("a store"));
-    assert_eq!(shop.store.admit(two, claim(&shop, "b")).await.expect("a store"), None, "it was rejected");
-    // The same operation by another row: that goes too.
-    let again = shop.store.admit(rest.rows[0].number, claim(&shop, "a")).await.expect("a store");
-    assert!(matches!(again, Some(Claimed::Busy { .. })), "{again:?}");
-    assert_eq!((shop.waiting(), shop.rejected().await[0].why.as_str()), (0, "why"));
-}
-
 /// Whoever waits for a row that cannot become an operation is told so, and not that it goes on.
 #[tokio::test]
 async fn who_waits_for_a_rejected_row_is_told_that_a_person_has_to_see_to_it() {
@@ -160,19 +131,6 @@ async fn who_waits_for_a_rejected_row_is_told_that_a_person_has_to_see_to_it() {
     shop.deliver().await;
     third.wait(Duration::ZERO).await.expect("the later row asks for the same");
     assert_eq!(shop.fake.ledger().count(), 2);
-}
-
-#[tokio::test]
-async fn rows_are_recorded_in_their_order_and_those_of_one_key_once() {
-    let shop = Shop::open();
-    for order in [3, 1, 2, 1, 3] {
-        shop.charge(order).blocking_enqueue_in(&shop.connection()).expect("it is written");
-    }
-    shop.deliver().await;
-    // A list is in the order of the first claims.
-    let keys: Vec<String> = shop.operations().await.iter().map(|it| it.id.key.to_string()).collect();
-    assert_eq!(keys, ["order-3/charge", "order-1/charge", "order-2/charge"]);
-    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (3, 0));
 }
 
 /// Two processes on one file. On real threads: they meet in SQLite.

@@ -8,7 +8,7 @@ use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Filter, Record, State};
 use steadfast::store::{Memory, Store};
 use steadfast::vendor::{KeyPlace, Keyed, KeyedConfig, Stripe};
-use steadfast::{Call, Client, ClientBuilder, Obtained, OnUnknown, Vendors};
+use steadfast::{Call, Client, ClientBuilder, OnUnknown, Vendors};
 
 use super::bench::Shop;
 
@@ -121,20 +121,4 @@ async fn what_the_outbox_records_is_what_enqueue_records() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn a_later_send_of_the_key_replays() {
-    let shop = Shop::open();
-    let connected = || shop.charge(1).header("Stripe-Account", "acct_2");
-    shop.place(42);
-    connected().blocking_enqueue_in(&shop.connection()).expect("it is written");
-    shop.deliver().await;
-    for call in [shop.charge(42), connected()] {
-        let reply = call.send().await.expect("it is done");
-        assert_eq!(reply.obtained(), Obtained::Replayed);
-    }
-    assert_eq!(shop.fake.ledger().count(), 2);
-    let scopes: Vec<String> = shop.operations().await.iter().map(|it| it.id.scope.to_string()).collect();
-    assert!(scopes.iter().any(|scope| scope == "default/stripe/test>acct_2/POST /v1/charges"), "{scopes:?}");
 }

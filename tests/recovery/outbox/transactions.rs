@@ -13,9 +13,8 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Disposition, Effect};
-use steadfast_core::store::outbox::Outbox;
 
-use super::bench::{Shop, account, charge, insert};
+use super::bench::{Shop, charge, insert};
 
 #[tokio::test]
 async fn what_is_committed_is_sent_once() {
@@ -71,33 +70,6 @@ async fn a_savepoint_decides_for_its_own_calls() {
     let mut keys: Vec<String> = shop.operations().await.into_iter().map(|it| it.id.key.to_string()).collect();
     keys.sort();
     assert_eq!(keys, ["order-1/charge", "order-3/charge", "order-4/charge"]);
-}
-
-/// A connection that is dropped in the middle of its transaction is what a crash of its process leaves.
-#[tokio::test]
-async fn a_crash_before_the_commit_leaves_nothing() {
-    let shop = Shop::open();
-    let connection = shop.connection();
-    connection.execute_batch("BEGIN IMMEDIATE").expect("begins");
-    insert(&connection, 42);
-    shop.charge(42).blocking_enqueue_in(&connection).expect("it is written");
-    drop(connection);
-    shop.deliver().await;
-    assert_eq!((shop.fake.ledger().count(), shop.count("orders")), (0, 0));
-}
-
-#[tokio::test]
-async fn nobody_sees_an_uncommitted_call() {
-    let shop = Shop::open();
-    let mut connection = shop.connection();
-    let transaction = connection.transaction().expect("begins");
-    shop.charge(42).blocking_enqueue_in(&transaction).expect("it is written");
-    let seen = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store");
-    assert!(seen.rows.is_empty(), "{seen:?}");
-    assert!(shop.letters().stats().await.expect("a store").outbox.is_empty());
-    transaction.commit().expect("commits");
-    let seen = shop.store.waiting(&account(), None, 100, 1_000).await.expect("a store");
-    assert_eq!(seen.rows.len(), 1);
 }
 
 /// A client in real time, and the requests that it sent. A dispatcher beside an open transaction waits in SQLite, which
