@@ -156,20 +156,6 @@ async fn a_look_up_that_failed_is_tried_again_and_not_counted() {
     assert_eq!(gaps[..6], [1, 2, 5, 30, 30, 30], "the ladder, and its last step from then on");
 }
 
-/// A5: where the call's time ends before a lookup is answered, nothing is given up.
-#[tokio::test]
-async fn failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
-    let clock = TestClock::auto();
-    let (transport, asked) = searches(&clock, vec![answer(503, &[], &json!({}))]);
-    let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();
-    let error = rig.email().send().await.expect_err("Postmark is down");
-    assert_eq!((error.is_dead_letter(), error.effect()), (false, Effect::Unknown), "{error}");
-    assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error}");
-    assert!(error.is_deadline(), "{error}");
-    assert!(asked.lock().len() > 3, "{:?}", asked.lock());
-    assert_eq!(rig.record("mail-1").await.look_ups, 0);
-}
-
 /// A5: a lookup's `Retry-After` is waited for, and holds back others.
 #[tokio::test]
 async fn a_look_ups_retry_after_holds_back_the_next_and_everybody() {

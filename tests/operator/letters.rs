@@ -6,7 +6,7 @@ use std::time::Duration;
 use steadfast::clock::Clock;
 use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::http::Method;
-use steadfast::operation::record::{Filter, Forbidden, Phase, Resolution};
+use steadfast::operation::record::{Filter, Forbidden, Phase};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::Backoff;
 use steadfast::store::Store;
@@ -238,30 +238,6 @@ async fn an_adoption_holds_back_what_may_be_sent_twice() {
             let error = letters.adopt(from, to, &signed).await.expect_err("no such name");
             assert!(error.to_string().contains("invalid"), "{error}");
         }
-    }
-}
-
-/// Finding D16.
-#[tokio::test]
-async fn what_nobody_shall_carry_on_with_is_cancelled() {
-    for bench in Bench::each() {
-        let stripe = bench.client("prod", Stripe::new("sk_test_1"));
-        let letters = bench.letters(&stripe);
-        let error = pay(&stripe, "order-1").deadline(Duration::ZERO).send().await;
-        assert!(error.is_err(), "nothing is recorded");
-        bench.next_fails(SendErrorKind::Connect);
-        pay(&stripe, "order-1").send().await.expect_err("never sent");
-        let id = named("prod/stripe/test", "order-1");
-        letters.redrive(std::slice::from_ref(&id), &Change::by("ada")).await.expect("due");
-        let summary = letters.cancel(&id, &signed()).await.expect("nobody holds it");
-        assert_eq!((summary.phase, summary.effect), (Phase::Resolved, Effect::None));
-        assert_eq!(summary.resolved.expect("closed").resolution, Resolution::Cancelled);
-        assert_eq!(stripe.recover(10).await.expect("works").taken, 0);
-        let sent = bench.sent();
-        assert!(pay(&stripe, "order-1").send().await.expect_err("cancelled").is_dead_letter());
-        assert_eq!(bench.sent(), sent);
-        letters.cancel(&id, &signed()).await.expect_err("it has ended");
-        letters.reopen(&id, &signed()).await.expect("a cancellation can be taken back");
     }
 }
 

@@ -145,26 +145,6 @@ async fn the_window_ends_early_by_the_longest_attempt_of_the_client_that_sends()
     assert_eq!(shown.safety, Some(Safety::WindowOpen { until }));
 }
 
-/// Its secret would go to another host.
-#[tokio::test]
-async fn what_was_sent_to_another_address_is_not_adopted() {
-    let bench = Bench::new(Arc::new(Memory::new()));
-    bench.lost("order-1").await;
-    let elsewhere = Stripe::new("sk_test_1").account("acct_1").base_url("https://stripe.other.test");
-    let elsewhere = client(elsewhere, &bench.store, &bench.clock, &bench.network);
-    let letters = bench.letters_without_rules().with_client(&elsewhere);
-    let (from, to) = ("default/stripe/test", "default/stripe/test:acct_1");
-    for how in [Change::by("ada").because("renamed").dry_run(), Change::by("ada").because("renamed")] {
-        let adopted = letters.adopt(from, to, &how).await.expect("the store works");
-        assert_eq!((adopted.done, held_back(&adopted)), (0, vec![Forbidden::Elsewhere]));
-    }
-    let renamed =
-        client(Stripe::new("sk_test_1").account("acct_1"), &bench.store, &bench.clock, &bench.network);
-    let letters = bench.letters_without_rules().with_client(&renamed);
-    let how = Change::by("ada").because("renamed");
-    assert_eq!(letters.adopt(from, to, &how).await.expect("the store works").done, 1);
-}
-
 /// Dead letters too, for a redrive would find no client; and what a process that died has left in progress.
 #[tokio::test]
 async fn what_is_open_under_a_former_account_is_named_in_each_phase() {

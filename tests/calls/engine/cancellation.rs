@@ -4,7 +4,7 @@ use steadfast::operation::record::State;
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, Obtained, Policy, Reason};
+use steadfast::{Obtained, Policy};
 
 use support::acme::Acme;
 use support::rig::{Rig, plain, secs, until};
@@ -26,17 +26,6 @@ async fn a_keyed_call_dropped_in_flight_leaves_a_record_in_progress() {
     assert!(matches!(record.state, State::InProgress { .. }));
     let error = rig.charge().send().await.expect_err("its lease has not run out");
     assert!(error.is_in_progress());
-}
-
-#[tokio::test]
-async fn an_expired_lease_is_no_licence_to_send() {
-    let rig = Rig::new(Acme::new(), ScriptedTransport::new().hang());
-    drop_in_flight(&rig).await;
-    rig.clock.advance(secs(3_600));
-    let heir = rig.another_process(Acme::new(), ScriptedTransport::new().status(200));
-    let error = heir.charge().send().await.expect_err("it may have been sent");
-    assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
-    assert_eq!(heir.charges_sent(), 0);
 }
 
 #[tokio::test]

@@ -351,34 +351,3 @@ async fn a_call_without_a_key_is_given_one() {
     }
     assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 2);
 }
-
-/// It survives the process that accepted it.
-#[cfg(feature = "sqlite")]
-#[tokio::test]
-async fn what_was_accepted_is_delivered_by_the_next_process() {
-    use steadfast::store::Sqlite;
-
-    let file = tempfile::tempdir().expect("a directory");
-    let path = file.path().join("calls.db");
-    let clock = TestClock::auto();
-    let client = |transport: ScriptedTransport| {
-        let store = Sqlite::open(&path).expect("opens");
-        Rig::of(Acme::new()).network(transport).clock(&clock).store(store).client()
-    };
-    let first = client(ScriptedTransport::new());
-    first.post("/charges").key("order-42").enqueue().await.expect("it is recorded");
-    drop(first);
-    let transport = ScriptedTransport::new().status(200);
-    let second = client(transport.clone());
-    assert_eq!(second.recover(8).await.expect("a store").succeeded, 1);
-    assert_eq!(transport.requests().len(), 1);
-}
-
-/// What a store remembers is bounded by what has ended: what is accepted is never given up for room.
-#[tokio::test]
-async fn a_full_memory_store_refuses_and_says_that_nothing_is_on_record() {
-    let client = Rig::of(Acme::new()).store(Memory::with_capacity(1)).client();
-    client.post("/charges").key("one").enqueue().await.expect("it is recorded");
-    let error = client.post("/charges").key("two").enqueue().await.expect_err("no room");
-    assert!(error.is_store() && error.effect() == Effect::None, "{error}");
-}

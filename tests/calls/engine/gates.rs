@@ -140,15 +140,6 @@ async fn an_open_circuit_in_the_middle_of_a_call_is_waited_for() {
 }
 
 #[tokio::test]
-async fn refusals_by_the_vendor_prove_life_and_never_open_the_circuit() {
-    let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));
-    let rig = Rig::with(Acme::new(), (0..20).fold(ScriptedTransport::new(), |t, _| t.status(404)), policy);
-    for _ in 0..20 {
-        assert!(rig.client.get("/x").send().await.expect_err("not there").is_refused());
-    }
-}
-
-#[tokio::test]
 async fn too_many_calls_at_once_are_refused_and_a_finished_one_makes_room() {
     let policy = plain().concurrency(1);
     let rig = Rig::with(Acme::new(), ScriptedTransport::new().hang().status(200), policy);

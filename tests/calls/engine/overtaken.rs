@@ -9,7 +9,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::{Obtained, Policy};
 
 use support::acme::Acme;
-use support::rig::{Rig, ms, plain, secs, until};
+use support::rig::{Rig, ms, plain, secs};
 
 /// A clock that stands still until it is told, so that a test can act while a call waits.
 fn rig(vendor: Acme, transport: ScriptedTransport) -> Rig {
@@ -56,38 +56,4 @@ async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_
     first.clock.advance(ms(500));
     let reply = waiting.await.expect("no panic").expect("the other's success");
     assert_eq!((reply.obtained(), first.charges_sent()), (Obtained::Replayed, 1));
-}
-
-#[tokio::test]
-async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
-    let first = rig(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
-    let charge = first.charge();
-    let waiting = tokio::spawn(async move { charge.send().await });
-    first.clock.until_sleeping(1).await;
-    first.clock.jump_wall(secs(1_800));
-    let other = first.beside(searchable()).network(ScriptedTransport::new().hang()).policy(policy()).build();
-    let client = other.client.clone();
-    let at_it = tokio::spawn(async move { client.recover(1).await });
-    outlast_the_last_exchange(&first).await;
-    until(|| other.look_ups_sent() > 0).await;
-    first.clock.advance(ms(500));
-    let error = waiting.await.expect("no panic").expect_err("it is not this call's any more");
-    assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
-    at_it.abort();
-}
-
-#[tokio::test]
-async fn an_operation_that_another_ended_without_an_effect_gets_none_later_under_a_key_that_is_replayed() {
-    let replaying = || Acme::replaying(secs(24 * 3_600));
-    let first = rig(replaying(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
-    let charge = first.charge();
-    let waiting = tokio::spawn(async move { charge.send().await });
-    first.clock.until_sleeping(1).await;
-    first.clock.jump_wall(secs(1_800));
-    let other = first.another_process(replaying(), ScriptedTransport::new().status(422));
-    let recovered = other.client.recover(1).await.expect("a store");
-    assert_eq!((recovered.taken, recovered.refused), (1, 1));
-    first.clock.advance(ms(500));
-    let error = waiting.await.expect("no panic").expect_err("it is not this call's any more");
-    assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
 }

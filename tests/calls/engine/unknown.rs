@@ -1,7 +1,7 @@
 //! What follows an outcome that may have taken effect.
 
 use steadfast::testkit::ScriptedTransport;
-use steadfast::transport::{Answer, SendErrorKind};
+use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained, OnUnknown, Reason};
 
 use super::one_retry;
@@ -63,20 +63,6 @@ async fn a_proven_absence_allows_the_next_rung() {
 }
 
 #[tokio::test]
-async fn a_failed_look_up_is_not_an_absence() {
-    let transport = ScriptedTransport::new()
-        .fail(SendErrorKind::Reset)
-        .status(500)
-        .fail(SendErrorKind::Connect)
-        .json(404, serde_json::json!([]))
-        .always(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"));
-    let rig = Rig::new(Acme::searchable(), transport);
-    let error = rig.charge().send().await.expect_err("three lookups could not tell");
-    assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
-    assert_eq!((rig.charges_sent(), rig.look_ups_sent()), (1, 3 + 3), "those that failed do not count");
-}
-
-#[tokio::test]
 async fn look_ups_that_never_come_to_an_answer_end_in_a_dead_letter() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).always_fail(SendErrorKind::Connect);
     let rig = Rig::new(Acme::searchable(), transport);
@@ -100,42 +86,6 @@ async fn look_ups_that_never_come_to_an_answer_end_in_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_replayed_500_is_never_retried() {
-    let transport =
-        ScriptedTransport::new().status(500).status(500).header("acme-replayed", "true").status(200);
-    let rig = Rig::new(Acme::replaying(secs(86_400)), transport);
-    let error = rig.charge().send().await.expect_err("it will never change");
-    assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
-    assert_eq!(rig.charges_sent(), 2);
-}
-
-/// The first rung takes 500 ms: backoff burns the window, and it is looked at before the send.
-#[tokio::test]
-async fn the_window_is_asked_before_each_send() {
-    for (window, sends) in [(ms(500), 1), (ms(501), 2)] {
-        let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-        let rig = Rig::new(Acme::replaying(window), transport);
-        let told = rig.charge().send().await;
-        assert_eq!((told.is_ok(), rig.charges_sent()), (sends == 2, sends), "{window:?}");
-        if let Err(error) = told {
-            assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
-        }
-    }
-}
-
-#[tokio::test]
-async fn the_window_counts_from_the_first_send_across_calls() {
-    let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
-    let rig = Rig::new(Acme::replaying(secs(60)), transport);
-    let error = rig.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
-    assert!(error.is_deadline());
-    rig.clock.advance(secs(61));
-    let error = rig.charge().send().await.expect_err("the window is over");
-    assert_eq!(error.reason(), Some(Reason::Expired));
-    assert_eq!(rig.charges_sent(), 1);
-}
-
-#[tokio::test]
 async fn never_sent_does_not_need_a_window() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
     let rig = Rig::new(Acme::replaying(ms(1)), transport);
@@ -150,16 +100,6 @@ async fn a_spent_ladder_looks_once_more_before_it_gives_up() {
     vendor.look_up = true;
     let rig = Rig::with(vendor, transport, one_retry());
     assert_eq!(rig.charge().send().await.expect("found").obtained(), Obtained::Reconciled);
-}
-
-#[tokio::test]
-async fn a_dead_letter_stays_one_and_is_not_sent_again() {
-    let rig = Rig::new(Acme::new(), ScriptedTransport::new().fail(SendErrorKind::Reset));
-    for _ in 0..2 {
-        let error = rig.charge().send().await.expect_err("a dead letter");
-        assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
-    }
-    assert_eq!(rig.charges_sent(), 1);
 }
 
 #[tokio::test]

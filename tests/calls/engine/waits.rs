@@ -2,7 +2,7 @@
 
 use steadfast::Effect;
 use steadfast::clock::Clock as _;
-use steadfast::policy::{BreakerConfig, Jitter};
+use steadfast::policy::BreakerConfig;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
 
@@ -20,22 +20,6 @@ async fn the_ladder_is_500ms_2s_5s_30s_and_then_a_dead_letter() {
     assert_eq!(error.code(), "DEPENDENCY.unavailable");
     let waits: Vec<_> = error.attempts().iter().map(|attempt| attempt.wait).collect();
     assert_eq!(waits, [Some(ms(500)), Some(secs(2)), Some(secs(5)), Some(secs(30)), None]);
-}
-
-#[tokio::test]
-async fn each_wait_is_full_jitter_within_its_step() {
-    for (random, expected) in [
-        (FixedRandom::at(0.0), [ms(0), ms(0), ms(0), ms(0)]),
-        (FixedRandom::at(0.5), [ms(250), secs(1), ms(2_500), secs(15)]),
-    ] {
-        let policy = plain().backoff(steadfast::Policy::background().backoff);
-        assert_eq!(policy.backoff.jitter, Jitter::Full);
-        let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
-        let rig = Rig::of(Acme::new()).network(transport).policy(policy).random(random).build();
-        let error = rig.charge().send().await.expect_err("nothing ever connects");
-        let waits: Vec<_> = error.attempts().iter().filter_map(|attempt| attempt.wait).collect();
-        assert_eq!(waits, expected);
-    }
 }
 
 #[tokio::test]

@@ -28,24 +28,6 @@ async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
 }
 
 #[tokio::test]
-async fn of_many_redrives_at_once_one_counts() {
-    let place = Place::fresh();
-    place.lost("order-1", NOW).await;
-    let said: Vec<i32> = std::thread::scope(|scope| {
-        let run = || place.run(&["dead-letters", "redrive", "order-1"]).code;
-        let runs: Vec<_> = (0..8).map(|_| scope.spawn(run)).collect();
-        runs.into_iter().map(|run| run.join().expect("it ran")).collect()
-    });
-    assert_eq!(
-        (said.iter().filter(|code| **code == 0).count(), said.iter().filter(|code| **code == 1).count()),
-        (1, 7)
-    );
-    let shown = place.json(0, &["show", "order-1"]);
-    assert_eq!(shown["audit"].as_array().expect("a list").len(), 1);
-    assert_eq!(shown["fence"], 2);
-}
-
-#[tokio::test]
 async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
     let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
