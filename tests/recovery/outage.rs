@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use steadfast::Policy;
+use steadfast::clock::Clock as _;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, SeededRandom, TestClock};
 use steadfast::transport::SendErrorKind;
+use steadfast::{Client, Policy};
 
 use crate::delivery::ruled::{Ruled, enqueue};
 use crate::delivery::shop::{Vendor, delivered, phases};
@@ -53,6 +54,15 @@ fn an_outage_of_an_hour_makes_no_dead_letter() {
     }
 }
 
+/// So many hours of rounds, one each 20 s. A dispatcher would confer with others each second of them.
+async fn recovered_for(client: &Client, clock: &TestClock, hours: u64) {
+    let until = clock.now().plus(secs(hours * 3_600));
+    while clock.now() < until {
+        client.recover(16).await.expect("the store works");
+        clock.latency(secs(20)).await;
+    }
+}
+
 /// A vendor that never comes back. Every operation ends all the same: it is spared for a day, and its lookups for
 /// another.
 #[test]
@@ -63,11 +73,10 @@ fn an_outage_without_an_end_ends_every_operation() {
         vendor.crash(&store, 10).await;
         vendor.with(|seen| (seen.down, seen.requests) = (true, 0));
         let client = vendor.client(&store, Policy::background());
-        let _dispatcher = client.keep_recovering(secs(20));
-        clock.latency(secs(23 * 3_600)).await;
+        recovered_for(&client, &clock, 23).await;
         let dead = phases(&store).await.get(&Phase::Dead).copied().unwrap_or(0);
         assert_eq!(dead, 0, "the vendor is down for everybody");
-        clock.latency(secs(37 * 3_600)).await;
+        recovered_for(&client, &clock, 27).await;
         assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Dead, 10)]);
         let requests = vendor.with(|seen| seen.requests);
         // A probe each time that the circuit has been open: for 24 to 30 seconds.
@@ -87,10 +96,9 @@ fn a_method_that_may_be_repeated_for_ever_is_not() {
             let write = client.request(Method::PUT, "/price").key(format!("price-{number}"));
             assert!(write.deadline(Duration::from_millis(1)).send().await.is_err());
         }
-        let _dispatcher = client.keep_recovering(secs(20));
-        clock.latency(secs(23 * 3_600)).await;
+        recovered_for(&client, &clock, 23).await;
         assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Scheduled, 5)]);
-        clock.latency(secs(4 * 3_600)).await;
+        recovered_for(&client, &clock, 4).await;
         assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Dead, 5)]);
     });
 }
