@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use support::rig::Rig;
 
-use steadfast::dead_letter::Change;
-use steadfast::operation::record::Resolution;
 use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Disposition, Effect, Sequence};
+use steadfast::{Call, Client, Disposition, Effect};
 use steadfast_core::store::outbox::Outbox;
 
 use super::bench::{Shop, account, deliver};
@@ -79,34 +77,6 @@ async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
         tokio::join!(deliver(&stripe), deliver(&other));
     }
     assert_eq!(done(&network), amounts(1..=240));
-}
-
-#[tokio::test]
-async fn a_dead_letter_holds_its_sequence_or_lets_it_go() {
-    let shop = Shop::open();
-    let network = network();
-    let stripe = client(&shop, Arc::clone(&shop.store), &network);
-    let mut connection = shop.connection();
-    let transaction = connection.transaction().expect("begins");
-    for (name, sequence) in [("hold", Sequence::new("a")), ("skip", Sequence::new("b").skip_dead_letters())] {
-        for (nth, amount) in [(1, 0), (2, if name == "hold" { 2 } else { 20 })] {
-            let call = stripe.post("/v1/charges").key(format!("{name}-{nth}")).form(&[("amount", amount)]);
-            call.sequence(sequence.clone()).blocking_enqueue_in(&transaction).expect("it is written");
-        }
-    }
-    transaction.commit().expect("commits");
-    // Nothing else is answered, so that for an hour it may be an outage.
-    for _ in 0..90 {
-        shop.clock.advance(std::time::Duration::from_secs(60));
-        deliver(&stripe).await;
-    }
-    assert_eq!(done(&network), amounts([20]), "what skips has gone on, and the other one holds");
-    let letters = shop.letters();
-    let held = letters.find("hold-1").await.expect("a dead letter");
-    let signed = Change::by("ada").because("it was not sent");
-    letters.resolve(&held, Resolution::NotApplied, &signed).await.expect("resolved");
-    deliver(&stripe).await;
-    assert_eq!(done(&network), amounts([20, 2]));
 }
 
 /// It is no operation yet, and what comes after it in its sequence is not to be done without it.
