@@ -78,10 +78,10 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     let latency = ended.since(begun);
     telemetry::attempted((run.whose(), &engine.meters), number, &outcome, &verdict, latency);
     leave_line(run, number, attempted.outcome(), &verdict, &outcome, latency);
-    if !matches!(attempted.outcome(), Outcome::Done { .. }) {
-        if let Some(aside) = run.aside.as_deref_mut() {
-            aside.drop_body();
-        }
+    if let Some(aside) = run.aside.as_deref_mut()
+        && !matches!(attempted.outcome(), Outcome::Done { .. })
+    {
+        aside.drop_body();
     }
     (run.in_hand.answer, run.in_hand.failure) = match outcome {
         Ok(answer) => (Some(answer), None),

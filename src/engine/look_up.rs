@@ -53,7 +53,7 @@ pub(super) async fn ask(run: &mut Run<'_>) -> Observed {
             met.failed(&failure);
             None
         }
-        Ok(answer) => read(run, &question, answer, &verdict, &mut met),
+        Ok(answer) => read(run, &question, &answer, &verdict, &mut met),
     };
     let looked = looked.unwrap_or_else(|| LookedUp::Failed {
         meets_refusal: is_refused,
@@ -69,7 +69,7 @@ pub(super) async fn ask(run: &mut Run<'_>) -> Observed {
 fn read(
     run: &mut Run<'_>,
     question: &Request,
-    answer: Answer,
+    answer: &Answer,
     verdict: &Verdict,
     met: &mut Met,
 ) -> Option<LookedUp> {
@@ -77,7 +77,7 @@ fn read(
         met.failure = Some("the answer is over the limit".to_owned());
         return None;
     }
-    if Guard::CachedLookUp.keeps(is_from_a_cache(&answer)) {
+    if Guard::CachedLookUp.keeps(is_from_a_cache(answer)) {
         met.failure = Some("the answer is from a cache on the way".to_owned());
         return None;
     }
@@ -85,7 +85,7 @@ fn read(
     if matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
         return None;
     }
-    let finding = run.engine.vendor.read_look_up(&run.subject()?, question, &answer);
+    let finding = run.engine.vendor.read_look_up(&run.subject()?, question, answer);
     match finding {
         Finding::Found(answer) => {
             run.in_hand.answer = Some(answer);
