@@ -1,4 +1,4 @@
-//! Operators' actions: one row, locked and decided upon, and the entry of the audit record in the same commit.
+//! Operators' actions: each locks one row, decides, and adds the entry of the audit record in the same commit.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     }
     write::update(within, [&record]).await?;
     sequence::moved(within, &record).await?;
-    // An operator's action brings no answer: what is on file stays as long as the state has one.
+    // An operator's action brings no answer: the stored answer stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     write::outcome(within, id, "", answer).await?;
     write::log(within, &entry).await?;

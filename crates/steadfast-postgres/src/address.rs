@@ -1,7 +1,7 @@
-//! [`Address`]: a server, a database, a schema, and how the way there is kept safe.
+//! [`Address`]: a server, a database, a schema, and how the connection is secured.
 //!
-//! The driver reads what libpq's URLs have. What it does not know is read here and left out of what it is given: the
-//! schema, and the words of `sslmode` that it lacks.
+//! The driver reads the options of libpq's URLs. The options that it does not know are read here and not passed
+//! on: the schema, and the values of `sslmode` that it lacks.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use steadfast_core::internal::suggest::{nearest, shown};
 
 use super::schema::Schema;
 
-/// Where a store on Postgres is. `Display` and `Debug` show no password.
+/// Location of a store on Postgres. `Display` and `Debug` show no password.
 #[derive(Clone, PartialEq)]
 pub struct Address {
     config: Config,
@@ -21,37 +21,38 @@ pub struct Address {
     security: Security,
     portable: bool,
     is_durable_elsewhere: bool,
-    /// Where a password is that the URL does not have.
+    /// Path of the `.pgpass` file. `None` if the URL names none.
     passwords: Option<PathBuf>,
 }
 
-/// What is asked of the way to the server, in libpq's words
+/// Security of the connection to the server, as libpq defines it
 /// (<https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION>).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Security {
     pub(super) mode: Mode,
-    /// A file of certificates that are trusted, and no others.
+    /// File of the only trusted root certificates. `None`: the platform's are trusted.
     pub(super) roots: Option<PathBuf>,
-    /// The files of the client's own certificate and of its key.
+    /// Files of the client's own certificate and of its key. `None`: the client shows no certificate.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     Disable,
-    /// TLS if the server has it. A machine on the way can say that it has not.
+    /// TLS if the server offers it. An attacker on the network can pretend that it does not.
     #[default]
     Prefer,
-    /// TLS, with any server.
+    /// TLS, without a check of the certificate.
     Require,
-    /// TLS, and the certificate is of a trusted root.
+    /// TLS with a certificate of a trusted root.
     VerifyCa,
-    /// TLS, and the certificate is of a trusted root, for this host.
+    /// TLS with a certificate of a trusted root that is for this host.
     VerifyFull,
 }
 
 impl Address {
-    /// The problem, for an error that has a place of its own. It repeats nothing but the names of options.
+    /// Parses a URL. The error is the problem alone, for a message that names the place; it repeats only names
+    /// of options.
     pub fn parse(text: &str) -> Result<Address, String> {
         let (head, options) = text.split_once('?').unwrap_or((text, ""));
         if head.contains('#') || options.contains('@') {
@@ -87,7 +88,7 @@ impl Address {
         }
         let is_one = config.get_hosts().len().max(config.get_hostaddrs().len()) < 2;
         if !is_one && !others.iter().any(|option| option.starts_with(TARGET)) {
-            // Of several, one may be a standby, which lags behind.
+            // Of several hosts, one may be a standby, which lags behind.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let (schema, portable) = (own.schema.unwrap_or_default(), own.portable.unwrap_or(false));
@@ -95,17 +96,17 @@ impl Address {
         Ok(Address { config, schema, security, portable, is_durable_elsewhere, passwords })
     }
 
-    /// The file of passwords that the URL names.
+    /// Returns the `.pgpass` file that the URL names; `None` if it names none.
     pub(super) fn passwords(&self) -> Option<&Path> {
         self.passwords.as_deref()
     }
 
-    /// Whether what the server's settings say of its disk is no matter.
+    /// Returns true if the URL says `durability=elsewhere`: the server's disk settings are then not checked.
     pub(super) fn is_durable_elsewhere(&self) -> bool {
         self.is_durable_elsewhere
     }
 
-    /// Whether the URL has a password.
+    /// Returns true if the URL has a password.
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
@@ -122,12 +123,12 @@ impl Address {
         &self.security
     }
 
-    /// Whether nothing may be used that a distributed Postgres lacks.
+    /// Returns true if features that a distributed Postgres lacks may not be used.
     pub(super) fn is_portable(&self) -> bool {
         self.portable
     }
 
-    /// The hosts and the database, for a text.
+    /// Returns the hosts and the database, for messages.
     pub(super) fn place(&self) -> String {
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         format!("{}/{database}", self.hosts())
@@ -152,7 +153,7 @@ impl Address {
     }
 }
 
-/// As a URL, without the password and what else is not needed to know the place.
+/// Writes the URL without the password and without options that do not identify the place.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
@@ -167,7 +168,7 @@ impl fmt::Debug for Address {
 }
 
 impl Mode {
-    /// What is beyond the driver's words is checked in the handshake.
+    /// Returns the driver's mode. `verify-ca` and `verify-full` have none; the TLS handshake checks them.
     fn as_driver(self) -> SslMode {
         match self {
             Mode::Disable => SslMode::Disable,
@@ -177,7 +178,7 @@ impl Mode {
     }
 }
 
-/// The options that are read here.
+/// Options that the store reads itself.
 #[derive(Default)]
 struct Own {
     schema: Option<Schema>,
@@ -209,14 +210,14 @@ impl Own {
         let is_system = |roots: &PathBuf| roots.as_os_str() == "system";
         let given = self.roots.clone().filter(|roots| !is_system(roots));
         let mode = match (self.mode, &given) {
-            // As libpq has it: whoever names a root wants it asked.
+            // As in libpq: a URL that names a root wants it checked.
             (Some(Mode::Require), Some(_)) => Mode::VerifyCa,
             (Some(mode), _) => mode,
             (None, _) if self.roots.is_some() => Mode::VerifyFull,
             (None, _) => Mode::default(),
         };
         if mode == Mode::VerifyCa && given.is_none() {
-            // Any server with a certificate of a public root would do.
+            // Without a file, a server with any certificate of a public root would pass.
             return Err("`sslmode=verify-ca` needs `sslrootcert` and a file; or write verify-full".to_owned());
         }
         // A socket is not a network, and its server offers no TLS on it.
@@ -266,7 +267,7 @@ fn elsewhere(word: &str) -> Result<(), String> {
 }
 
 fn unknown(name: &str) -> String {
-    // Long or odd, it may be a piece of a password.
+    // An unknown name that is long or odd may be a piece of a password.
     let is_word =
         name.len() <= 32 && name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_');
     match nearest(name, OWN.iter().chain(OTHERS).copied()) {
@@ -276,7 +277,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// The driver names the option at fault, and no value.
+/// Returns the driver's message if it names an option at fault. The driver shows no value.
 fn unreadable(error: tokio_postgres::Error) -> String {
     match error.into_source() {
         Some(source) if source.to_string().starts_with("invalid value for option") => source.to_string(),
@@ -284,7 +285,7 @@ fn unreadable(error: tokio_postgres::Error) -> String {
     }
 }
 
-/// With `%2F` and the like read; `None` for what is not UTF-8 then.
+/// Returns `text` with `%2F` and the like decoded; `None` if the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let form = text.replace('+', "%2B");
     let pair = format!("v={form}");
@@ -299,7 +300,7 @@ const OWN: &[&str] =
 
 const TARGET: &str = "target_session_attrs=";
 
-/// What the driver reads.
+/// Options that the driver reads.
 const OTHERS: &[&str] = &[
     "user",
     "dbname",

@@ -1,4 +1,4 @@
-//! What waits, in numbers: two statements, each of which reads open operations alone.
+//! Counts of waiting operations: two statements, each of which reads open operations alone.
 
 use std::sync::Arc;
 

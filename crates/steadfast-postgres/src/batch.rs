@@ -1,13 +1,15 @@
-//! Group commit: everything that waits when a slot is free goes to the server as one statement, and into one commit.
+//! Group commit: all jobs that wait when a slot is free go to the server as one statement, and into one commit.
 //!
-//! A commit's cost is its sync and its round trip, and both are the same for one row and for a hundred. While a batch
-//! is under way, the queue fills; the next batch takes all of it. No timer: a lone caller never waits for company.
-//! Two batches are under way at once, so that the server works on one while it syncs the other. The second leaves
-//! once it is as large as the first, or large enough. Two that leave as soon as they can become many small ones, and
-//! the server does an eighth less (`cargo bench --bench postgres`, part `calls`).
+//! A commit's cost is its sync and its round trip, and both are the same for one row and for a hundred. While a
+//! batch is in flight, the queue fills; the next batch takes all of it. There is no timer: a lone caller never
+//! waits for others. Two batches are in flight at once, so that the server works on one while it syncs the
+//! other. The second leaves once it is as large as the first, or large enough. If both leave as soon as they
+//! can, they become many small ones, and the server does an eighth less (`cargo bench --bench postgres`, part
+//! `calls`).
 //!
-//! A reply goes out after the commit of its batch. Each write that was acknowledged is on record; and a batch whose answer
-//! never came may be on record or not, which each of its callers is told.
+//! A caller gets its reply after the commit of its batch, so each acknowledged write is on record. If the
+//! answer to a batch never comes, the batch may be on record or not, and each of its callers gets that as an
+//! error.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,36 +26,36 @@ use super::Shared;
 
 /// One caller's part of a batch.
 pub(super) trait Job: Send + Sync + Sized + 'static {
-    /// What the caller is told.
+    /// Result that the caller gets.
     type Done: Send + Sync + 'static;
 
-    /// What it adds to a message.
+    /// Returns the bytes that the job adds to a statement.
     fn bytes(&self) -> usize;
 
-    /// The queue of such jobs.
+    /// Returns the queue of such jobs.
     fn queue(shared: &Shared) -> &Queue<Self>;
 
-    /// Whether it is left undone when its caller has gone away.
+    /// True if the job is skipped when its caller has gone away.
     const SKIPPED_WHEN_DROPPED: bool;
 
-    /// The row that it is about. A batch locks its rows in this order.
+    /// Returns scope and key of the job's row. A batch locks its rows in this order.
     fn name(&self) -> (&str, &str);
 
-    /// What a job is told that is about the same row as another of its batch, once that one is done.
+    /// Result of a job whose batch has an earlier job for the same row, once that one is done.
     const SECOND: Self::Done;
 
-    /// Has the server do all of a batch in one statement. What each came to, in their order.
+    /// Sends all jobs of a batch to the server in one statement. Returns their results, in their order.
     fn send(
         shared: &Shared,
         jobs: &[Asked<Self>],
     ) -> impl Future<Output = Result<Vec<Self::Done>, StoreError>> + Send;
 }
 
-/// A job and the one who waits for it.
+/// A job and the sender of its caller's reply.
 pub(super) struct Asked<J: Job> {
     pub(super) job: J,
     reply: Reply<J>,
-    /// Of the other jobs about the same row.
+    /// Replies of the batch's other jobs for the same row.
     seconds: Vec<Reply<J>>,
 }
 
@@ -61,7 +63,7 @@ type Reply<J> = oneshot::Sender<Result<<J as Job>::Done, StoreError>>;
 
 impl<J: Job> Asked<J> {
     fn answer(self, done: Result<J::Done, StoreError>) {
-        // Whoever has gone away is told nothing.
+        // A caller that has gone away gets no reply.
         for second in self.seconds {
             let _ = second.send(done.as_ref().map(|_| J::SECOND).map_err(StoreError::again));
         }
@@ -69,13 +71,13 @@ impl<J: Job> Asked<J> {
     }
 }
 
-/// What waits, and how many batches are under way.
+/// Queue of jobs, with the number of batches in flight.
 pub(super) struct Queue<J: Job>(Mutex<Waiting<J>>);
 
 struct Waiting<J: Job> {
     jobs: VecDeque<Asked<J>>,
     under_way: usize,
-    /// How many jobs the last batch had.
+    /// Number of jobs in the last batch; 0 before the first.
     last: usize,
 }
 
@@ -85,8 +87,8 @@ impl<J: Job> Waiting<J> {
     }
 }
 
-/// Whether the `jobs` that wait leave now, as a batch beside the `others` that are under way. The last of these had
-/// `last` jobs. If they do not, they leave when one of the others has ended.
+/// Returns true if the `jobs` that wait may leave now, as a batch beside the `others` that are in flight. The
+/// last of these had `last` jobs. If they may not, they leave when one of the others has ended.
 fn may_leave_beside(others: usize, jobs: usize, last: usize) -> bool {
     others == 0 || others < UNDER_WAY_MAX && jobs >= last.clamp(1, BESIDE_ENOUGH)
 }
@@ -97,12 +99,12 @@ impl<J: Job> Default for Queue<J> {
     }
 }
 
-/// Has `job` done in a batch.
+/// Adds `job` to a batch, and returns its result.
 ///
 /// # Errors
 ///
-/// Of the kind [`Locked`](StoreErrorKind::Locked) if another transaction was in the way: it is then for a transaction of
-/// its own, which may wait.
+/// [`Locked`](StoreErrorKind::Locked) if another transaction has locked the row: run the job in a transaction
+/// of its own, which may wait.
 pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done, StoreError> {
     let (reply, answer) = oneshot::channel();
     let is_free = {
@@ -125,7 +127,7 @@ pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done,
     })
 }
 
-/// A batch that is under way, or about to be. Given back when nothing waits, also if the work panics.
+/// RAII slot for one batch in flight. Released when the queue is empty, and on drop, also after a panic.
 struct Slot<J: Job> {
     shared: Arc<Shared>,
     is_held: bool,
@@ -133,8 +135,8 @@ struct Slot<J: Job> {
 }
 
 impl<J: Job> Slot<J> {
-    /// What waits, up to the size of a batch. If nothing is to leave now, the slot is given back: in the same step,
-    /// since the next caller either finds it free or is found.
+    /// Takes the waiting jobs, up to the size of a batch. If none may leave now, it releases the slot under the
+    /// same lock, so that the next caller either finds the slot free or is in the batch.
     fn next(&mut self) -> Option<Vec<Asked<J>>> {
         let mut waiting = J::queue(&self.shared).0.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -178,7 +180,7 @@ async fn work_off<J: Job>(mut slot: Slot<J>) {
     }
 }
 
-/// By name, each name once.
+/// Sorts a batch by scope and key, and attaches each further job for the same row to the first one.
 fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
     batch.sort_by(|one, other| one.job.name().cmp(&other.job.name()));
     batch.dedup_by(|next, first| {
@@ -191,8 +193,8 @@ fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
     });
 }
 
-/// A row that the server refuses undoes the statement of its whole batch, and so does one that another process has
-/// locked. Its neighbours are not to suffer for it: the batch is halved until the row is alone.
+/// Sends a batch. A row that the server refuses, or that another process has locked, undoes the statement of
+/// its whole batch. So the batch is halved until that row is alone, and the other rows are written.
 async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     let mut parts = vec![batch];
     while let Some(mut part) = parts.pop() {
@@ -210,21 +212,22 @@ async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     }
 }
 
-/// Whether the server found fault with what it was given, and not with itself.
+/// Returns true if the server rejected the values of a row, and did not fail itself.
 fn is_of_a_row(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Invalid | StoreErrorKind::Other)
 }
 
-/// Two work and sync in turn. More are smaller, and cost the server more for each call.
+/// Maximum of batches in flight. Two work and sync in turn. More are smaller, and cost the server more for each
+/// call.
 const UNDER_WAY_MAX: usize = 2;
 
-/// So many are worth a commit of their own beside a larger batch.
+/// Number of jobs that is worth a commit of its own beside a larger batch.
 const BESIDE_ENOUGH: usize = 16;
 
-/// The most calls in one statement: enough that the sync is shared by many, few enough that none waits long.
+/// Maximum of jobs in one statement: enough that many share the sync, few enough that none waits long.
 const BATCH_MAX: usize = 256;
 
-/// The most bytes of one statement, but for a call that is larger by itself.
+/// Maximum of bytes in one statement, unless a single job is larger.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[cfg(test)]

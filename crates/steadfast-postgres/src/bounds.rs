@@ -1,14 +1,13 @@
-//! [`Bounds`]: up to where takers, lookers and purges have seen the indexes of times.
+//! [`Bounds`]: how far takes, looks and purges have read the indexes of times.
 //!
-//! Each row that is taken, settled or purged leaves an entry behind in such an index. No vacuum can remove it while a
-//! transaction anywhere in the database is older, such as a report that runs for an hour. From the beginning each
-//! time, a taker would read all of them, and more each time.
+//! Each row that is taken, settled or purged leaves a dead entry in such an index. No vacuum can remove it
+//! while any transaction in the database is older, such as a report that runs for an hour. A take that starts
+//! at the beginning each time would read all dead entries, and more each time.
 //!
-//! The bound is only what this process remembers. A row may appear below it: a transaction committed late, or a
-//! taker's own transaction was undone. A look at everything finds it, every few seconds, and less often where that
-//! takes long. A look at everything that is short is a take or a look from the beginning, at no cost of its own. Once
-//! it is not, a [`search`] of its own goes through what is below the bound, beside the takes, and only moves the
-//! bound back.
+//! The bound is only in this process's memory. A row may appear below it: a transaction committed late, or a
+//! take's own transaction was rolled back. A full scan finds it, every few seconds, and less often where a scan
+//! takes long. A short full scan is a take or a look from the beginning, at no extra cost. A long one is a
+//! separate [`search`] below the bound, beside the takes, which only moves the bound back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,38 +24,38 @@ use super::Shared;
 use super::row::Reader;
 use super::take::{Asked, OF_ACCOUNT, OPEN, READABLE};
 
-/// From when on each taker of this process looks.
+/// Lower bounds from which this process reads the indexes of times.
 #[derive(Debug, Default)]
 pub(super) struct Bounds(Mutex<HashMap<Name, Bound>>);
 
-/// What is looked for, and for which account. Of what is to be purged, all phases are one: [`ENDED`].
+/// Phase and account of a bound; `None` means all accounts. A purge has one bound for all phases: [`ENDED`].
 type Name = (Phase, Option<String>);
 
-/// All that has ended, in [`Bounds`].
+/// Key of the purge's bound in [`Bounds`].
 pub(super) const ENDED: Phase = Phase::Succeeded;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
-    /// What was due before that is taken, as far as this process saw.
+    /// All rows that were due earlier (ms) are taken, as far as this process saw.
     from: i64,
-    /// When everything is looked at again, and how long that took the last time.
+    /// Time of the next full scan.
     whole_at: Instant,
     whole_took: Duration,
-    /// A [`search`] is under way.
+    /// True while a [`search`] is in flight.
     is_sought: bool,
-    /// Whether there was more than was asked for.
+    /// True if the last read returned as many rows as its limit.
     is_more: bool,
 }
 
-/// A look that is under way.
+/// A read of the index that is in flight.
 #[derive(Debug)]
 pub(super) struct Begun {
     name: Name,
     began: Instant,
     is_whole: bool,
-    /// What is due before that has been seen.
+    /// Lower bound of the read, in ms; 0 for a full scan.
     pub(super) from: i64,
-    /// Whether there was more than was asked for the last time.
+    /// True if the previous read returned as many rows as its limit.
     pub(super) is_more: bool,
 }
 
@@ -68,26 +67,26 @@ impl Bounds {
         Begun { name, began, is_whole, from, is_more: bound.is_some_and(|bound| bound.is_more) }
     }
 
-    /// The look has ended at `ended`, by the server's clock at `now`. `full_to` says when the last was due of as many as
-    /// were asked for; `None` if all were seen.
+    /// Records the end of a read at `ended`, when the server's clock showed `now`. `full_to` is the due time
+    /// (ms) of the last row if the read reached its limit; `None` if it saw all rows.
     pub(super) fn end(&self, begun: Begun, ended: Instant, now: Timestamp, full_to: Option<i64>) {
         let mut bounds = self.0.lock();
         let bound = bounds.entry(begun.name).or_default();
         if begun.is_whole {
             bound.whole_looked_at(begun.began, ended);
         } else if to_ms(now) < bound.from {
-            // The server's clock was set back: what is due by now may lie below the bound.
+            // The server's clock was set back: rows that are due by now may lie below the bound.
             bound.whole_at = begun.began;
         }
         bound.is_more = full_to.is_some();
-        // Unless it was moved back meanwhile, to where this look has not been.
+        // Unless a search moved the bound back meanwhile, to where this read has not been.
         if bound.from >= begun.from {
-            // All rows that were due by then were seen, but for those that commit late.
+            // All rows that were due by then were seen, except those that commit late.
             bound.from = full_to.unwrap_or_else(|| to_ms(now.minus(OVERLAP)));
         }
     }
 
-    /// Below which bounds a [`search`] is to look.
+    /// Returns the bounds below which a [`search`] is due, and marks them as searched.
     fn sought(&self, now: Instant) -> Vec<(Name, i64)> {
         let mut bounds = self.0.lock();
         let is_time = |bound: &Bound| now >= bound.whole_at && bound.whole_took > SHORT && !bound.is_sought;
@@ -99,7 +98,7 @@ impl Bounds {
         .collect()
     }
 
-    /// A search has ended, with the first that it has found.
+    /// Records the end of a search and the due time (ms) of the first row that it found.
     fn searched(&self, name: &Name, began: Instant, ended: Instant, found: Option<i64>) {
         if let Some(bound) = self.0.lock().get_mut(name) {
             bound.is_sought = false;
@@ -116,7 +115,7 @@ impl Bound {
     }
 }
 
-/// Looks below the bounds where it is time for that, beside all other work.
+/// Starts a search below each bound whose full scan is due, in the background.
 pub(super) fn search(shared: &Arc<Shared>) {
     let sought = shared.bounds.sought(shared.time.instant());
     if sought.is_empty() {
@@ -126,14 +125,14 @@ pub(super) fn search(shared: &Arc<Shared>) {
     shared.connections.spawn(async move {
         for (name, from) in sought {
             let began = own.time.instant();
-            // If it came to nothing, the next one may find more.
+            // If the search failed, the next one may succeed.
             let found = first_below(&own, &name, from).await.unwrap_or_default();
             own.bounds.searched(&name, began, own.time.instant(), found);
         }
     });
 }
 
-/// The time of the first row that lies below the bound.
+/// Returns the due time (ms) of the first row below the bound.
 async fn first_below(
     shared: &Arc<Shared>,
     (phase, account): &Name,
@@ -152,7 +151,7 @@ async fn first_below(
     shared
         .connections
         .run(async move {
-            // Each query on a connection that calls share would wait for this.
+            // On an exclusive connection: on a shared one, the queries of callers would wait for this.
             let exclusive = own.connections.exclusive().await?;
             let values = asked.values(&asked.limit);
             let asked = exclusive.query_typed(&sql, &values);
@@ -162,20 +161,20 @@ async fn first_below(
         .await
 }
 
-/// A transaction that commits later than this after its own time is found by the look at everything.
+/// Overlap of two reads. A row that commits later than this after its own time is found by the full scan.
 const OVERLAP: Duration = Duration::from_secs(2);
 
-/// How often everything is looked at.
+/// Time between two full scans.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
 
-/// A look at everything takes at most one part in so many of the time.
+/// A full scan takes at most one part in so many of the time.
 const WHOLE_PART: u32 = 50;
 
-/// A look at everything that takes longer is a search of its own, which no caller waits for.
+/// A full scan that takes longer becomes a separate search, which no caller waits for.
 const SHORT: Duration = Duration::from_millis(10);
 
-/// Longer than a search of the largest table takes. It holds one of the connections that transactions need, and a
-/// server's host that lost power never answers.
+/// Limit of a search, longer than one of the largest table takes. A search holds one of the connections that
+/// transactions need, and a server's host that lost power never answers.
 const SEARCH_MAX: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -188,7 +187,7 @@ mod tests {
         (Phase::Scheduled, Some("default/stripe/test".to_owned()))
     }
 
-    /// One look from `began` on, of this length, at the server's second.
+    /// Makes one look from `began` on that takes `long`, at the server's `second`.
     fn look(bounds: &Bounds, began: Instant, long: Duration, second: u64) -> i64 {
         let begun = bounds.begin(name(), began);
         let from = begun.from;

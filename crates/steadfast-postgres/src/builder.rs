@@ -1,4 +1,4 @@
-//! Opening a store with more than a URL.
+//! Options of a Postgres store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,9 +46,9 @@ impl PostgresBuilder {
         }
     }
 
-    /// Whether the schema is made where there is none. A service wants that. A tool that looks after a service's store
-    /// does not: then [`open`](PostgresBuilder::open) refuses with [`Absent`](StoreErrorKind::Absent), and neither does
-    /// it bring an older schema up to date.
+    /// Creates the schema where there is none. A service wants that. A tool that maintains a service's store
+    /// does not: with false, [`open`](PostgresBuilder::open) refuses with [`Absent`](StoreErrorKind::Absent),
+    /// and does not migrate an older schema either.
     ///
     /// Default: true.
     pub fn create(mut self, create: bool) -> PostgresBuilder {
@@ -56,8 +56,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// Whether [`open`](PostgresBuilder::open) makes the schema or brings it up to date, if it has to and its role may.
-    /// Without it, that is for `steadfast migrate` alone, and a schema that is not there or too old is refused.
+    /// Lets [`open`](PostgresBuilder::open) create or migrate the schema, if that is needed and its role may.
+    /// With false, only `steadfast migrate` does that, and `open` refuses a schema that is missing or too old.
     ///
     /// Default: true.
     pub fn migrate(mut self, migrate: bool) -> PostgresBuilder {
@@ -65,8 +65,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// How many connections are shared by single statements, and how many more there may be for transactions of several
-    /// statements. At least one each, and at most 1,000.
+    /// Sets how many connections single statements share, and how many more there may be for transactions of
+    /// several statements. Each is clamped to 1 to 1,000.
     ///
     /// Default: 3 and 4.
     pub fn connections(mut self, shared: usize, exclusive: usize) -> PostgresBuilder {
@@ -75,9 +75,9 @@ impl PostgresBuilder {
         self
     }
 
-    /// What a statement may take. The server then cancels it, and the store says
-    /// [`TimedOut`](StoreErrorKind::TimedOut); at most a second later where statements share a connection. From 1 ms to a
-    /// day.
+    /// Sets the statement timeout, from 1 ms to a day. The server cancels a statement that takes longer, and
+    /// the store returns [`TimedOut`](StoreErrorKind::TimedOut). Where statements share a connection, that is
+    /// at most a second later.
     ///
     /// Default: 10 s.
     pub fn statement_timeout(mut self, limit: Duration) -> PostgresBuilder {
@@ -85,7 +85,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// How long a call waits for a connection: for one that is free, or for a server that restarts.
+    /// Sets how long a call waits for a free connection, or for a server that restarts.
     ///
     /// Default: 5 s.
     pub fn wait(mut self, limit: Duration) -> PostgresBuilder {
@@ -93,10 +93,11 @@ impl PostgresBuilder {
         self
     }
 
-    /// Asks for the password at each connection, such as for a token that lasts for minutes. May block. `None` or an
-    /// empty text keeps the last one. It goes before the URL's own, `PGPASSWORD` and files.
+    /// Calls `ask` for the password at each new connection, such as for a token that lasts for minutes. It may
+    /// block. `None` or an empty text keeps the last password. It goes before the URL's own, `PGPASSWORD` and
+    /// files.
     ///
-    /// Default: read from where the URL or the environment says, at each connection too.
+    /// Default: read from the URL or the environment, also at each new connection.
     pub fn password(mut self, ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> PostgresBuilder {
         self.password = Some(Asked::of(ask));
         self
@@ -111,9 +112,9 @@ impl PostgresBuilder {
         self
     }
 
-    /// What passes between two answers of the server, by whose clock the store goes. Only
-    /// [`Clock::now`] is asked. For a test whose server's clock does not run in real time; waits for a connection and
-    /// statement timeouts stay in the machine's.
+    /// Sets the clock that measures the time between two answers of the server. Only [`Clock::now`] is called.
+    /// For a test whose server's clock does not run in real time. Timeouts of connections and statements stay
+    /// on the machine's clock.
     ///
     /// Default: the machine's monotonic clock, also where tokio's is paused.
     #[cfg(any(test, feature = "testkit"))]
@@ -122,15 +123,15 @@ impl PostgresBuilder {
         self
     }
 
-    /// Connects, and makes the schema or brings it up to date.
+    /// Connects, and creates or migrates the schema.
     ///
-    /// Blocks while it does so: open it before the service serves.
+    /// Blocks meanwhile: open the store before the service serves.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]: `Unreachable`, `Denied`, `Unsupported`. `Absent` and `Older` for a schema that is not made
-    /// or brought up to date here. `Newer` for that of a newer release. `Sealed` if it needs a key that was not
-    /// given. `Invalid` for certificates that cannot be read.
+    /// A [`StoreError`]: `Unreachable`, `Denied`, `Unsupported`. `Absent` or `Older` for a schema that may not
+    /// be created or migrated here. `Newer` for that of a newer release. `Sealed` if the rows need a key that
+    /// was not given. `Invalid` for certificates that cannot be read.
     pub fn open(self) -> Result<Postgres, StoreError> {
         let connections = Connections::new(self.address, self.limits, self.password)?;
         let opened = connections.clone();
@@ -139,11 +140,10 @@ impl PostgresBuilder {
         Postgres::on(connections, self.seals, (self.clock, migration.create))
     }
 
-    /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles
-    /// that a service and its tools connect as, with their rights; see
-    /// the page on Postgres.
+    /// Creates or migrates the schema. Returns its versions before and after. With `roles`, also creates the
+    /// roles that a service and its tools connect as, with their rights; see the page on Postgres.
     ///
-    /// Blocks while it does so.
+    /// Blocks meanwhile.
     ///
     /// # Errors
     ///
@@ -154,15 +154,16 @@ impl PostgresBuilder {
         connections.run_blocking(async move { super::migrate::apply(&opened, roles).await })
     }
 
-    /// What [`apply_migrations`](PostgresBuilder::apply_migrations) would have the server do to an empty database,
-    /// for an operator who runs statements by another tool. Connects to nothing.
+    /// Returns the SQL that [`apply_migrations`](PostgresBuilder::apply_migrations) would run on an empty
+    /// database. For an operator who runs statements with another tool. Connects to nothing.
     pub fn migrations_as_sql(&self, roles: bool) -> String {
         super::migrate::as_sql(self.address.schema(), roles)
     }
 }
 
-/// Far more than a server allows one service.
+/// Maximum of connections: far more than a server allows one service.
 const CONNECTIONS_MAX: usize = 1_000;
 
-/// The server counts in milliseconds of 32 bits, and three times as many for a transaction that stands still.
+/// Maximum of the statement timeout. The server counts in milliseconds of 32 bits, and three times as many for
+/// an idle transaction.
 const STATEMENT_MAX: Duration = Duration::from_secs(24 * 3_600);

@@ -1,8 +1,8 @@
-//! Claims: nearly always the first of its key, which needs no decision but that of the unique name.
+//! Claims: nearly always the first of its key, which only the unique name has to decide.
 //!
-//! What meets a row is read, and decided upon by [`operation::record`](crate::operation::record). Nearly always it is a
-//! repeat of what is settled or under way, and nothing is to be written. Only what is to be written is decided again in
-//! a transaction that has locked the row.
+//! A claim that finds a row reads it, and [`operation::record`](crate::operation::record) decides. Nearly
+//! always that is a repeat of a settled operation or of one in flight, and nothing is written. Only a claim
+//! that writes is decided again, in a transaction that has locked the row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,20 +55,20 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
                     Some(_) => decide(shared, claim, request).await,
                 };
             }
-            // It was purged in between.
+            // The record was purged in between.
             None if turn < TURNS_MAX => turn += 1,
             None => return decide(shared, claim, request).await,
         }
     }
 }
 
-/// Of the sequence that a first claim would enter.
+/// Returns the slot of the sequence that a first claim would enter; `None` if it enters none.
 fn slot_of(claim: &Claim) -> Option<i16> {
     let sequence = claim.due.and(claim.sequence.as_ref())?;
     Some(sequence::slot_of(claim.id.scope.account_path(), sequence.name()))
 }
 
-/// With the row of the key locked, and that of its predecessor.
+/// Decides a claim with the rows of its key and of its predecessor locked.
 async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Claimed, StoreError> {
     let work = move |within: Within| {
         let (claim, request) = (claim.clone(), request.clone());
@@ -84,8 +84,8 @@ async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Cl
     }
 }
 
-/// Carries out the claim of a row of the outbox, and removes the row in the same commit if the operation is then on
-/// record for its request. `None` if the row is not there, or another dispatcher is at it.
+/// Claims the operation of an outbox row. Removes the row in the same commit, if the operation is then on
+/// record for its request. Returns `None` if the row is gone, or another dispatcher has locked it.
 pub(super) async fn admit(
     shared: &Arc<Shared>,
     number: i64,
@@ -131,12 +131,12 @@ async fn admit_within(
     Ok(Turn::Done(Some(told)))
 }
 
-/// What the claim is told, and the row that it met.
+/// Result of a claim, and the row that it found.
 type Outcome = (Claimed, Option<Box<Stored>>);
 
 type Decided = Turn<Outcome>;
 
-/// `written`: when the row of the outbox was, if it is one.
+/// Decides a claim in a transaction. `written` is when the outbox row was enqueued; `None` for a call.
 async fn decide_within(
     within: &Within,
     claim: Claim,
@@ -153,7 +153,7 @@ async fn decide_within(
     let held = found.remove(&first.id);
     let notes = written.map_or(found.notes, |written| found.notes.of_row(written));
     if let Some(old) = old {
-        // A key that names itself as its predecessor is its own record.
+        // A key that names itself as its predecessor finds its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };
         if let Some(in_the_way) =
             names::supersede(within, (&first, held.as_ref()), (old.as_ref(), &notes)).await?
@@ -186,7 +186,7 @@ async fn decide_within(
     Ok(Turn::Done((sequence::placed(within, claimed).await?, Some(Box::new(held)))))
 }
 
-/// What the caller is told of a row that was there.
+/// Returns the result of a claim that found a row, with the request and the answer of that row.
 fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, StoreError> {
     Ok(match claimed {
         Claimed::TakenOver(record) => {
@@ -200,7 +200,7 @@ fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, St
     })
 }
 
-/// A claim as the first of its key: what is written, with times that count from the claim's own.
+/// A claim as the first of its key: the columns that it writes. Times are relative to the claim's now.
 pub(super) struct Start {
     scope: String,
     key: String,
@@ -219,12 +219,12 @@ pub(super) struct Start {
     holder: Option<Arc<str>>,
 }
 
-/// What became of it.
+/// Result of a first claim.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Started {
-    /// It is on record under this fence, at this time of the server's.
+    /// On record under this fence, at this time of the server's.
     Fresh { fence: u64, now: Timestamp },
-    /// The name is taken.
+    /// The key has a record.
     Taken,
 }
 

@@ -1,10 +1,11 @@
-//! One connection: made within a limit, and driven until it ends.
+//! One connection: opened within a limit, and driven until it ends.
 //!
-//! *Isolation.* A statement that is a transaction of its own has the session's isolation, and a role or a database
-//! may set another default than READ COMMITTED. Then claims of one key at a time fail with serialization errors,
-//! where each is to find what the other wrote. So the session is asked for READ COMMITTED when it is made, in the
-//! startup message: a `SET` after that would stay behind in a pooler's session, for others. A pooler that takes no
-//! options in that message is connected to without; what the session then has is asked when the store is opened.
+//! *Isolation.* A statement that is a transaction of its own has the session's isolation, and a role or a
+//! database may set another default than READ COMMITTED. Then claims of one key at the same time fail with
+//! serialization errors, although each should find the row that the other wrote. So the startup message asks
+//! for READ COMMITTED. A later `SET` would stay behind in a pooler's session, for other clients. A pooler that
+//! takes no options in that message gets none; the session's isolation is then checked when the store is
+//! opened.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,23 +30,23 @@ use super::password::{Asked, Passwords};
 use super::place;
 use super::tls::{Connector, connector};
 
-/// What reads and writes for a connection, until it ends.
+/// Task that reads and writes for a connection, until it ends.
 pub(super) type Driver = Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
 
-/// How a connection is made.
+/// Settings and state from which connections are opened.
 pub(super) struct Connect {
     pub(super) address: Address,
-    /// Made anew for each connection where it comes from files, which are changed while services run.
+    /// TLS settings. Read again for each connection where they come from files, which change while services run.
     connector: Mutex<Connector>,
     passwords: Passwords,
     pub(super) clock: Arc<dyn Clock>,
-    /// A pooler stands between that refuses options in the startup message.
+    /// True once a pooler has refused options in the startup message.
     refuses_options: AtomicBool,
-    /// The schema is there, and has a place to compare.
+    /// True once the schema exists and has a place to compare.
     compares_places: AtomicBool,
-    /// [`place::here`], as the last connection read it.
+    /// [`place::here`], as the last connection read it. `None` before the first one.
     seen: Mutex<Option<String>>,
-    /// It was said that the store is displaced.
+    /// True once the log says that the store is displaced.
     said_displaced: AtomicBool,
 }
 
@@ -56,12 +57,12 @@ pub(super) struct Connected {
     pub(super) faults: Arc<Faults>,
 }
 
-/// What a connection was told beside its answers.
+/// Warnings and failures of a connection beside its answers.
 #[derive(Debug)]
 pub(super) struct Faults {
-    /// How often the server has said that a commit may be on no standby.
+    /// Number of the server's warnings that a commit may be on no standby.
     doubts: AtomicU64,
-    /// It writes nothing, and another one might.
+    /// True once a statement failed because the session is read-only: another connection might write.
     is_read_only: AtomicBool,
     made: Instant,
 }
@@ -71,22 +72,24 @@ impl Faults {
         Faults { doubts: AtomicU64::new(0), is_read_only: AtomicBool::new(false), made }
     }
 
-    /// A commit may wait for a standby (`synchronous_standby_names`). If anybody cancels that, the server says success, and
-    /// warns that the standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover it is on record
-    /// nowhere.
+    /// Counts a warning that a commit may be lost. A commit may wait for a standby
+    /// (`synchronous_standby_names`). If that wait is cancelled, the server reports success, and warns that the
+    /// standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover the commit is on
+    /// record nowhere.
     fn heed(&self, notice: &DbError) {
         if notice.routine() == Some("SyncRepWaitForLSN") {
             self.doubts.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// How many commits were in doubt so far. No success is believed beside which there is one more.
+    /// Returns the number of doubtful commits so far. A success is not trusted if the number grew meanwhile.
     pub(super) fn doubts(&self) -> u64 {
         self.doubts.load(Ordering::Acquire)
     }
 
-    /// A failed statement. After a failover a session may be at a server that only reads, or was made while the database was
-    /// read-only, and stays so. It is not used again once it is older than a moment.
+    /// Records a failed statement. After a failover a session may be at a read-only server, or may stay
+    /// read-only because the database was when it began. Such a connection is not used again, once it is older
+    /// than [`READ_ONLY_FOR`].
     pub(super) fn saw(&self, error: &StoreError, now: Instant) {
         if error.kind() == StoreErrorKind::ReadOnly && now.since(self.made) >= READ_ONLY_FOR {
             self.is_read_only.store(true, Ordering::Relaxed);
@@ -98,12 +101,12 @@ impl Faults {
     }
 }
 
-/// A store that only reads is connected to no more often than that.
+/// Minimum age of a read-only connection before it is replaced.
 const READ_ONLY_FOR: Duration = Duration::from_secs(1);
 
 impl Connect {
-    /// On the runtime that will drive the connections: its timers are the machine's. What is waited for is a server's,
-    /// and no clock that a test has paused moves it.
+    /// Prepares connections. Call it on the runtime that will drive them. The timers are the machine's: the
+    /// waits are for a server, and a test's paused clock does not move them.
     pub(super) fn new(address: Address, asked: Option<Asked>) -> Result<Connect, StoreError> {
         let connector = Mutex::new(connector(address.security())?);
         let (passwords, refuses_options) = (Passwords::new(asked), AtomicBool::new(false));
@@ -122,13 +125,13 @@ impl Connect {
         })
     }
 
-    /// The last one that was made.
+    /// Returns the last TLS settings that could be read.
     pub(super) fn connector(&self) -> Connector {
         #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
         self.connector.lock().clone()
     }
 
-    /// What the files say now. If they cannot be read, the last one stays.
+    /// Reads the TLS settings from their files. If they cannot be read, the last ones stay.
     fn connector_now(&self) -> Connector {
         let security = self.address.security();
         let has_files = security.roots.is_some() || security.identity.is_some();
@@ -138,12 +141,13 @@ impl Connect {
         self.connector()
     }
 
-    /// Makes one, on the runtime that will drive it.
+    /// Opens a connection and drives it on this runtime.
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
         let (client, mut connection) = self.open().await?;
         let faults = Arc::new(Faults::new(self.clock.now()));
         let heeding = Arc::clone(&faults);
-        // How it ended is told to whoever waits for an answer on it, and to the next who wants one.
+        // The driver's end closes the client: pending statements fail, and the next caller opens a new
+        // connection.
         let driven = async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notice(notice) = message {
@@ -163,7 +167,7 @@ impl Connect {
         Ok(connected)
     }
 
-    /// From now on, each connection that is made compares the store's [place].
+    /// Lets each new connection compare the store's [place], from now on.
     pub(super) fn compare_places(&self) {
         self.compares_places.store(true, Ordering::Relaxed);
     }
@@ -172,12 +176,13 @@ impl Connect {
         *self.seen.lock() = Some(here);
     }
 
-    /// [`place::here`], as the last connection read it that compared the place.
+    /// Returns [`place::here`], as the last connection that compared the place read it. `None` before the first
+    /// one.
     pub(super) fn place_seen(&self) -> Option<String> {
         self.seen.lock().clone()
     }
 
-    /// Says once that the store takes nothing, and why.
+    /// Logs once that the store is displaced, and why.
     pub(super) fn say_displaced(&self, standing: &Standing) {
         if !self.said_displaced.swap(true, Ordering::Relaxed) {
             tracing::error!(
@@ -188,7 +193,7 @@ impl Connect {
         }
     }
 
-    /// Makes one, for its owner to drive.
+    /// Opens a connection that its owner drives.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
         let mut config = self.address.config().clone();
         let named = self.address.passwords();
@@ -207,14 +212,14 @@ impl Connect {
     fn no_connection(&self, error: Error) -> StoreError {
         let error = no_connection(&self.address.place(), error);
         match self.passwords.unread() {
-            // Where the server asks for none, the file is no matter.
+            // Where the server asks for no password, an unreadable file is no problem.
             Some(unread) if lacks_password(&error) => unread,
             _ => error,
         }
     }
 
-    /// Of the first host that lets us in. One that is silent leaves the others their time: it would hide them for as long as
-    /// it is. The inner error is the last server's.
+    /// Connects to the first host that accepts. A silent host gets only its share of the time limit, so that it
+    /// does not hide the others. The inner error is the last server's.
     async fn open_with(&self, config: &Config) -> Result<Result<(Client, Driver), Error>, StoreError> {
         let place = self.address.place();
         let hosts = each_host(config);
@@ -222,7 +227,7 @@ impl Connect {
         let mut last = None;
         for mut config in hosts {
             if config.get_connect_timeout().is_none() {
-                // Of each address: a name may have two.
+                // For each address: a name may have two.
                 config.connect_timeout(limit / 2);
             }
             // Boxed: the driver's future is as large as a page, and would be part of every caller's.
@@ -256,7 +261,7 @@ impl Connect {
         Ok(Ok((client, connection)))
     }
 
-    /// The future's output, or `None` if it takes longer than `limit`.
+    /// Returns the future's output, or `None` if it takes longer than `limit`.
     pub(super) async fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -276,8 +281,8 @@ impl fmt::Debug for Connect {
     }
 }
 
-/// One for each host, in their order, as the driver pairs names, addresses and ports. Its own loop over them limits the socket
-/// alone, and not the login.
+/// Returns one configuration for each host, in their order, with names, addresses and ports paired as the
+/// driver does. The driver's own loop over hosts limits the socket alone, and not the login.
 fn each_host(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let hosts = names.len().max(addresses.len());
@@ -317,7 +322,7 @@ fn each_host(config: &Config) -> Vec<Config> {
     (0..hosts).map(of_host).collect()
 }
 
-/// What the URL says in its own options, and the isolation behind that.
+/// Adds the isolation to the URL's own options.
 fn with_isolation(config: &Config) -> Config {
     let mut config = config.clone();
     let own = config.get_options().map(|own| format!("{own} ")).unwrap_or_default();
@@ -325,26 +330,26 @@ fn with_isolation(config: &Config) -> Config {
     config
 }
 
-/// PgBouncer refuses them as an unsupported startup parameter unless `ignore_startup_parameters` names them (1.18), and
-/// Amazon's RDS Proxy as command-line options.
+/// Returns true if a pooler refused the options. PgBouncer refuses them as an unsupported startup parameter
+/// unless `ignore_startup_parameters` names them (1.18), and Amazon's RDS Proxy as command-line options.
 fn is_about_options(error: &Error) -> bool {
     let said = error.as_db_error().map_or("", DbError::message);
     ["startup parameter", "command-line options"].iter().any(|words| said.contains(words))
 }
 
-/// Whether the server is older than what the statements need. What cannot be read is not.
+/// Returns true if the server is older than [`MAJOR_MIN`]. A version that cannot be parsed passes.
 fn is_too_old(version: &str) -> bool {
     let digits = version.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
     digits.parse::<u32>().is_ok_and(|major| major < MAJOR_MIN)
 }
 
-/// The oldest major version that is taken. Version 13 ended on 13 November 2025
-/// (<https://www.postgresql.org/support/versioning/>), hosts keep theirs for a year or two longer, and CockroachDB says
-/// that it is 13. The tests run on 15.
+/// Oldest supported major version. Version 13 ended on 13 November 2025
+/// (<https://www.postgresql.org/support/versioning/>), hosts keep theirs for a year or two longer, and
+/// CockroachDB reports 13. The tests run on 15.
 const MAJOR_MIN: u32 = 13;
 
-/// Name, socket, TLS and password. A server answers in milliseconds; libpq's own limit is none, and its manual advises
-/// against less than 2 s.
+/// Limit for name lookup, socket, TLS and login together. A server answers in milliseconds; libpq's own limit
+/// is none, and its manual advises against less than 2 s.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 const UNREACHABLE: StoreErrorKind = StoreErrorKind::Unreachable;

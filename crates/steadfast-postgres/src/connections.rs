@@ -1,24 +1,25 @@
 //! [`Connections`]: few of them, shared by all callers.
 //!
-//! Two kinds. On a *line* statements of many callers follow each other without waiting for answers, each of them a
-//! transaction of its own. An *exclusive* one is for a transaction of several statements. A pool of one connection for
-//! each call under way, the usual way, needs as many as there are calls, and the server and its poolers have few.
+//! There are two kinds. On a *line*, statements of many callers follow each other without waiting for answers.
+//! Each of them is a transaction of its own. An *exclusive* connection is for a transaction of several
+//! statements. A pool of one connection for each call in flight, the usual way, needs as many as there are
+//! calls, and the server and its poolers have few.
 //!
-//! Nothing here is the state of a session: no prepared statement with a name, no setting outside a transaction. So a
+//! No connection has session state: no prepared statement with a name, no setting outside a transaction. So a
 //! pooler in transaction mode may stand between.
 //!
 //! # Never wedged
 //!
-//! - The next caller that needs a lost connection makes it anew: one at a time, at growing pauses. The others wait
-//!   for a limited time.
-//! - A line on which a caller waits is watched: once a second an empty query joins the queue. If that is not answered
-//!   within the time that a statement may take, the server is asked to cancel. If even then nothing comes, the line
-//!   is cut, and the waiting callers are told that the answer is lost.
-//! - A statement of a transaction is limited by the server. If the server says nothing for longer than that, the
-//!   connection is cut, and its place is free for another.
-//! - A caller must not stop reading half way: the driver keeps the next answer back for it, and everybody's. So whatever
-//!   is asked on a line runs as a task of the store's own thread ([`run`](Connections::run)), and not in the caller's
-//!   future, which may be kept without being polled.
+//! - The next caller that needs a lost connection opens a new one: one at a time, at growing pauses. The others
+//!   wait for a limited time.
+//! - A line on which a caller waits is watched: once a second an empty query joins the queue. If that is not
+//!   answered within the statement timeout, the server is asked to cancel. If even then no answer comes, the
+//!   line is cut, and the waiting callers get an error that the answer is lost.
+//! - The server limits each statement of a transaction. If the server stays silent for longer than that, the
+//!   connection is cut, and its permit is released.
+//! - A caller must not stop reading half way: the driver then keeps back the next answer, and every other
+//!   caller's. So a statement on a line runs as a task of the store's own thread ([`run`](Connections::run)),
+//!   and not in the caller's future, which may be kept without being polled.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -41,16 +42,16 @@ use super::password::Asked;
 use super::schema::Schema;
 use super::thread::Thread;
 
-/// How many connections, and what is waited for.
+/// Numbers of connections, and time limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Shared by all statements that are a transaction of their own.
+    /// Number of lines, shared by all statements that are a transaction of their own.
     pub(super) lines: usize,
-    /// Transactions of several statements at once.
+    /// Maximum of transactions of several statements at once.
     pub(super) exclusive: usize,
-    /// What a statement may take before it is cancelled.
+    /// Statement timeout: the server cancels a statement that takes longer.
     pub(super) statement_max: Duration,
-    /// What a caller waits for a connection.
+    /// Time for which a caller waits for a connection.
     pub(super) wait_max: Duration,
 }
 
@@ -66,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-/// The connections of a store. Cheap to clone. The last one dropped ends them.
+/// The connections of a store. Cheap to clone. Dropping the last clone ends them.
 #[derive(Clone)]
 pub(super) struct Connections(Arc<Shared>);
 
@@ -75,7 +76,7 @@ struct Shared {
     opening: Arc<Opening>,
     limits: Limits,
     lines: Box<[Arc<Line>]>,
-    /// Which line is next.
+    /// Number of the next line to use, modulo their number.
     turn: AtomicUsize,
     idle: Mutex<Vec<Connected>>,
     permits: Arc<Semaphore>,
@@ -83,7 +84,7 @@ struct Shared {
 }
 
 impl Connections {
-    /// Starts the thread and connects nothing yet.
+    /// Starts the thread; connects nothing yet.
     pub(super) fn new(
         address: Address,
         limits: Limits,
@@ -104,8 +105,8 @@ impl Connections {
         })))
     }
 
-    /// A connection to pipeline statements on, for a task of [`run`](Connections::run). One that is gone is made anew,
-    /// for at most [`wait_max`](Limits::wait_max).
+    /// Returns a line to pipeline statements on, for a task of [`run`](Connections::run). Opens a new
+    /// connection if the line's is gone, for at most [`wait_max`](Limits::wait_max).
     pub(super) async fn get(&self) -> Result<Asking, StoreError> {
         let shared = &self.0;
         let turn = shared.turn.fetch_add(1, Ordering::Relaxed);
@@ -124,8 +125,8 @@ impl Connections {
             .await
     }
 
-    /// A connection for a transaction of several statements. No other caller has it until it is dropped. Dropped
-    /// inside one, it is rolled back.
+    /// Returns a connection for a transaction of several statements. No other caller has it until it is
+    /// dropped. Dropping it inside a transaction rolls back.
     pub(super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
         let (this, wait) = (self.clone(), self.0.limits.wait_max);
         self.run(async move {
@@ -154,7 +155,8 @@ impl Connections {
         .await
     }
 
-    /// Has the store's own thread do `work`, and gives what it gave. Dropped, the work goes on.
+    /// Runs `work` on the store's own thread, and returns its output. The work continues if the future is
+    /// dropped.
     pub(super) fn run<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -163,7 +165,7 @@ impl Connections {
         self.0.thread.run(work)
     }
 
-    /// As [`run`](Connections::run), and blocks meanwhile: for opening a store.
+    /// Blocking form of [`run`](Connections::run), for opening a store.
     pub(super) fn run_blocking<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -171,7 +173,7 @@ impl Connections {
         self.0.thread.run_blocking(work)
     }
 
-    /// Has the store's own thread do `work` in the background.
+    /// Runs `work` on the store's own thread, in the background.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.thread.spawn(work);
     }
@@ -180,27 +182,27 @@ impl Connections {
         self.0.connect.address.schema()
     }
 
-    /// Whether nothing may be used that a distributed Postgres lacks: advisory locks, LISTEN.
+    /// Returns true if features that a distributed Postgres lacks may not be used: advisory locks, LISTEN.
     pub(super) fn is_portable(&self) -> bool {
         self.0.connect.address.is_portable()
     }
 
-    /// Whether what the server's settings say of its disk is no matter.
+    /// Returns true if the server's disk settings are not checked: `durability=elsewhere`.
     pub(super) fn is_durable_elsewhere(&self) -> bool {
         self.0.connect.address.is_durable_elsewhere()
     }
 
-    /// How to make another connection, for a part that needs one of its own.
+    /// Returns the settings for another connection, for a part that needs one of its own.
     pub(super) fn connect(&self) -> Arc<Connect> {
         Arc::clone(&self.0.connect)
     }
 
-    /// From now on, each new connection compares the store's place.
+    /// Lets each new connection compare the store's place, from now on.
     pub(super) fn compare_places(&self) {
         self.0.connect.compare_places();
     }
 
-    /// Where the server is, for a text. Without a password.
+    /// Returns the hosts and the database for messages, without a password.
     pub(super) fn place(&self) -> String {
         self.0.connect.address.place()
     }
@@ -220,23 +222,23 @@ impl fmt::Debug for Connections {
 
 /// A connection that is not shared. It [derefs](Deref) to the client.
 pub(super) struct Exclusive {
-    /// There until it is dropped.
+    /// The connection. `None` only after the drop.
     connected: Option<Connected>,
-    /// Whether a transaction is open.
+    /// True while a transaction is open.
     is_open: bool,
     connections: Connections,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Exclusive {
-    /// Begins a transaction, whose statements the server cancels when one takes too long.
+    /// Begins a transaction. The server cancels a statement of it that takes too long.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]. Nothing was written: what fails here has not begun.
+    /// A [`StoreError`]. Nothing was written: the transaction has not begun.
     pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
         let Limits { statement_max, .. } = self.connections.0.limits;
-        // In the transaction, so that a pooler gives the next one a session without it.
+        // Set in the transaction, so that a pooler gives the next client a session without it.
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {1}",
             statement_max.as_millis(),
@@ -249,8 +251,8 @@ impl Exclusive {
         })
     }
 
-    /// What the server answers. One that is silent for longer than it may take to cancel a statement is gone. A host
-    /// without power says nothing, and the connection would be held for a quarter of an hour.
+    /// Waits for the server's answer, for as long as it may take to cancel a statement, and cuts the connection
+    /// then. A host without power never answers, and the connection would be held for a quarter of an hour.
     ///
     /// # Errors
     ///
@@ -263,7 +265,7 @@ impl Exclusive {
         self.in_time(self.connections.0.limits.statement_max + CANCEL_MAX, doing, asked)
     }
 
-    /// The same of a statement that has a limit of its own.
+    /// Form of [`within`](Exclusive::within) for a statement with a limit of its own.
     pub(super) fn in_time<'a, T: Send + 'a>(
         &'a self,
         limit: Duration,
@@ -289,7 +291,7 @@ impl Exclusive {
         }
     }
 
-    /// Commits. After an error [`Lost`](StoreErrorKind::Lost) it may have been, or not.
+    /// Commits. After the error [`Lost`](StoreErrorKind::Lost) the transaction may be committed or not.
     pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
         let doubts = || self.connected.as_ref().map(|connected| connected.faults.doubts());
         let before = doubts();

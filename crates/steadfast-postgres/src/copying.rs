@@ -1,4 +1,4 @@
-//! Records that come from another store, or go to one: see [`copy`](crate::store::copy()). And the terms of accounts.
+//! Copies to and from another store: see [`copy`](crate::store::copy()). Also the terms of accounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<
     if there != *from {
         return Ok(Turn::Done(there));
     }
-    // For those who read from one snapshot: see the migration.
+    // For transactions that read from one snapshot: see the migration.
     let sql = format!(
         "WITH closing AS (UPDATE {schema}.closing SET times = times + 1) UPDATE {schema}.store_state SET stage = $1, copy_state = $2"
     );
@@ -87,7 +87,7 @@ pub(super) async fn restore(shared: &Arc<Shared>, restore: Restore) -> Result<()
     in_transaction(shared, work).await
 }
 
-/// The first of several at once is the one that registers.
+/// Registers or removes the terms of an account. Of several processes at once, the first one registers.
 pub(super) async fn register(
     shared: &Arc<Shared>,
     account: &str,
@@ -106,7 +106,7 @@ pub(super) async fn register(
         return from.next();
     };
     for _ in 0..TURNS_MAX {
-        // Nearly always it is there, and who may only read may know it.
+        // Nearly always the row exists, and a role that may only read may read it.
         let sql = format!("SELECT terms FROM {schema}.account WHERE path = $1");
         let rows = shared.ask("read the terms of an account", sql, vec![path()]).await?;
         if let Some(row) = rows.first() {

@@ -1,13 +1,14 @@
-//! Taking what is due of one account: one statement, which locks, moves and reads it.
+//! The take of an account's due operations: one statement locks, changes and reads them.
 //!
-//! A transaction that locks, reads, has the state machine decide and writes is eight round trips, and a dispatcher that
-//! delivers in bulk does little else. What a take makes of an operation that is due needs no decision: the next fence, a
-//! lease, and the times of a life whose first send this is. So the statement says it, as
-//! [`Record::take`](crate::operation::record::Record::take) does; the contract suite holds the two together. A row with a
-//! time of a clock that was wrong is left to the slower way.
+//! A transaction that locks, reads, lets the state machine decide and writes is eight round trips, and a
+//! dispatcher that delivers in bulk does little else. The new state of a due operation needs no decision: the
+//! next fence, a lease, and the times of a life whose first send this is. So the statement computes it, as
+//! [`Record::take`](crate::operation::record::Record::take) does; the contract suite holds the two together. A
+//! row with a time of a wrong clock is left to the slower way.
 //!
-//! The request is read from the snapshot in which the statement began, and the row is locked after that. In between, a
-//! request can only have been sealed with another key: it changes for another life of its key, hours after this one ended.
+//! The request is read from the snapshot in which the statement began, and the row is locked after that. In
+//! between, a request can only have been sealed with another key. It changes only for another life of its key,
+//! hours after this one ended.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use super::row::{Reader, damaged};
 use super::take::{Asked, LOOK, Looked};
 use super::{Shared, standing};
 
-/// What was taken, and whether there is more that only a transaction may take. Nothing is taken in a place that has changed
-/// before that was compared.
+/// Takes due operations. Returns them, and true if there are more that only a transaction may take. Takes
+/// nothing in a place that has changed, before that was compared.
 pub(super) async fn take(
     shared: &Arc<Shared>,
     take: &Takeover,
@@ -77,7 +78,7 @@ async fn take_here(
                     taken_rows.push((waited, taken(&mut from)?));
                 }
             }
-            // An update gives them in any order.
+            // An update returns the rows in any order.
             taken_rows.sort_by_key(|(waited, _)| *waited);
             looked.rows = taken_rows.into_iter().map(|(_, stored)| stored).collect();
             own.time.saw(looked.now);
@@ -86,7 +87,7 @@ async fn take_here(
         .await
 }
 
-/// Whether there are rows of a clock that was wrong.
+/// True if there are rows of a wrong clock.
 type IsMore = bool;
 
 fn taken(from: &mut Reader<'_>) -> Result<Stored, StoreError> {

@@ -1,16 +1,19 @@
-//! What the server's own settings say of a commit that it has acknowledged.
+//! Durability of an acknowledged commit, by the server's settings.
 //!
-//! `synchronous_commit = off` is overridden where the store writes: see the migration. What follows can only be looked
-//! at. It is at each opening and with each look for work, because a server may be told otherwise while it runs.
+//! The store overrides `synchronous_commit = off` where it writes: see the migration. The other settings can
+//! only be read. They are read at each opening and with each look for work, because a server's settings may
+//! change while it runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::connections::Connections;
 
-/// Whether the server may lose what it has acknowledged, in SQL. Null settings are of a server that knows none.
+/// SQL that is true if the server may lose acknowledged commits. A server that does not know a setting returns
+/// null for it.
 pub(super) const FORGETS: &str = "coalesce(current_setting('fsync', true) = 'off' OR current_setting('full_page_writes', true) = 'off', false)";
 
-/// Warns once. A test's database says so on purpose, and so do some that keep their data elsewhere.
+/// The durability warning, logged once. A test's database has these settings on purpose, and so have some that
+/// keep their data elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Durability {
     forgets: AtomicBool,
@@ -18,7 +21,7 @@ pub(super) struct Durability {
 }
 
 impl Durability {
-    /// Called with what [`FORGETS`] says.
+    /// Records the result of [`FORGETS`].
     pub(super) fn saw(&self, forgets: bool, connections: &Connections) {
         let forgets = forgets && !connections.is_durable_elsewhere();
         self.forgets.store(forgets, Ordering::Relaxed);
@@ -31,7 +34,7 @@ impl Durability {
         }
     }
 
-    /// The warning, as long as there is one.
+    /// Returns the warning while the server's settings call for one.
     pub(super) fn warning(&self) -> Option<&'static str> {
         self.forgets.load(Ordering::Relaxed).then_some(WARNING)
     }

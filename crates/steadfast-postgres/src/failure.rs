@@ -1,10 +1,11 @@
-//! Postgres' errors as a store's.
+//! Store errors from Postgres' errors.
 //!
-//! The one question that decides about a vendor call: is it certain that nothing was written? An *error* of the server
-//! has undone its transaction, so that it is. A connection that broke is not: the commit may have been the last that the
-//! server did. So every `FATAL`, and every end without an answer, is [`Lost`](StoreErrorKind::Lost).
+//! One question decides about a vendor call: is it certain that nothing was written? An *error* of the server
+//! has undone its transaction, so it is certain. After a broken connection it is not: the commit may have been
+//! the last thing that the server did. So every `FATAL`, and every end without an answer, is
+//! [`Lost`](StoreErrorKind::Lost).
 //!
-//! Of the server's error, its severity, code and text are kept. Its detail is not: it quotes rows, and a row holds a
+//! Severity, code and text of the server's error are kept. Its detail is not: it quotes rows, and a row holds a
 //! request.
 
 use std::{fmt, io};
@@ -14,7 +15,7 @@ use tokio_postgres::error::{DbError, Severity};
 
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-/// What a statement met while `doing` something.
+/// Returns the error of a statement that failed; `doing` names its purpose.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
@@ -27,19 +28,19 @@ pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
     StoreError::with_source(problem, said).of_kind(kind)
 }
 
-/// Of a server that did not answer in time.
+/// Returns the error of a server that did not answer in time.
 pub(super) fn silent(doing: &'static str) -> StoreError {
     let problem = format!("Postgres did not {doing} in time: {}", advice(StoreErrorKind::Lost));
     StoreError::new(problem).of_kind(StoreErrorKind::Lost)
 }
 
-/// Of a server that could not take the claim of what it is asked about.
+/// Returns the error of a read-only server that is asked about an operation whose claim it could not take.
 pub(super) fn only_reads(doing: &'static str) -> StoreError {
     let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::ReadOnly));
     StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly)
 }
 
-/// What stood in the way of a connection to `place`.
+/// Returns the error of a connection to `place` that failed.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
@@ -63,21 +64,22 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     StoreError::with_source(problem, said).of_kind(kind)
 }
 
-/// All of it in one text: the same failure is told to several callers, and each of them needs the last cause.
+/// Returns the error and all its causes in one text: several callers get the same failure, and each of them
+/// needs the last cause.
 fn causes(error: &Error) -> String {
     let first = std::error::Error::source(error);
     let all = std::iter::successors(first, |error| error.source());
     all.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a
-/// server without TLS is no error of input and output.
+/// Returns true if the handshake ended because the connection did. A certificate that is refused gives
+/// `InvalidData`, and a server without TLS gives no I/O error.
 fn is_broken(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() != io::ErrorKind::InvalidData)
 }
 
-/// What is wrong, and what to do.
+/// Returns the problem of a kind, and what to do about it.
 pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
     match kind {
         StoreErrorKind::Absent => {
@@ -122,7 +124,7 @@ const NO_RIGHT: &str = "42501";
 const NEEDS_A_RIGHT: &str = "the role lacks the right; make it a member of a role that has it, such as SCHEMA_dispatcher (`steadfast \
                              migrate --roles` makes those, as a superuser or with CREATEROLE)";
 
-/// Whether the server asked for a password, and there was none.
+/// Returns true if the server asked for a password, and there was none.
 pub(super) fn lacks_password(error: &StoreError) -> bool {
     error.to_string().contains(NO_PASSWORD)
 }
@@ -130,7 +132,7 @@ pub(super) fn lacks_password(error: &StoreError) -> bool {
 const NO_PASSWORD: &str =
     "the server asks for a password, and none was given; set PGPASSWORD, or name a passfile";
 
-/// What the server said, without its detail.
+/// The server's error, without its detail.
 #[derive(Debug)]
 struct Said {
     severity: String,
@@ -149,7 +151,8 @@ impl From<&DbError> for Said {
     fn from(error: &DbError) -> Said {
         let is_fatal = match error.parsed_severity() {
             Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
-            // Before Postgres 9.6, and from poolers: the word may be translated, but theirs is not.
+            // Before Postgres 9.6, and from poolers: the server's severity may be translated, but a pooler's is
+            // not.
             None => matches!(error.severity(), "FATAL" | "PANIC"),
         };
         Said {
@@ -169,7 +172,7 @@ impl fmt::Display for Said {
 
 impl std::error::Error for Said {}
 
-/// The kind of an SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+/// Returns the kind of an SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
     match code {
         // The server ends with this session, perhaps after the commit was in its log: a log that could not grow.
@@ -191,17 +194,17 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
         "57014" => StoreErrorKind::TimedOut,
         // Starting up, shutting down or recovering: it takes no connections.
         "57P03" => StoreErrorKind::Unreachable,
-        // A duplicate is another transaction's doing.
+        // A duplicate comes from another transaction.
         "23505" => StoreErrorKind::Other,
-        // The row: its data, a constraint, more than the server can hold or index. The next time it is no better.
+        // The row itself: its data, a constraint, more than the server can hold or index. A retry fails too.
         _ if !is_fatal && ["22", "23", "54"].iter().any(|class| code.starts_with(class)) => {
             StoreErrorKind::Invalid
         }
-        // Whether it was committed is not known.
+        // It is not known if the transaction was committed.
         "40003" | "08007" => StoreErrorKind::Lost,
         "0A000" => StoreErrorKind::Unsupported,
         "XX001" | "XX002" => StoreErrorKind::Corrupt,
-        // Of the schema's own: a process without a key writes to a store that is sealed.
+        // Raised by the schema: a process without a key writes to a sealed store.
         "ST001" => StoreErrorKind::Sealed,
         "08P01" => kind_by_pooler(text),
         _ if is_fatal || code.starts_with("08") => StoreErrorKind::Lost,
@@ -209,7 +212,8 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
     }
 }
 
-/// PgBouncer has one code for all errors of its own (`src/client.c`, `src/objects.c`, 1.18).
+/// Returns the kind by the text: PgBouncer has one code for all errors of its own (`src/client.c`,
+/// `src/objects.c`, 1.18).
 fn kind_by_pooler(text: &str) -> StoreErrorKind {
     let says = |what: &[&str]| what.iter().any(|what| text.contains(what));
     if says(&["query_wait_timeout", "no more connections allowed"]) {

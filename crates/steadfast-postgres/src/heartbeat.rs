@@ -1,4 +1,4 @@
-//! The last words of the dispatchers: one statement. Nothing else depends on them, and a copy leaves them behind.
+//! Heartbeats of dispatchers: one statement. Nothing else depends on them, and a copy leaves them behind.
 
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Re
     rows.iter().map(|row| read_peer(&mut Reader::of(row))).collect()
 }
 
-/// All parts of a statement see the table as it was before it, so that what is said now is put beside what was there.
-/// The first process that comes removes what has passed: two that removed the same rows would wait for each other.
+/// Returns the statement. All CTEs see one snapshot, so the new heartbeats are added to the rows that are read.
+/// The first process that comes removes the expired ones: two that removed the same rows would wait for each
+/// other.
 fn statement(schema: &Schema) -> String {
     format!(
         "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), \

@@ -1,11 +1,12 @@
-//! [`Postgres`]: records in a database that many processes share.
+//! [`Postgres`]: a store in a database that many processes share.
 //!
-//! The database arbitrates, and the state machine decides. A claim of a new key is one `INSERT`, and a holder's
-//! transition one `UPDATE` of a row that is still as it was; such statements of many callers go in batches
-//! ([`batch`]). Everything else locks its row, reads it, has [`operation::record`](steadfast_core::operation::record) decide,
-//! and writes, in one short transaction ([`transaction`]).
+//! The database arbitrates between processes, and the state machine decides. The claim of a new key is one
+//! `INSERT`. A holder's transition is one `UPDATE` of a row that has not changed since. Such statements of many
+//! callers go in batches ([`batch`]). Every other command locks its row, reads it, lets
+//! [`operation::record`](steadfast_core::operation::record) decide, and writes. It does so in one short
+//! transaction ([`transaction`]).
 //!
-//! The time is the server's ([`time`]): every command is carried out at its now.
+//! All times are the server's ([`time`]): every command is carried out at the server's now.
 
 use std::sync::Arc;
 
@@ -76,11 +77,11 @@ mod write;
 
 #[doc(hidden)]
 pub mod internal {
-    //! For the client alone, which opens stores by their URLs.
+    //! Access for the client alone, which opens stores by their URLs.
 
     pub use crate::address::Address;
 
-    /// The builder of the store that is there.
+    /// Returns a builder of the store at `address`.
     pub fn at(address: Address) -> crate::PostgresBuilder {
         crate::PostgresBuilder::at(address)
     }
@@ -101,26 +102,27 @@ use turns::Rivals;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
-/// What a method has acknowledged is committed, as durably as the server commits. `synchronous_commit = off` is
-/// overridden. Where `fsync` or `full_page_writes` is off, a warning says so once.
+/// A write that a method has acknowledged is committed, as durably as the server commits. The store overrides
+/// `synchronous_commit = off`. Where `fsync` or `full_page_writes` is off, it logs one warning.
 ///
 /// # Behaviour
 ///
-/// - A claim and a settlement are a commit each. Those that come together share one, and a lone one is sent at once.
-/// - Times are the server's, to the millisecond. No host's clock is compared with what is on record. A time that is far
-///   ahead of the last one frees no key and purges nothing for an hour.
+/// - A claim and a settlement are a commit each. Those that come together share one, and a lone one is sent at
+///   once.
+/// - Times are the server's, to the millisecond. No host's clock is compared with a stored time. A time that is
+///   far ahead of the last one frees no key and purges nothing for an hour.
 /// - A claim that is dropped before it was sent leaves nothing. A settlement is written all the same.
-/// - An answer that never came says nothing: the error's kind is then [`Lost`](steadfast_core::store::StoreErrorKind::Lost), and
-///   what was asked may be on record.
+/// - Where no answer comes, the write may be on record or not: the error's kind is then
+///   [`Lost`](steadfast_core::store::StoreErrorKind::Lost).
 ///
 /// # Bound
 ///
-/// Only the server's disk bounds it. Call [`purge`](Store::purge) now and then. It works in small batches, and only
-/// the claim of a row that it removes waits for it.
+/// Only the server's disk bounds the store. Call [`purge`](Store::purge) now and then. It works in small
+/// batches, and only the claim of a row that it removes waits for it.
 #[derive(Clone, Debug)]
 pub struct Postgres(Arc<Shared>);
 
-/// What all work on a store shares.
+/// State that all handles of a store share.
 struct Shared {
     connections: Connections,
     seals: Seals,
@@ -143,17 +145,18 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Postgres {
-    /// Opens the store at `url`, with more than its defaults.
+    /// Returns a builder that opens the store at `url`, with options beside its defaults.
     ///
     /// # Errors
     ///
-    /// `Invalid` for what is no URL of a store on Postgres.
+    /// `Invalid` if `url` is not the URL of a Postgres store.
     pub fn builder(url: &str) -> Result<PostgresBuilder, StoreError> {
         PostgresBuilder::parse(url)
     }
 
-    /// On connections to a schema that is up to date. Blocks while it compares the place, and looks which keys that needs.
-    /// `creates` is whether the process that opens it makes stores.
+    /// Builds the store on connections to a schema that is up to date. Blocks while it compares the place and
+    /// checks which seal keys the rows need. `creates` is true if the process that opens it also creates
+    /// stores.
     fn on(
         connections: Connections,
         seals: Seals,
@@ -179,7 +182,7 @@ impl Postgres {
             let client = own.connections.get().await?;
             place::check(&client, &own.connections.connect()).await?;
             drop(client);
-            // Whoever asks for the time is then told the server's.
+            // Reads the server's time once, so that `time()` is the server's from now on.
             own.now().await?;
             sealed::check(&own, creates).await
         })?;
@@ -301,7 +304,7 @@ impl Store for Postgres {
 #[async_trait]
 impl Delivery for Postgres {
     async fn look(&self, look: &Look) -> Result<Sight, StoreError> {
-        // Whoever looks is a dispatcher, which is to be woken.
+        // Only a dispatcher calls `look`, and a dispatcher is woken by notifications.
         notify::listen(&self.0);
         look::look(&self.0, look).await
     }

@@ -1,4 +1,4 @@
-//! [`Line`]: one connection that all callers share, and who watches it.
+//! [`Line`]: one connection that all callers share, and the task that watches it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -14,12 +14,12 @@ use super::connect::{Connect, Connected, Faults};
 use super::failure::{failure, silent};
 use super::row::Value;
 
-/// A connection that is made anew when it is gone.
+/// A shared connection that is reopened when it is gone.
 pub(super) struct Line {
     connect: Arc<Connect>,
     statement_max: Duration,
     current: Mutex<Option<(Arc<Client>, Arc<Faults>)>>,
-    /// A caller was given the connection, and may ask something on it.
+    /// Signals the watch that a caller got the connection, and may send a statement on it.
     asked: Arc<Notify>,
 }
 
@@ -28,7 +28,7 @@ impl Line {
         Line { connect, statement_max, current: Mutex::new(None), asked: Arc::new(Notify::new()) }
     }
 
-    /// The connection, unless it is gone.
+    /// Returns the connection, unless it is gone.
     pub(super) fn current(&self) -> Option<Asking> {
         let current = self.current.lock();
         let (client, faults) = current.as_ref()?;
@@ -43,7 +43,7 @@ impl Line {
         Asking { client, before: faults.doubts(), faults, connect: Arc::clone(&self.connect) }
     }
 
-    /// Takes a new connection, and has it watched.
+    /// Takes a new connection, and starts its watch.
     pub(super) fn set(&self, connected: Connected) -> Asking {
         let Connected { client, driver, faults } = connected;
         let client = Arc::new(client);
@@ -63,7 +63,7 @@ impl Line {
     }
 }
 
-/// A line in the hands of a caller. It derefs to the client.
+/// A line in use by a caller. It derefs to the client.
 pub(super) struct Asking {
     client: Arc<Client>,
     faults: Arc<Faults>,
@@ -72,7 +72,8 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Asks a statement that is a transaction of its own. No success is believed that the server [doubts](Faults::doubts).
+    /// Sends a statement that is a transaction of its own. A success that the server [doubts](Faults::doubts)
+    /// is an error.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Deref for Asking {
     }
 }
 
-/// Sees to it that a line answers as long as a caller waits on it.
+/// Watch over a line: while a caller waits on it, the line must answer.
 struct Watch {
     connect: Arc<Connect>,
     statement_max: Duration,
@@ -108,15 +109,15 @@ struct Watch {
 }
 
 impl Watch {
-    /// Comes back when the connection has ended, or is to be cut.
+    /// Returns when the connection has ended, or must be cut.
     async fn until_it_ends(&self) {
         loop {
             self.asked.notified().await;
             loop {
                 self.connect.sleep(LOOK_EVERY).await;
                 let Some(client) = self.client.upgrade().filter(|client| !client.is_closed()) else { return };
-                // The line's own and ours; every other one waits for an answer. Where none does, a question would only
-                // cost the server.
+                // Two references are the line's own and ours; each further one is a caller that waits. Without
+                // one, a probe would only cost the server.
                 if Arc::strong_count(&client) <= 2 {
                     break;
                 }
@@ -127,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// Whether it answers, at the latest after what blocks it was cancelled.
+    /// Returns true if the line answers, at the latest after the statement that blocks it was cancelled.
     async fn answers(&self, client: &Client) -> bool {
         let mut empty = Box::pin(client.simple_query(""));
         if let Some(answer) = self.connect.within(self.statement_max, &mut empty).await {
@@ -135,14 +136,14 @@ impl Watch {
         }
         let cancel = client.cancel_token();
         let cancelled = cancel.cancel_query(self.connect.connector());
-        // Whether the server took it shows on the line.
+        // The line shows if the server received the cancel request.
         let _ = self.connect.within(CANCEL_MAX, cancelled).await;
         matches!(self.connect.within(CANCEL_MAX, &mut empty).await, Some(Ok(_)))
     }
 }
 
-/// Seldom enough to cost nothing beside the statements that make it necessary.
+/// Time between two probes: rare enough to cost nothing beside the statements that make them necessary.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A server that lives ends a statement at once when it is told to.
+/// Limit for a cancel request. A server that is up ends a cancelled statement at once.
 pub(super) const CANCEL_MAX: Duration = Duration::from_secs(2);

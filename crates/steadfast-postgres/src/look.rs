@@ -1,7 +1,7 @@
-//! What a dispatcher finds with one look: one statement for all accounts, and no lock.
+//! The look of a dispatcher: one statement for all accounts, without a lock.
 //!
-//! It says too much where a lease was renewed since the index of times learned of it: a take then finds nothing, and
-//! brings the index up to date.
+//! It may report false positives: a lease that was renewed has an old entry in the index of times. A take then
+//! finds nothing, and brings the index up to date.
 
 use std::sync::Arc;
 
@@ -46,14 +46,14 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
         shared.check_new().await?;
     }
     let is_over = shared.time.instant();
-    // What has been seen to be empty is not read again. What is there is for whoever takes it.
+    // An empty range is not read again. Rows that were found stay for the next take.
     let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
     if !expired {
         shared.bounds.end(ended, is_over, believed, None);
     }
     let mut waiting = Vec::with_capacity(look.accounts.len());
     let mut have_rows = Vec::with_capacity(look.accounts.len());
-    // The first row is for all of them.
+    // The first row is for all accounts.
     for (row, (due, lapsed)) in rows.iter().skip(1).zip(due.into_iter().zip(lapsed)) {
         let mut from = Reader::of(row);
         let found = waiting_of(&mut from, now)?;
@@ -73,13 +73,13 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     Ok(Sight { waiting, expired, rows: (!look.outbox.is_empty()).then_some(have_rows) })
 }
 
-/// Of one account. What a clock that was wrong has put far off is for a taker at once.
+/// Reads one account. A row whose time a wrong clock set far ahead may be taken at once.
 fn waiting_of(from: &mut Reader<'_>, now: Timestamp) -> Result<Waiting, StoreError> {
-    // Of the first row alone.
+    // Only the first row has these.
     let _: (Option<i64>, Option<&str>, Option<bool>) = (from.next()?, from.next()?, from.next()?);
     let due = from.next::<Option<i64>>()?.map(steadfast_core::internal::store::from_ms);
     let far_due: bool = from.next()?;
-    // Of the first row alone.
+    // Only the first row has this.
     let _: Option<&str> = from.next()?;
     let (lapsed, far_lapsed): (bool, bool) = (from.next()?, from.next()?);
     let due = if far_due { Some(due.map_or(now, |due| due.min(now))) } else { due };
@@ -116,14 +116,15 @@ fn values(
     ]
 }
 
-/// A row for all, then one for each account in the order of the question.
+/// Returns the statement: a row for all, then one for each account in the order of the question.
 fn statement(schema: &Schema) -> String {
     let (due, held) = (phase_number(Phase::Scheduled), phase_number(Phase::InProgress));
     let of_account = "o.vendor = a.vendor AND substr(o.scope, 1, length(a.account) + 1) \
          IN (a.account || '/', a.account || '>') AND (o.seal IS NULL OR o.seal = ANY ($5))";
     let open =
         |phase| format!("FROM {schema}.operation o WHERE o.phase < 3 AND o.phase = {phase} AND {of_account}");
-    // See `take`. The row itself is looked at: a second search for it by name might go by the index of what is open.
+    // See `take`. The row itself is read: a second search for it by name might use the index of open
+    // operations.
     let far = |phase| {
         format!(
             "EXISTS (SELECT FROM (SELECT f.* FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = {phase} \
@@ -132,7 +133,7 @@ fn statement(schema: &Schema) -> String {
             is_as_enqueued(schema)
         )
     };
-    // The first of them, and not whether there is one: to find that there is none, the server may read the whole table.
+    // Selects the first row and not EXISTS: to find that there is none, the server may read the whole table.
     format!(
         "WITH clock AS MATERIALIZED (SELECT now_ms AS now, {schema}.later(now_ms, $6) AS soon, \
          {schema}.later(now_ms, {far_ms}) AS far, least(now_ms, believed_ms) AS believed FROM {schema}.see_time()) \

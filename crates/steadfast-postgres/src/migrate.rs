@@ -1,7 +1,7 @@
-//! The schema: made, and brought up to date in numbered steps.
+//! Creates the schema, and migrates it in numbered steps.
 //!
-//! All steps are one transaction. Its first act is a lock, so that of many processes that start at once one makes the
-//! schema, and the others find it made.
+//! All steps are one transaction. It takes a lock first, so that of many processes that start at once one
+//! creates the schema, and the others find it.
 
 use std::fmt::Write as _;
 
@@ -16,15 +16,15 @@ use super::failure::{advice, failure};
 use super::roles;
 use super::schema::Schema;
 
-/// The steps, the oldest first. A step that was released is never changed.
+/// Steps of the schema, the oldest first. A step that was released is never changed.
 const STEPS: &[Step] = &[Step { name: "first", sql: include_str!("migrations/0020_first.sql") }];
 
-/// The version that the first step makes. Versions below it were never published.
+/// Version that the first step makes. Versions below it were never published.
 const FIRST: u32 = 20;
 
 struct Step {
     name: &'static str,
-    /// With `{schema}` for the schema's name.
+    /// SQL of the step, with `{schema}` for the schema's name.
     sql: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl Step {
     }
 }
 
-/// What opening a store does about its schema.
+/// Changes that opening a store may make to its schema.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Migration {
     pub(super) create: bool,
@@ -63,21 +63,22 @@ impl Migration {
         }
         match apply(connections, false).await {
             Ok(_) => Ok(()),
-            // The role may use a schema, but not make one.
+            // The role may use a schema, but not create one.
             Err(error) if error.kind() == StoreErrorKind::Denied => Err(refused(found, connections)),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Makes the schema or brings it up to date.
+/// Creates or migrates the schema. Returns its versions before and after.
 pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result<(u32, u32), StoreError> {
     let mut turn = 0;
     loop {
         turn += 1;
         let applied = apply_once(connections, with_roles).await;
         match applied {
-            // Without an advisory lock, whoever came second meets what the first one made, and finds it the next time.
+            // Without an advisory lock, the second process fails on objects that the first one created, and
+            // finds them the next time.
             Err(Met::Another(_)) if turn < TURNS_MAX => {}
             Err(Met::Another(error) | Met::Failed(error)) => return Err(error),
             Ok(migrated) => return Ok(migrated),
@@ -86,7 +87,7 @@ pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result
 }
 
 enum Met {
-    /// Another process is making the same.
+    /// Another process creates the same objects.
     Another(StoreError),
     Failed(StoreError),
 }
@@ -116,7 +117,8 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
     refuse_others(from, schema).map_err(Met::Failed)?;
     become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
     if from == 0 {
-        // Whoever owns a schema need not have the right to make one, which is asked for also where there is one.
+        // The owner of a schema may lack the right to create one, which the server checks even if the schema
+        // exists.
         if !is_there(&own, schema).await.map_err(|error| Met::of(MAKE, error))? {
             own.batch_execute(&schema_itself(schema)).await.map_err(|error| Met::of(MAKE, error))?;
         }
@@ -128,7 +130,7 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
     let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
     let have_roles: bool = row.try_get(0).map_err(|error| Met::of(ROLES, error))?;
     if with_roles {
-        // Not as the owner so far, who need not be of the new one.
+        // As the login role: the owner so far may not be a member of the new one.
         own.batch_execute("RESET ROLE").await.map_err(|error| Met::of(ROLES, error))?;
     }
     if with_roles || (have_roles && from < LATEST) {
@@ -138,15 +140,15 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32,
     Ok((from, LATEST))
 }
 
-/// A step may take long on a large table. It does not wait as long for a lock that is held: those that come after
-/// us would wait behind us.
+/// Begins the transaction of a migration. A step may take long on a large table. It waits for a lock only for
+/// 30 s, because later statements would wait behind it.
 async fn begin_migration(own: &mut Exclusive) -> Result<(), StoreError> {
     own.begin().await?;
     let limits = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
     own.batch_execute(limits).await.map_err(|error| failure(LOCK, error))
 }
 
-/// Goes on, until the commit, as the role that the schema belongs to.
+/// Runs as the role that owns the schema, until the commit.
 async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_postgres::Error> {
     match client.query_typed_opt(&roles::other_owner(schema), &[]).await? {
         Some(row) => client.batch_execute(&format!("SET LOCAL ROLE {}", row.try_get::<_, &str>(0)?)).await,
@@ -159,9 +161,9 @@ async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgr
     client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
 }
 
-/// Refuses a session of another isolation than READ COMMITTED. Behind a pooler, [`connect`](super::connect) cannot
-/// ask for that, and a setting of our own would stay behind in a session that is not ours. And a database that cannot
-/// hold what a request may be of: one without an encoding takes all bytes.
+/// Refuses a session of another isolation than READ COMMITTED. Behind a pooler, [`connect`](super::connect)
+/// cannot ask for that, and a `SET` would stay behind in a session that belongs to the pooler. Refuses also a
+/// database whose encoding cannot hold every request; one without an encoding takes all bytes.
 async fn check_session(client: &Client) -> Result<(), StoreError> {
     let read = |error| failure("read the session's settings", error);
     // Null where a server does not know the setting.
@@ -184,7 +186,7 @@ async fn check_session(client: &Client) -> Result<(), StoreError> {
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Unsupported))
 }
 
-/// The version of the schema; 0 if there is none.
+/// Returns the version of the schema; 0 if there is none.
 async fn version(client: &Client, schema: &Schema) -> Result<u32, StoreError> {
     let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n \
                  ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'steadfast_migration')";
@@ -199,7 +201,7 @@ async fn version(client: &Client, schema: &Schema) -> Result<u32, StoreError> {
     Ok(u32::try_from(version).unwrap_or_default())
 }
 
-/// What [`apply`] does to an empty database.
+/// Returns the SQL that [`apply`] runs on an empty database.
 pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     let mut sql = String::from("BEGIN;\n");
     let mut add = |text: &str| {
@@ -232,7 +234,8 @@ fn first(schema: &Schema) -> String {
     )
 }
 
-/// The number first: of two that apply the same step at once, it stops the second.
+/// Returns the SQL of a step. Its number comes first: of two processes that apply the same step at once, it
+/// stops the second.
 fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
     format!(
         "INSERT INTO {schema}.steadfast_migration (version, name) VALUES ({number}, '{}');\n{}",
@@ -241,7 +244,7 @@ fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
     )
 }
 
-/// The steps that a schema of version `from` lacks, each with its number.
+/// Returns the steps that a schema of version `from` lacks, each with its number.
 fn after(from: u32, steps: &[Step]) -> impl Iterator<Item = (u32, &Step)> {
     (FIRST..).zip(steps).filter(move |(number, _)| *number > from)
 }
@@ -263,7 +266,7 @@ fn refuse_others(found: u32, schema: &Schema) -> Result<(), StoreError> {
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer))
 }
 
-/// What is told where the schema is not as it has to be, and is not to be changed.
+/// Returns the error for a schema that is missing or too old, and may not be changed.
 fn refused(found: u32, connections: &Connections) -> StoreError {
     let (schema, place) = (connections.schema(), connections.place());
     let (kind, problem) = if found == 0 {
@@ -278,7 +281,7 @@ fn refused(found: u32, connections: &Connections) -> StoreError {
     StoreError::new(problem).of_kind(kind)
 }
 
-/// A number for the schema's name that no other program's lock is likely to have.
+/// Returns the advisory lock's number, from the schema's name: no other program's lock is likely to have it.
 fn lock_of(schema: &Schema) -> i64 {
     let hash = Sha256::digest(format!("steadfast migrate {}", schema.name()));
     hash.iter().take(8).fold(0, |number, byte| (number << 8) | i64::from(*byte))
@@ -286,7 +289,7 @@ fn lock_of(schema: &Schema) -> i64 {
 
 const LATEST: u32 = FIRST - 1 + STEPS.len() as u32;
 
-/// Far more processes than start at the same moment.
+/// Maximum of tries: far more than there are processes that start at the same moment.
 const TURNS_MAX: u32 = 20;
 
 const LOCK: &str = "lock the schema";

@@ -1,4 +1,4 @@
-//! Operations that go on under another name: see [`renaming`](steadfast_core::internal::store::adopted_row).
+//! Operations that continue under another name: see [`renaming`](steadfast_core::internal::store::adopted_row).
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ use super::sequence;
 use super::transaction::Within;
 use super::write::{self, OnFile};
 
-/// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
-/// `held` is what is on record of that key; `notes` say whether the two have expired.
+/// Closes the operation that the claim `first` supersedes. Returns the obstacle, if the claim would be the
+/// first of its key. `held` is the record of that key; `notes` decide if the two have expired.
 pub(super) async fn supersede<'a>(
     within: &Within,
     (first, held): (&Record, Option<&'a Stored>),
@@ -41,7 +41,7 @@ pub(super) async fn supersede<'a>(
     Ok(None)
 }
 
-/// What came of writing an operation down under another name.
+/// Result of recording an operation under another name.
 pub(super) enum Adopted {
     Done,
     Forbidden(Forbidden),
@@ -49,7 +49,7 @@ pub(super) enum Adopted {
     Again,
 }
 
-/// Writes an operation down under its name in the scope `to`, of which `held` is what is on record.
+/// Records an operation under its name in the scope `to`. `held` is the record that has this name.
 pub(super) async fn adopt(
     within: &Within,
     stored: &Stored,
@@ -71,7 +71,7 @@ pub(super) async fn adopt(
     Ok(Adopted::Done)
 }
 
-/// Settles what carries on under other names an operation that has succeeded late, with this `answer`.
+/// Settles the successors of an operation that has succeeded late, with this `answer`.
 pub(super) async fn settle_heirs(
     within: &Within,
     record: &Record,
@@ -92,7 +92,7 @@ pub(super) async fn settle_heirs(
     Ok(())
 }
 
-/// Removes what is on record under a name, whose time is over.
+/// Removes an expired record.
 async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
     let schema = within.shared.connections.schema();
     let name: [Value<'_>; 2] = [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT)];
@@ -103,7 +103,7 @@ async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Adds what the row of `record` needs beside it, from what is on record under its old name, with these blobs.
+/// Copies the request and the log from the old name of `record` to its new one, with these blobs.
 async fn copy(
     within: &Within,
     (old, record): (&OperationId, &Record),

@@ -1,4 +1,4 @@
-//! No TLS in this build (feature `rustls`): what needs it is refused when the address is read.
+//! Build without TLS (feature `rustls`): an address that needs it is refused when it is parsed.
 
 use tokio_postgres::NoTls;
 
@@ -6,7 +6,7 @@ use steadfast_core::store::StoreError;
 
 use super::address::Security;
 
-/// Never asked.
+/// Connector without TLS. Never used for TLS.
 pub(super) type Connector = NoTls;
 
 pub(super) fn connector(_: &Security) -> Result<Connector, StoreError> {

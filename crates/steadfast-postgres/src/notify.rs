@@ -1,20 +1,21 @@
-//! Wake-ups across processes: what one enqueues, the dispatchers of the others hear of by `NOTIFY`.
+//! Wake-ups across processes by `NOTIFY`: dispatchers learn of operations that another process enqueues.
 //!
-//! A notification is a hint and nothing more. A dispatcher that hears one looks. What was not notified is found by
-//! looking all the same, after the dispatcher's period. So nothing depends on it that it goes out or arrives.
+//! A notification is a hint and nothing more. A dispatcher that receives one looks for work. Without a
+//! notification it looks too, after its period. So no correctness depends on a notification.
 //!
-//! *Telling.* A `NOTIFY` in the transaction that enqueues would have the server commit one such transaction after the
-//! other (it holds one lock for all databases until the commit is on disk). So it follows as a transaction of its
-//! own, which writes nothing to disk: at once for the first operation, and for those that follow it once in
-//! [`EVERY`].
+//! *Sending.* A `NOTIFY` in the transaction that enqueues would have the server commit such transactions one
+//! after the other (it holds one lock for all databases until the commit is on disk). So it follows in a
+//! transaction of its own, which writes nothing to disk: at once for the first operation, and then at most once
+//! in [`EVERY`].
 //!
-//! What was delivered and has ended is told by its name in the same way: to the processes whose callers wait for it, and to
-//! programs in other languages. Of what was sent and ended in one call no process is told: its caller has the answer.
+//! The names of delivered operations that have ended are sent in the same way: to the processes whose callers
+//! wait for them, and to programs in other languages. An operation that was sent and ended in one call is not
+//! notified: its caller has the answer.
 //!
-//! *Hearing.* `LISTEN` is the state of a session, and a pooler in transaction mode gives sessions away. So it has a
-//! connection of its own, which is there from the first look of a dispatcher on. Before it listens, it finds out
-//! whether the session is its own; and then, by a notification to itself, whether it hears anything. If not, it gives
-//! up for good.
+//! *Receiving.* `LISTEN` is the state of a session, and a pooler in transaction mode gives sessions away. So
+//! the listener has a connection of its own, from the first look of a dispatcher on. Before it listens, it
+//! checks if the session is its own. Then it notifies itself, to check if notifications arrive. If not, it
+//! gives up for good.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -43,14 +44,14 @@ use super::failure::failure;
 use super::row::Reader;
 use super::schema::Schema;
 
-/// What a store tells others, and whether it listens to them.
+/// State of sending and receiving notifications.
 pub(super) struct Notices {
-    /// Whom a notification is from: a process ignores its own.
+    /// Random process ID, to skip own notifications.
     own: String,
-    /// One is about to go out. It is for all that is committed before it does.
+    /// True while a notification is pending. It covers every commit made before it is sent.
     is_owed: AtomicBool,
     told_at: Mutex<Option<Instant>>,
-    /// What has ended, and is about to be told.
+    /// Scopes and keys of ended operations that are not notified yet.
     ended: Mutex<Vec<(String, String)>>,
     listens: AtomicBool,
 }
@@ -67,7 +68,8 @@ impl Notices {
     }
 }
 
-/// Something that is due at `due` was committed just now, at `now` by the same clock.
+/// Notifies other processes of an operation that is due at `due` and was committed at `now`, both by the same
+/// clock.
 pub(super) fn tell(shared: &Arc<Shared>, due: Timestamp, now: Timestamp) {
     let is_soon = due.since(now) <= SOON;
     if !is_soon || shared.connections.is_portable() || shared.notices.is_owed.swap(true, Ordering::SeqCst) {
@@ -82,14 +84,14 @@ pub(super) fn tell(shared: &Arc<Shared>, due: Timestamp, now: Timestamp) {
         }
         let Some(shared) = weak.upgrade() else { return };
         *shared.notices.told_at.lock() = Some(connect.clock.now());
-        // Before it goes out: what is committed from here on is owed another one.
+        // Cleared before the send: a later commit needs another notification.
         shared.notices.is_owed.store(false, Ordering::SeqCst);
-        // Whoever is not told looks.
+        // A process that gets none finds the operation when it looks.
         let _ = send(&shared, &shared.notices.own).await;
     });
 }
 
-/// What was taken from the store has ended, on record.
+/// Notifies other processes of an operation that was taken over and has ended on record.
 pub(super) fn tell_ended(shared: &Arc<Shared>, record: &Record) {
     let is_open = matches!(record.state, State::InProgress { .. } | State::Scheduled { .. });
     if is_open || record.fence == record.first_fence || shared.connections.is_portable() {
@@ -109,7 +111,7 @@ pub(super) fn tell_ended(shared: &Arc<Shared>, record: &Record) {
         let ended = std::mem::take(&mut *shared.notices.ended.lock());
         for names in ended.chunks(ENDED_AT_ONCE) {
             let Ok(names) = serde_json::to_string(names) else { continue };
-            // Whoever is not told looks.
+            // A process that gets none finds it when it looks.
             if names.len() <= PAYLOAD_BYTES_MAX {
                 let _ = send(&shared, &[ENDED, &names].concat()).await;
             }
@@ -125,7 +127,7 @@ async fn send(shared: &Arc<Shared>, payload: &str) -> Result<(), StoreError> {
     shared.ask("tell other processes", "SELECT pg_notify($1, $2) IS NULL".to_owned(), values).await.map(drop)
 }
 
-/// Has the store listen from now on, unless it does or must not.
+/// Starts the listener, unless it runs or the address is portable.
 pub(super) fn listen(shared: &Arc<Shared>) {
     if shared.connections.is_portable() || shared.notices.listens.swap(true, Ordering::SeqCst) {
         return;
@@ -150,17 +152,17 @@ pub(super) fn listen(shared: &Arc<Shared>) {
     });
 }
 
-/// Why nothing is heard any more.
+/// Why the listener stopped.
 enum Ended {
     /// The store was dropped.
     Store,
-    /// The session is not ours, or nothing arrives.
+    /// The session is a pooler's, or notifications do not arrive.
     Deaf,
-    /// It is made anew.
+    /// The connection broke; the listener reconnects.
     Connection,
 }
 
-/// As long as one connection lives.
+/// Listens on one connection, until it ends.
 async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration) -> Ended {
     let Some(shared) = weak.upgrade() else { return Ended::Store };
     let probe = format!("probe {:016x}", SystemRandom.next_u64());
@@ -168,7 +170,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
     let (echo, mut echoed) = mpsc::channel(1);
     let (own, of_probe) = (shared.notices.own.clone(), probe.clone());
     let waiters = Arc::clone(shared.wakes.waiting());
-    // What does not fit is no news: whoever looks once sees all.
+    // If the channel is full, a notification is dropped: one look finds all.
     let hears = move |notification: &Notification| {
         let told = notification.payload();
         if told == of_probe {
@@ -202,12 +204,12 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
             *pause = PAUSE_MIN;
             let (wakes, begun) = (shared.wakes.clone(), shared.time.now());
             drop(shared);
-            // What was enqueued before it listened was told to nobody.
+            // A commit before the start of listening was notified to other listeners only.
             wakes.wake(None, begun.unwrap_or_default());
             heed(weak, connect, &client, &mut news).await
         }
         Some(Ok(false)) => {
-            // Should it be a pooler's session after all, it is not left behind with this.
+            // If the session is a pooler's after all, no LISTEN is left behind in it.
             let _ = connect.within(ECHO_MAX, client.batch_execute("UNLISTEN *")).await;
             Ended::Deaf
         }
@@ -217,7 +219,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
     ended
 }
 
-/// Wakes the dispatchers for each notification, once in [`EVERY`] at most.
+/// Wakes the dispatchers for notifications, at most once in [`EVERY`].
 async fn heed(
     weak: &Weak<Shared>,
     connect: &Arc<Connect>,
@@ -232,9 +234,9 @@ async fn heed(
                 drop(shared);
                 connect.sleep(EVERY).await;
             }
-            // Its driver has ended.
+            // The connection's driver has ended.
             Some(None) => return Ended::Connection,
-            // Or is the other end gone?
+            // Check if the server is gone.
             None => {
                 let answer = connect.within(ECHO_MAX, client.batch_execute("")).await;
                 if !matches!(answer, Some(Ok(()))) {
@@ -245,9 +247,10 @@ async fn heed(
     }
 }
 
-/// Whether the server's session stays with the connection. A pooler gives it to another client between two
-/// transactions: a transaction that begins on another connection then has it, while ours is given another one. What
-/// this process asks meanwhile may have it just then, and give it back: so it is asked several times.
+/// Returns true if the server's session stays with the connection. A pooler gives it to another client between
+/// two transactions. A transaction that begins on another connection then gets it, and ours gets another one.
+/// Other statements of this process may hold the session for a moment and give it back: so the check runs
+/// several times.
 async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, StoreError> {
     for _ in 0..TIMES_ASKED {
         let ours = session(client).await?;
@@ -273,7 +276,7 @@ fn channel(schema: &Schema) -> String {
     format!("steadfast_{}", schema.name())
 }
 
-/// A connection, whose notifications go to `hears`.
+/// Opens a connection, and passes its notifications to `receives`.
 async fn connect_to_hear(
     connect: &Connect,
     mut hears: impl FnMut(&Notification) + Send + 'static,
@@ -294,32 +297,34 @@ async fn connect_to_hear(
     Ok((client, tokio::spawn(driven).abort_handle()))
 }
 
-/// What is due later, a dispatcher finds in time: it asks for what will be due until it looks again.
+/// Longest delay of an operation that is notified. A dispatcher finds a later one in time: it asks for the
+/// operations that fall due before its next look.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Twenty looks a second are as soon as anybody notices, and cost the server next to nothing.
+/// Shortest time between two notifications. Twenty looks a second are as soon as a person notices, and cost the
+/// server next to nothing.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What begins a notification of names.
+/// Prefix of a notification with names of ended operations.
 const ENDED: &str = "ended ";
 
-/// A process ends fewer in [`EVERY`]; of more, the rest is found by looking.
+/// Maximum of names for one interval. A process ends fewer in [`EVERY`]; the rest is found by looking.
 const ENDED_MAX: usize = 1_000;
 const ENDED_AT_ONCE: usize = 20;
 
-/// The server takes less than 8,000.
+/// Maximum length of a payload: the server accepts less than 8,000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7_900;
 
-/// A notification takes milliseconds.
+/// Limit for a notification's way back. It takes milliseconds.
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
-/// How often it is asked whose session it is.
+/// Number of checks if the session stays.
 const TIMES_ASKED: usize = 5;
 
-/// For all that is asked before it listens.
+/// Limit for all checks before it listens.
 const BEGIN_MAX: Duration = Duration::from_secs(20);
 
-/// A connection on which nothing comes is asked this often whether it is still there.
+/// Time without a notification after which the connection is probed.
 const QUIET_MAX: Duration = Duration::from_secs(60);
 
 const PAUSE_MIN: Duration = Duration::from_secs(1);

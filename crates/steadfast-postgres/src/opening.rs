@@ -1,4 +1,4 @@
-//! [`Opening`]: connections made one at a time, at growing pauses while they fail.
+//! [`Opening`]: connections that are opened one at a time, at growing pauses while they fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::connect::{Connect, Connected};
 use super::failure::advice;
 
-/// A caller that needs a connection waits here for its turn. So a server that comes back is not met by all at once.
+/// Queue of callers that need a new connection. A server that comes back gets one attempt at a time.
 pub(super) struct Opening {
     connect: Arc<Connect>,
     turn: tokio::sync::Mutex<Pauses>,
-    /// Why the last one failed, for those who never had their turn.
+    /// Error of the last attempt, for callers that never had their turn. `None` after a success.
     last: Mutex<Option<StoreError>>,
 }
 
 #[derive(Default)]
 struct Pauses {
     failed: u32,
-    /// Before then, no caller tries.
+    /// No caller tries before this time.
     not_before: Instant,
 }
 
@@ -34,11 +34,11 @@ impl Opening {
         Opening { connect, turn: tokio::sync::Mutex::default(), last: Mutex::new(None) }
     }
 
-    /// A new connection, or `Err` of what `instead` found meanwhile.
+    /// Returns a new connection, or `Err` with the value that `instead` returned meanwhile.
     ///
     /// # Errors
     ///
-    /// What stands in the way: at once if waiting does not help, else after `wait`.
+    /// The connection's error: at once if waiting does not help, else after `wait`.
     pub(super) async fn within<T>(
         &self,
         wait: Duration,
@@ -69,7 +69,7 @@ impl Opening {
             }
             let now = self.connect.clock.now();
             if now < pauses.not_before {
-                // What does not pass by waiting was just found out by somebody else.
+                // Another caller just got an error that waiting does not help.
                 let last = self.last.lock().as_ref().map(StoreError::again);
                 if let Some(lasting) = last.filter(|last| !passes(last.kind())) {
                     return Err(lasting);
@@ -95,7 +95,8 @@ impl Opening {
     }
 }
 
-/// Whether it is worth waiting for: a server that restarts or fails over. A wrong password is not.
+/// Returns true if the error may pass by waiting: a server that restarts or fails over. A wrong password does
+/// not.
 fn passes(kind: StoreErrorKind) -> bool {
     matches!(
         kind,
@@ -108,8 +109,9 @@ fn passes(kind: StoreErrorKind) -> bool {
     )
 }
 
-/// Twice as long after each failure, and never less than half of that. A restart takes a second, and 50 ms after it
-/// the store is back. A server that is down for a night is asked twice in three seconds.
+/// Returns the pause after so many failures in a row: it doubles, and never is less than half of that. A
+/// restart takes a second, and 50 ms after it the store is back. A server that is down for a night gets two
+/// attempts in three seconds.
 fn pause(failed: u32, random: &dyn Random) -> Duration {
     let step = PAUSE_MIN.saturating_mul(2u32.saturating_pow(failed.saturating_sub(1))).min(PAUSE_MAX);
     step.mul_f64((1.0 + random.unit()) / 2.0)

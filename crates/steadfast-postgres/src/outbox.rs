@@ -1,7 +1,7 @@
 //! The outbox: one table, which the callers' transactions write to by the schema's functions.
 //!
-//! A row is admitted in one transaction: it is locked, its operation is claimed, and it is removed. A row that another
-//! dispatcher has locked is passed over: that one admits it, or it is found again at a later look.
+//! A row is admitted in one transaction: it is locked, its operation is claimed, and it is removed. A row that
+//! another dispatcher has locked is skipped: that dispatcher admits it, or a later look finds it again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Outbox for Postgres {
         let seals = &self.0.seals;
         let sealed = seals.current().map(|_| sealed_bytes(seals, account, row)).transpose()?;
         let mut values = values(account, row, sealed);
-        // The server says when it was written.
+        // The server sets the time of enqueuing.
         values.pop();
         let schema = self.0.connections.schema();
         let sql = format!(
@@ -43,7 +43,7 @@ impl Outbox for Postgres {
     }
 
     async fn write(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
-        // It is one, and so a transaction of its own.
+        // The statement is one, and so a transaction of its own.
         for Statement { sql, values, .. } in statements {
             let given = |value| -> (Given, Type) {
                 match value {
@@ -116,7 +116,7 @@ impl Outbox for Postgres {
         for row in &found {
             let mut from = Reader::of(row);
             let (row, blob) = read_outbox(&mut from, body_bytes_max)?;
-            // The last one that was read: behind it there may be more.
+            // Behind the last row that was read there may be more.
             let (nth, more): (i64, bool) = (from.next()?, from.next()?);
             if more || nth == number(limit) {
                 page.next = Some((row.number + 1).to_string());
@@ -217,9 +217,10 @@ impl Outbox for Postgres {
     }
 }
 
-/// The rows in their order, up to the first with which they are large together. Of each, how many there are up to it, and
-/// whether it is that one. The sequences that a rejected row holds are found once, and not for each row that waits behind
-/// it: there may be very many, and no look gets past them.
+/// Returns the statement that reads waiting rows in their order, up to the first one at which they reach the
+/// limit of bytes. Each row has its number in that order, and a flag if it reached the limit. The sequences
+/// that a rejected row holds are found once, and not for each row that waits behind it: there may be very many,
+/// and no look gets past them.
 fn waiting_statement(schema: &str) -> String {
     format!(
         "WITH holding AS MATERIALIZED (SELECT sequence, min(number) AS first FROM {schema}.outbox \
@@ -238,7 +239,7 @@ fn waiting_statement(schema: &str) -> String {
     )
 }
 
-/// Whether a row of the sequence lies before `o`, up to what is asked of that one.
+/// Returns an open EXISTS: an earlier row of the sequence of `o`. The caller adds conditions and closes it.
 pub(super) fn before(schema: &str) -> String {
     format!(
         "EXISTS (SELECT FROM {schema}.outbox before WHERE before.namespace = o.namespace \
@@ -247,8 +248,8 @@ pub(super) fn before(schema: &str) -> String {
     )
 }
 
-/// Whether no row has the key of the operation `o`, or starts it over: see the store in a file. The first of them, and not
-/// whether there is one: to find that there is none, the server may read the whole table.
+/// Returns a condition: no outbox row has the key of the operation `o`, or supersedes it; see the SQLite store.
+/// It selects the first row and not EXISTS: to find that there is none, the server may read the whole table.
 pub(super) fn not_spared(schema: &Schema) -> String {
     let row = |column: &str| {
         format!(
@@ -258,7 +259,7 @@ pub(super) fn not_spared(schema: &Schema) -> String {
     spares([row("key"), row("supersedes")].join(" AND "), "true".to_owned())
 }
 
-/// How many rows of the outbox need the key whose blobs begin with `head`.
+/// Returns the number of outbox rows that need the key whose blobs begin with `head`.
 pub(super) async fn rows_sealed_with(shared: &Arc<Shared>, head: Vec<u8>) -> Result<i64, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!("SELECT count(*) FROM {schema}.outbox WHERE substr(sealed, 1, length($1)) = $1");
@@ -271,5 +272,5 @@ fn to_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// So much is read at once, and one row more.
+/// Maximum of bytes that are read at once, and one row more.
 const BATCH_BYTES_MAX: i64 = 4 * 1024 * 1024;

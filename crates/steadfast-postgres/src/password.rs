@@ -1,8 +1,8 @@
-//! A password that is not in the URL, from where libpq looks for it. The URL is in a file that is shown and kept, and
-//! a password must not be. (<https://www.postgresql.org/docs/current/libpq-pgpass.html>)
+//! A password that is not in the URL, from where libpq looks for it. The URL is in a file that is shown and
+//! kept, and a password must not be. (<https://www.postgresql.org/docs/current/libpq-pgpass.html>)
 //!
-//! It is read at each connection: passwords are changed while services run. A file that is being written may be empty
-//! for a moment, so that the last one that was read stays until there is another.
+//! It is read at each connection, because passwords change while services run. A file that is being written may
+//! be empty for a moment, so the last password stays until there is another.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tokio_postgres::config::Host;
 use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-/// A function that knows the password.
+/// A function that returns the password.
 #[derive(Clone)]
 pub(super) struct Asked(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
@@ -33,11 +33,12 @@ impl fmt::Debug for Asked {
     }
 }
 
-/// Where the password of the next connection is, and the last one.
+/// Sources of the next connection's password, and the last one.
 pub(super) struct Passwords {
     asked: Option<Asked>,
     last: Mutex<Option<Zeroizing<Vec<u8>>>>,
-    /// Why a file that the URL does not name was not read. As with libpq, that is no error where the server asks for none.
+    /// Error of reading a file that the URL does not name. As with libpq, it is no error where the server asks
+    /// for no password.
     unread: Mutex<Option<StoreError>>,
 }
 
@@ -46,16 +47,16 @@ impl Passwords {
         Passwords { asked, last: Mutex::default(), unread: Mutex::default() }
     }
 
-    /// Why the file of `PGPASSFILE`, or `~/.pgpass`, was not read the last time.
+    /// Returns why the file of `PGPASSFILE`, or `~/.pgpass`, was not read the last time.
     pub(super) fn unread(&self) -> Option<StoreError> {
         self.unread.lock().as_ref().map(StoreError::again)
     }
 
-    /// Sets the password of `config`; see [`complete`]. One that cannot be read now is the last one.
+    /// Sets the password of `config`; see [`complete`]. If it cannot be read now, the last one is used.
     ///
     /// # Errors
     ///
-    /// Those of [`complete`] for a file that the URL names, while none was read.
+    /// Those of [`complete`] for a file that the URL names, if no password was ever read.
     pub(super) async fn complete(
         &self,
         config: &mut Config,
@@ -65,7 +66,7 @@ impl Passwords {
         let read = match &self.asked {
             None => complete(config, named, environment),
             Some(Asked(ask)) => {
-                // It may ask another server.
+                // The function may query another server.
                 let ask = Arc::clone(ask);
                 let asked = tokio::task::spawn_blocking(move || ask().map(Zeroizing::new)).await;
                 if let Some(password) = asked.ok().flatten().filter(|password| !password.is_empty()) {
@@ -88,12 +89,12 @@ impl Passwords {
     }
 }
 
-/// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that the URL
-/// names (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
+/// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that
+/// the URL names (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
 ///
 /// # Errors
 ///
-/// `Invalid` for a file that was named and cannot be read, or that others can read.
+/// `Invalid` for a file that cannot be read, or that other users can read.
 pub(super) fn complete(
     config: &mut Config,
     named: Option<&Path>,
@@ -138,7 +139,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>, StoreError> {
     fs::read_to_string(file).map(Zeroizing::new).map_err(unread)
 }
 
-/// The password of the first line that fits the first host.
+/// Returns the password of the first line that matches the first host.
 fn find(text: &str, config: &Config) -> Option<Zeroizing<String>> {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
@@ -161,7 +162,7 @@ fn find(text: &str, config: &Config) -> Option<Zeroizing<String>> {
     })
 }
 
-/// The fields of a line, at most five. `\` takes away what the next character means.
+/// Splits a line into its fields, at most five. `\` escapes the next character.
 fn fields(line: &str) -> Vec<Zeroizing<String>> {
     let mut fields = vec![Zeroizing::new(String::new())];
     let mut letters = line.chars();

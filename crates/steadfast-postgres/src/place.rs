@@ -1,9 +1,10 @@
-//! The facts of a schema's [place](crate::store::place), compared when the store is opened, at each connection, and when a
-//! look for work finds that they have changed under way.
+//! Facts of a schema's [place](crate::store::place). They are compared when the store is opened, at each
+//! connection, and when a look for work finds that they have changed meanwhile.
 //!
-//! Three facts stay as they are through a restart, a failover, a migration, a rename: the cluster's system identifier,
-//! the oid of the database, the oid of the schema. A database that was copied, a schema that was restored and a cluster
-//! that `pg_upgrade` made have others. A replica that was promoted and a base backup have the same: nothing tells them.
+//! Three facts stay as they are through a restart, a failover, a migration, a rename: the cluster's system
+//! identifier, the oid of the database, the oid of the schema. A database that was copied, a schema that was
+//! restored and a cluster that `pg_upgrade` made have others. A replica that was promoted and a base backup
+//! have the same: the facts do not reveal them.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use super::schema::Schema;
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, standing};
 
-/// Compares the place on record with that of the connection. Notes it, or that the store is displaced. Settled records
-/// can be read all the same.
+/// Compares the place on record with that of the connection. Records the place, or that the store is displaced.
+/// Settled records can still be read.
 ///
 /// # Errors
 ///
-/// [`StoreErrorKind::Displaced`] where the place is another one and the role or the server may not write that down.
-/// A server that does not answer.
+/// [`StoreErrorKind::Displaced`] where the place is another one and the role or the server may not write that
+/// down. The error of a server that does not answer.
 pub(super) async fn check(client: &Client, connect: &Connect) -> Result<(), StoreError> {
     let schema = connect.address.schema();
     let Some(Looked { place, here, now, standing }) =
@@ -54,7 +55,7 @@ pub(super) async fn check(client: &Client, connect: &Connect) -> Result<(), Stor
             let sql = format!("SELECT {schema}.note_place($1, $2)");
             let written = client.query_typed(&sql, &[(&noted, Type::TEXT), (&before, Type::TEXT)]).await;
             match written.map_err(|error| failure(NOTE, error)) {
-                // Who may only read notes nothing, and neither does a replica.
+                // A role that may only read records nothing, and neither does a replica.
                 Err(error) if !may_write(&error) => Ok(()),
                 written => written.map(drop),
             }
@@ -80,19 +81,19 @@ fn may_write(error: &StoreError) -> bool {
     !matches!(error.kind(), StoreErrorKind::ReadOnly | StoreErrorKind::Denied)
 }
 
-/// What a connection finds.
+/// Facts that a connection found.
 struct Looked {
     place: Place,
-    /// [`here`], as it was read.
+    /// The value of [`here`].
     here: String,
     /// The server's time.
     now: Timestamp,
     standing: Standing,
 }
 
-/// What there is; `None` where there is no schema (yet).
+/// Reads place and standing; `None` where there is no schema (yet).
 async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Option<Looked>, StoreError> {
-    // Not every server has the function, and not every role may ask it.
+    // Not every server has the function, and not every role may call it.
     for with_system in [true, false] {
         if with_system && is_portable {
             continue;
@@ -133,7 +134,8 @@ fn statement(schema: &Schema, with_system: bool) -> String {
     )
 }
 
-/// What changes, in SQL, where a schema is replaced under a live connection, or a pooler leads it elsewhere.
+/// Returns SQL for the facts that change where a schema is replaced under a live connection, or a pooler
+/// switches the database.
 pub(super) fn here(schema: &Schema) -> String {
     format!(
         "concat_ws(' ', (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()), \
@@ -151,13 +153,13 @@ fn standing_of(text: Option<&str>) -> Result<Standing, StoreError> {
     Ok(text.map(Standing::from_text).transpose()?.unwrap_or_default())
 }
 
-/// Whether anything is on record, was, or waits in the outbox.
+/// Returns true if anything is on record, was, or waits in the outbox.
 async fn is_used(client: &Client, schema: &Schema) -> Result<bool, StoreError> {
     let row = client.query_typed_one(&used(schema), &[]).await.map_err(|error| failure(LOOK, error))?;
     Reader::of(&row).next()
 }
 
-/// The same of an open store.
+/// Form of [`is_used`] for an open store.
 pub(super) async fn is_store_used(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let rows = shared.ask(LOOK, used(shared.connections.schema()), Vec::new()).await?;
     Reader::first(&rows)?.next()
@@ -170,7 +172,7 @@ fn used(schema: &Schema) -> String {
     )
 }
 
-/// The place on record, and that of the store's connections.
+/// Returns the place on record, and that of the store's connections.
 pub(super) async fn place(shared: &Arc<Shared>) -> Result<Place, StoreError> {
     let schema = shared.connections.schema();
     let name = || -> Vec<(Given, Type)> { vec![(Box::new(schema.name().to_owned()), Type::TEXT)] };
@@ -190,7 +192,8 @@ pub(super) async fn set(shared: &Arc<Shared>, noted: &Noted) -> Result<(), Store
     shared.ask(NOTE, sql, vec![(Box::new(noted.to_text()?), Type::TEXT)]).await.map(drop)
 }
 
-/// Waits for transactions that have a row under way: a row that comes later finds the store closed.
+/// Rejects the outbox rows of a store that changed its place. Waits for transactions that have a row in flight:
+/// a row that comes later finds the store closed.
 pub(super) async fn disown_rows(shared: &Arc<Shared>, why: &str, now: Timestamp) -> Result<u64, StoreError> {
     let why = why.replace('\0', "");
     let work = move |within: Within| {
@@ -203,7 +206,7 @@ pub(super) async fn disown_rows(shared: &Arc<Shared>, why: &str, now: Timestamp)
     in_transaction(shared, work).await
 }
 
-/// None of them holds a sequence.
+/// Rejects the rows, in a transaction. A rejected row of this kind holds no sequence.
 async fn disown_within(within: &Within, why: &str, now: Timestamp) -> Result<Turn<u64>, StoreError> {
     let doing = "reject the rows of the outbox";
     let schema = within.shared.connections.schema();

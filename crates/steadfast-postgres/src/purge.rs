@@ -1,4 +1,4 @@
-//! Removing rows, and what stays of them: the highest of their fences, so that no key's fence ever goes back.
+//! Removal of rows. Their highest fence stays, so that no key's fence ever goes back.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::failure::failure;
 use super::row::{Reader, Value};
 use super::{Shared, standing};
 
-/// Removes at most `limit` rows that have expired by the time that the store believes, in batches that are a commit
-/// each. A claim is never behind more than one of them, and only behind those of its own rows.
+/// Removes at most `limit` rows that have expired by the time that the store believes, in batches that are a
+/// commit each. A claim waits for at most one batch, and only for one that removes its own rows.
 ///
-/// What lies before the last one in the index is gone, and vacuum may not come by for long. So each batch, also of
-/// the next purge, begins where the one before has ended. See [`bounds`](super::bounds).
+/// Index entries before the last removed row are dead, and vacuum may not remove them for long. So each batch,
+/// also of the next purge, begins where the one before has ended. See [`bounds`](super::bounds).
 pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize, StoreError> {
     let mut removed = 0;
     while removed < limit {
@@ -36,12 +36,12 @@ pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize,
     Ok(removed)
 }
 
-/// What a batch has removed.
+/// Result of a batch.
 struct Gone {
     rows: usize,
-    /// When the last of them expired.
+    /// Time of expiry of the last removed row, in ms. `None` if none was removed.
     last: Option<i64>,
-    /// By when it had to have expired: the time that the store believes, or an hour before.
+    /// Time by which a row had to have expired: the time that the store believes, or an hour before.
     believed: Timestamp,
 }
 
@@ -64,10 +64,10 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
         .await
 }
 
-/// Writes the tables anew, without what was removed from them. A writer to one waits meanwhile.
+/// Rewrites the tables, so that removed rows leave the disk. A writer to a table waits meanwhile.
 ///
-/// The server skips a table that the role may not vacuum, and warns no driver's caller of it. So the table's file is
-/// looked at: it is another one afterwards.
+/// The server skips a table that the role may not vacuum, and its warning does not reach a driver's caller. So
+/// the table's file is compared: after a rewrite it is another one.
 pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let own = Arc::clone(shared);
     shared
@@ -75,7 +75,7 @@ pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
         .run(async move {
             let schema = own.connections.schema();
             let exclusive = own.connections.exclusive().await?;
-            // One by one: no transaction may hold a VACUUM.
+            // One by one: VACUUM cannot run in a transaction.
             for table in ["outcome", "request", "operation", "outbox", "sequenced", "audit"] {
                 let file = format!("SELECT pg_catalog.pg_relation_filenode('{schema}.{table}')");
                 let before = file_of(&exclusive, &file).await?;
@@ -101,5 +101,5 @@ async fn file_of(client: &Client, question: &str) -> Result<Option<u32>, StoreEr
 
 const WIPE: &str = "write a table anew";
 
-/// How many rows are removed in one commit, which takes some ten milliseconds.
+/// Rows that are removed in one commit, which takes some ten milliseconds.
 const BATCH: usize = 500;

@@ -1,4 +1,4 @@
-//! What is only read: one statement each, on a snapshot of its own.
+//! Reads: one statement each, on a snapshot of its own.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use super::{Shared, failure, place};
 pub(super) struct Read {
     /// The server's time.
     pub(super) now: Timestamp,
-    /// Without the highest fence that was purged.
+    /// Clock notes, without the highest fence that was purged.
     pub(super) notes: Notes,
     pub(super) stored: Option<Stored>,
 }
 
 impl Shared {
-    /// One statement, which is a transaction of its own, among those of all callers.
+    /// Runs one statement on a line, as a transaction of its own.
     pub(super) async fn ask(
         self: &Arc<Self>,
         doing: &'static str,
@@ -51,15 +51,15 @@ impl Shared {
             .await
     }
 
-    /// What is on record of an operation.
+    /// Reads an operation.
     ///
     /// # Errors
     ///
-    /// Of the kind [`ReadOnly`](crate::store::StoreErrorKind::ReadOnly) where the server takes no claim, such as a
-    /// standby, and what it has is not [final](is_final), or its time is over.
+    /// [`ReadOnly`](crate::store::StoreErrorKind::ReadOnly) where the server takes no claim, such as a standby,
+    /// and the record is not [final](is_final), or has expired.
     pub(super) async fn read(self: &Arc<Self>, id: &OperationId) -> Result<Read, StoreError> {
         let rows = match self.ask(READ, self.statements.read.clone(), name(id)).await {
-            // A name that it cannot hold is on record nowhere.
+            // A name that the server cannot store has no record.
             Err(error) if error.kind() == StoreErrorKind::Invalid => {
                 let (now, _) = self.now().await?;
                 return Ok(Read { now, notes: Notes::default(), stored: None });
@@ -73,7 +73,7 @@ impl Shared {
         let (only_reads, is_there): (bool, bool) = (from.next()?, from.next()?);
         let stored = if is_there { Some(read_stored(&mut from)?) } else { None };
         let record = stored.as_ref().map(|stored| &stored.record);
-        // What is over may have begun anew.
+        // An expired record may have begun anew.
         let is_over = record.is_some_and(|record| record.has_expired(now));
         if only_reads && (is_over || !is_final(record)) {
             return Err(failure::only_reads(READ));
@@ -81,14 +81,14 @@ impl Shared {
         Ok(Read { now, notes: Notes { believed, ..Notes::default() }, stored })
     }
 
-    /// Whether the store may say that there is no record: see [`Standing::check_absent`].
+    /// Checks that the store may report that there is no record: see [`Standing::check_absent`].
     pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
         let sql = format!("SELECT {CLOSED} FROM {}.store_state p", self.connections.schema());
         let rows = self.ask("read what the store is there for", sql, Vec::new()).await?;
         standing::check(&mut Reader::first(&rows)?, Standing::check_absent)
     }
 
-    /// The version of each of these operations; `None` where nothing is on record.
+    /// Returns the version of each of these operations; `None` where no record exists.
     pub(super) async fn versions(
         self: &Arc<Self>,
         ids: &[OperationId],
@@ -112,17 +112,17 @@ impl Shared {
         versions.collect()
     }
 
-    /// The server's time, and the time that the store believes. Writes nothing.
+    /// Returns the server's time, and the time that the store believes. Writes nothing.
     pub(super) async fn now(self: &Arc<Self>) -> Result<(Timestamp, Timestamp), StoreError> {
         self.noted(self.statements.notes.clone()).await
     }
 
-    /// Takes in the time of a command that does nothing else.
+    /// Records the time of a command that does nothing else.
     pub(super) async fn see(self: &Arc<Self>) -> Result<(), StoreError> {
         self.noted(self.statements.see.clone()).await.map(drop)
     }
 
-    /// Why a statement that writes only where the store is open has found nothing to write.
+    /// Returns the error of a statement that writes only where the store is open, and found nothing to write.
     pub(super) async fn check_new(self: &Arc<Self>) -> Result<(), StoreError> {
         let rows = self.ask("read the server's time", self.statements.notes.clone(), Vec::new()).await?;
         let mut from = Reader::first(&rows)?;
@@ -130,7 +130,8 @@ impl Shared {
         standing::check(&mut from, Standing::check_new)
     }
 
-    /// Compares the store's place once more if [`here`](super::place::here) has changed. Whether it has.
+    /// Compares the store's place once more if [`here`](super::place::here) has changed. Returns true if it
+    /// has.
     pub(super) async fn compare_if_changed(self: &Arc<Self>, here: &str) -> Result<bool, StoreError> {
         let connect = self.connections.connect();
         let is_changed = connect.place_seen().is_some_and(|seen| seen != here);
@@ -166,7 +167,7 @@ impl Shared {
         }
     }
 
-    /// Adds to the log of an operation, if there is one. The row is locked, so that a purge leaves no log behind.
+    /// Adds to the log of an operation, if there is one. Locks the row, so that a purge leaves no log behind.
     pub(super) async fn append(
         self: &Arc<Self>,
         id: &OperationId,
@@ -212,7 +213,7 @@ impl Shared {
         Ok(page(summaries.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
     }
 
-    /// Whether the server takes no claims, and so may not say that there is nothing.
+    /// Returns true if the server takes no claims, and so may not report that there is no record.
     async fn only_reads(self: &Arc<Self>) -> Result<bool, StoreError> {
         let sql = "SELECT current_setting('transaction_read_only') = 'on'".to_owned();
         let rows = self.ask("read whether the server takes claims", sql, Vec::new()).await?;
@@ -254,7 +255,7 @@ impl Shared {
     }
 }
 
-/// A value that a task can take along.
+/// A statement's value that a task can own.
 pub(super) type Given = Box<dyn tokio_postgres::types::ToSql + Sync + Send>;
 
 fn name(id: &OperationId) -> Vec<(Given, Type)> {
@@ -264,7 +265,7 @@ fn name(id: &OperationId) -> Vec<(Given, Type)> {
     ]
 }
 
-/// Lacks two values: the number of the first row, and how many.
+/// Returns the statement of a list, without its last two values: the number of the first row, and the limit.
 fn list_statement(schema: &Schema, filter: &Filter) -> (String, Vec<(Given, Type)>) {
     let in_any_scope = in_any_scope(schema);
     let dialect = Dialect {
@@ -299,7 +300,8 @@ fn list_statement(schema: &Schema, filter: &Filter) -> (String, Vec<(Given, Type
     (sql, values.collect())
 }
 
-/// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the key.
+/// Returns a condition that goes from scope to scope in the index of names, which has the key behind the scope,
+/// and searches each for the key.
 fn in_any_scope(schema: &Schema) -> String {
     format!(
         "scope IN (WITH RECURSIVE scopes (name) AS ((SELECT min(scope) FROM {schema}.operation) UNION ALL \

@@ -1,4 +1,4 @@
-//! Sealing rows anew: see [`seal_rows`](steadfast_core::internal::store::seal_rows).
+//! Resealing of rows: see [`seal_rows`](steadfast_core::internal::store::seal_rows).
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<Rese
 
 async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<FoundRows, StoreError> {
     let schema = shared.connections.schema();
-    // The sizes come first: a batch of rows is bounded, and not what they hold.
+    // The sizes come first: they limit a batch, because a number of rows does not limit its bytes.
     let sql = format!(
         "WITH found AS MATERIALIZED (SELECT r.number, r.scope, r.key, octet_length(r.request) + \
          coalesce(octet_length(a.answer), 0) AS bytes FROM {schema}.request r LEFT JOIN {schema}.outcome a \
@@ -66,10 +66,10 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
     Ok(FoundRows { rows, next })
 }
 
-/// Writes them, and says how many were not changed meanwhile. The rows of the operations are locked first: each
-/// change of a request or an answer locks its operation.
+/// Writes resealed rows. Returns how many had not changed meanwhile. Locks the rows of the operations first:
+/// each change of a request or an answer locks its operation.
 async fn write(within: &Within, rows: &[ResealedRow], key: &KeyId) -> Result<Turn<u64>, StoreError> {
-    // Whoever sees the store sees the same as before, whatever it is there for.
+    // A reader sees the same as before, so this is allowed in every stage of the store.
     within.lock(rows.iter().map(|row| &row.id), |_| Ok(())).await?;
     let schema = within.shared.connections.schema();
     let sql = format!(
@@ -106,10 +106,10 @@ async fn write(within: &Within, rows: &[ResealedRow], key: &KeyId) -> Result<Tur
     Ok(Turn::Done(written.max(0) as u64))
 }
 
-/// Requests, and answers.
+/// Splits blobs into requests and answers.
 fn columns<'a>(blobs: impl Iterator<Item = &'a Blobs>) -> (Vec<&'a [u8]>, Vec<Option<&'a [u8]>>) {
     blobs.map(|blobs| (&blobs.request[..], blobs.answer.as_deref())).unzip()
 }
 
-/// So much is read at once, and one row more: what is written in one commit.
+/// Maximum of bytes that are read at once, and one row more: the size of one commit.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;

@@ -37,7 +37,7 @@ pub(super) async fn write(restored: &Sealed, within: &Within) -> Result<(), Stor
         let sql =
             format!("UPDATE {}.store_state SET purged_fence = greatest(purged_fence, $1)", schema(within));
         within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
-        // Its records have the times of the clock that the other store believed.
+        // The restored records have times of the clock that the other store believed.
         let sql = format!(
             "UPDATE {}.clock SET believed_ms = $1, doubted_from_ms = $2, doubted_to_ms = $3",
             schema(within)
@@ -59,7 +59,7 @@ async fn remove(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
     sequence::leave(within, restored.gone.iter()).await
 }
 
-/// At the positions that they had.
+/// Restores operations at their positions in sequences.
 async fn enter_sequences(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
     sequence::leave(within, restored.rows.iter().map(|row| &row.record.id)).await?;
     for row in &restored.rows {
@@ -68,7 +68,7 @@ async fn enter_sequences(restored: &Sealed, within: &Within) -> Result<(), Store
     Ok(())
 }
 
-/// In place of those of the same names, which may be of another life.
+/// Writes operations, in place of those of the same names, which may be of another life.
 async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
     let names = restored.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
     remove_from(within, &["operation", "outcome"], names).await?;
@@ -89,7 +89,8 @@ async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), Stor
     within.ask(DOING, &sql, &values).await.map(drop)
 }
 
-/// A row keeps its number if its life is the same. The others are numbered in their order here.
+/// Writes requests. A row keeps its number if its life is the same. The others get new numbers, in their order
+/// here.
 async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
     macro_rules! column {
         ($row:ident => $value:expr) => {
@@ -185,8 +186,8 @@ async fn write_audit(restored: &Sealed, within: &Within) -> Result<(), StoreErro
     within.ask(DOING, &sql, &values).await.map(drop)
 }
 
-/// One copy at a time, into a store that is set aside for it. The table before the row, as each change of the store's
-/// standing does: see [`standing::lock`](super::standing::lock).
+/// Begins a restore: one copy at a time, into a store that is set aside for it. Locks the table before the row,
+/// as each change of the store's standing does: see [`standing::lock`](super::standing::lock).
 async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
     let schema = schema(within);
     let lock = format!(
@@ -199,7 +200,7 @@ async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
     text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
 }
 
-/// How many entries the audit record has.
+/// Returns the number of entries in the audit record.
 async fn entries(within: &Within) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM {}.audit", schema(within));
     let rows = within.ask("count the audit record", &sql, &[]).await?;

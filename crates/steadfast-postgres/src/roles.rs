@@ -1,4 +1,4 @@
-//! The roles that a service and its tools connect as, each with what it needs and no more.
+//! Roles that a service and its tools connect as, each with the rights that it needs and no more.
 //!
 //! | role | what it may | for whom |
 //! |---|---|---|
@@ -11,12 +11,12 @@
 
 use super::schema::Schema;
 
-/// The four, for a schema.
+/// Returns the names of the four roles of a schema.
 fn names(schema: &Schema) -> [String; 4] {
     ["owner", "app", "dispatcher", "reader"].map(|role| format!("{}_{role}", schema.name()))
 }
 
-/// Makes them, unless they are there.
+/// Returns SQL that creates the roles, unless they exist.
 pub(super) fn create(schema: &Schema) -> String {
     let names = names(schema);
     let make = |name: &String| {
@@ -25,18 +25,18 @@ pub(super) fn create(schema: &Schema) -> String {
         )
     };
     let made: String = names.iter().map(make).collect();
-    // Whoever gives tables to a role must be of it.
+    // A role that gives tables to another must be a member of it.
     format!("{made}GRANT \"{}\" TO CURRENT_USER;\n", names[0])
 }
 
-/// Asks whether they are there.
+/// Returns a query: true if all four roles exist.
 pub(super) fn exist(schema: &Schema) -> String {
     let names = names(schema).map(|name| format!("'{name}'")).join(", ");
     format!("SELECT count(*) = 4 FROM pg_catalog.pg_roles WHERE rolname IN ({names})")
 }
 
-/// Asks for the role that a schema belongs to, if it is another than ours and we are of it: what is made there is to be
-/// that role's.
+/// Returns a query for the role that owns a schema, if it is another than ours and we are a member: new objects
+/// must belong to that role.
 pub(super) fn other_owner(schema: &Schema) -> String {
     format!(
         "SELECT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(nspowner)) FROM pg_catalog.pg_namespace \
@@ -46,7 +46,8 @@ pub(super) fn other_owner(schema: &Schema) -> String {
     )
 }
 
-/// Gives them the tables and their rights. Again after each step of the schema, for what that has made.
+/// Returns SQL that gives the roles the tables and their rights. Run again after each step of the schema, for
+/// its new objects.
 pub(super) fn grant(schema: &Schema) -> String {
     let [owner, app, dispatcher, reader] = names(schema).map(|name| format!("\"{name}\""));
     let name = schema.name();

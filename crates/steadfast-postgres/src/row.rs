@@ -12,28 +12,30 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::schema::Schema;
 use super::sequence;
 
-/// What [`read_operation`](steadfast_core::internal::store::read_operation) reads: of the table `operation` as `o`.
+/// Columns of the table `operation` as `o`, for
+/// [`read_operation`](steadfast_core::internal::store::read_operation).
 pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detail, o.status, o.fence, o.attempts, \
      o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.lookups, \
      o.resends_left, o.attempt_max_ms, o.vendor_clock_ms, o.holder";
 
-/// What [`read_request`](steadfast_core::internal::store::read_request) reads: of the table `request` as `r`.
+/// Returns the columns of the table `request` as `r`, for
+/// [`read_request`](steadfast_core::internal::store::read_request).
 pub(super) fn request(schema: &Schema) -> String {
     format!("{REQUEST}, {}", sequence::place_of(schema))
 }
 
-/// Without the place in a sequence, which comes after it.
+/// Columns of a request, without the place in a sequence, which comes after them.
 const REQUEST: &str = "r.number, r.retention_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
      r.predecessor, r.first_scope";
 
-/// What [`read_rest`](steadfast_core::internal::store::read_rest) reads after those, of the tables `request` as `r` and
-/// `outcome` as `a`.
+/// Columns of the tables `request` as `r` and `outcome` as `a`, for
+/// [`read_rest`](steadfast_core::internal::store::read_rest), after those of the request.
 pub(super) const BLOBS: &str = "r.request, a.answer";
 
-/// A value of a statement and its type.
+/// A statement's value and its type.
 pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Reads one column after the other.
+/// Reader of one column after the other.
 pub(super) struct Reader<'a> {
     row: &'a Row,
     at: usize,
@@ -44,7 +46,7 @@ impl<'a> Reader<'a> {
         Reader { row, at: 0 }
     }
 
-    /// Of a statement that gives at least one row.
+    /// Returns a reader of the first row. The statement must return at least one.
     pub(super) fn first(rows: &'a [Row]) -> Result<Reader<'a>, StoreError> {
         rows.first().map(Reader::of).ok_or_else(|| damaged("no answer"))
     }
@@ -77,21 +79,21 @@ impl<'a> RowReader<'a> for Reader<'a> {
     }
 }
 
-/// The server's time, and of the notes what [a command](super::statements::Statements::see) needs.
+/// Reads the server's time, and the notes that [a command](super::statements::Statements::see) needs.
 pub(super) fn notes(from: &mut Reader<'_>) -> Result<(Timestamp, Notes), StoreError> {
     let now = from.time()?;
     let believed = believed(from, now)?;
     Ok((now, Notes { purged: from.amount()?, believed, doubted: None }))
 }
 
-/// The time that the store believes at `now`. On file it is up to a minute older.
+/// Reads the time that the store believes at `now`. The stored one is up to a minute older.
 pub(super) fn believed(from: &mut Reader<'_>, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     let mut noted = Notes { believed: from.maybe_time()?, ..Notes::default() };
     noted.saw(now);
     Ok(noted.believed)
 }
 
-/// What changes of records, column by column: the values of a statement over many rows.
+/// Columns of records that can change: the values of a statement over many rows.
 #[derive(Default)]
 pub(super) struct Changes<'a> {
     scope: Vec<&'a str>,
@@ -116,12 +118,12 @@ pub(super) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// The names of the values, in their order.
+    /// Names of the columns, in their order.
     pub(super) const NAMES: &'static str = "scope, key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, \
          on_unknown, detail, status, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, vendor_clock_ms, \
          holder";
 
-    /// Their places in a statement.
+    /// Parameters of the columns in a statement.
     pub(super) const PLACES: &'static str =
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19";
 
@@ -138,7 +140,7 @@ impl<'a> Changes<'a> {
         self.scope.push(record.id.scope.as_str());
         self.key.push(record.id.key.as_str());
         self.phase.push(columns.phase);
-        // Also of what waits for its turn: that has no `wake_ms`.
+        // Also for an operation that waits for its turn: it has no `wake_ms`.
         self.until.push(record.until().map(to_ms));
         self.fence.push(columns.fence);
         self.attempts.push(record.attempts.into());

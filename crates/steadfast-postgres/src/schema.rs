@@ -1,13 +1,13 @@
-//! [`Schema`]: where in the database the tables are.
+//! [`Schema`]: the schema that has the tables.
 
 use std::fmt;
 
-/// A schema's name, which is safe to stand in a statement: `Display` quotes it.
+/// A schema's name that is safe in a statement: `Display` quotes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Schema(Box<str>);
 
 impl Schema {
-    /// The problem, for an error that has a place of its own.
+    /// Parses a name. The error is the problem alone, for a message that names the place.
     pub(super) fn parse(name: &str) -> Result<Schema, String> {
         let letters = |letter: u8| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'_');
         let problem = if name.is_empty() || name.len() > LENGTH_MAX {
@@ -23,7 +23,7 @@ impl Schema {
         Err(problem)
     }
 
-    /// The bare name, for a value in a catalogue.
+    /// Returns the bare name, for a value in a catalogue.
     pub(super) fn name(&self) -> &str {
         &self.0
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Schema {
     }
 }
 
-/// An identifier has at most 63 bytes, and a role's name adds `_dispatcher`.
+/// Maximum length: an identifier has at most 63 bytes, and a role's name adds `_dispatcher`.
 const LENGTH_MAX: usize = 52;
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Which keys a schema's rows need, in its table `seal_key`. What sealing is, and the rules: [`seals`](crate::store::seals).
+//! Seal keys that a schema's rows need, in its table `seal_key`. For sealing and its rules, see
+//! [`seals`](crate::store::seals).
 //!
-//! The table names every key that any row may need, from before the first row that it seals. No name is ever taken away:
-//! a process with that key may be sealing with it. A key that is named and not at hand is looked for in the rows.
+//! The table names every key that any row may need, from before the first row that it seals. No name is ever
+//! removed: a process with that key may be sealing with it. If a named key was not given, the rows are searched
+//! for it.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use super::row::{Reader, damaged};
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, outbox, place};
 
-/// Whether everything in the schema can be read. Then names the key that this process seals with.
+/// Checks that everything in the schema can be read. Then records the key that this process seals with.
 pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), StoreError> {
     learn(shared).await?;
     let doing = "read which keys the schema is sealed with";
@@ -48,9 +50,9 @@ pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), Sto
     }
     let sql = format!("INSERT INTO {schema}.seal_key (id) VALUES ($1) ON CONFLICT DO NOTHING");
     shared.ask("note the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
-    // The first key that is named in a schema without a record: nothing was ever in the clear.
+    // The first key in a schema without a record: nothing was ever in the clear.
     if named.is_empty() && creates && !place::is_store_used(shared).await? {
-        // Where the role may not, or another is in the way: `reseal` notes it.
+        // Where the role may not, or another process holds a lock, `reseal` records it.
         let _ = note(shared).await;
     }
     Ok(())
@@ -62,7 +64,8 @@ async fn is_noted(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     Reader::first(&rows)?.next()
 }
 
-/// Before what the store's keys read is believed: has them read nothing in the clear if the schema is sealed.
+/// Updates the seal keys from the schema, before a blob is trusted: if the schema is sealed, they reject a blob
+/// in the clear.
 pub(super) async fn learn(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let may_be_new = shared.seals.current().is_some() && !shared.seals.are_alone();
     if may_be_new && is_noted(shared).await? {
@@ -71,13 +74,13 @@ pub(super) async fn learn(shared: &Arc<Shared>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// As [`learn`], where a blob in the clear was read: nearly never.
+/// Form of [`learn`] for a row that was read: needed only for a blob in the clear, which is nearly never.
 pub(super) async fn learn_of(shared: &Arc<Shared>, stored: &Stored) -> Result<(), StoreError> {
     let blobs = [&stored.request, &stored.answer];
     if blobs.into_iter().flatten().all(|blob| is_sealed(blob)) { Ok(()) } else { learn(shared).await }
 }
 
-/// Notes that the schema is sealed, if no record is in the clear.
+/// Records that the schema is sealed, if no record is in the clear.
 pub(super) async fn note(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let work = move |within: Within| async move {
         let ended = note_within(&within).await;
@@ -91,7 +94,7 @@ pub(super) async fn note(shared: &Arc<Shared>) -> Result<bool, StoreError> {
 async fn note_within(within: &Within) -> Result<Turn<bool>, StoreError> {
     let doing = "note that the schema is sealed";
     let schema = within.shared.connections.schema();
-    // Whoever writes a request or an answer writes to this table before.
+    // Each writer of a request or an answer writes to this table before.
     within.run(doing, &format!("LOCK TABLE {schema}.operation IN EXCLUSIVE MODE")).await?;
     let rows = within.ask(doing, &format!("SELECT {schema}.note_sealed()"), &[]).await?;
     Reader::first(&rows)?.next().map(Turn::Done)

@@ -1,11 +1,11 @@
 //! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the tables.
 //!
-//! What moves an operation of a sequence calls [`moved`] in the same transaction. It has locked the sequence first,
-//! and the operation after that: [`Within::lock`] does both. A take locks operations alone, and changes neither who
-//! holds a sequence nor whose turn it is. So the write that passes the turn on locks the operation that has it: a
-//! taker has committed then, or passes it over.
+//! A change to an operation of a sequence calls [`moved`] in the same transaction. The transaction locks the
+//! sequence first, and the operation after that: [`Within::lock`] does both. A take locks operations alone, and
+//! changes neither the holding nor the turn of a sequence. So the write that passes the turn on locks the
+//! operation that has it: a concurrent take has committed by then, or skips it.
 //!
-//! What waits has no `wake_ms`, so that the index of what is due does not have it.
+//! A waiting operation has no `wake_ms`, so that it is not in the index of due operations.
 
 use std::collections::BTreeSet;
 
@@ -21,36 +21,36 @@ use super::row::{Reader, Value};
 use super::schema::Schema;
 use super::transaction::Within;
 
-/// The statements of a schema.
+/// SQL of a schema's sequences.
 #[derive(Debug)]
 pub(super) struct Statements {
-    /// Locks what the operations of these names are in, and these slots: scopes, keys, slots.
+    /// SQL that locks the sequences of these operations, and these slots. Parameters: scopes, keys, slots.
     pub(super) lock: String,
-    /// The place of an operation: scope, key.
+    /// SQL that reads the place of an operation. Parameters: scope, key.
     place: String,
-    /// See [`enter`].
+    /// SQL of [`enter`].
     enter: String,
-    /// Of an operation that is in no sequence any more: scope, key.
+    /// SQL that removes the place of an operation that is in no sequence any more. Parameters: scope, key.
     leave: String,
-    /// Removes places: scopes, keys. Gives the sequences, each with its account.
+    /// SQL that removes places. Parameters: scopes, keys. Returns the sequences, each with its account.
     remove: String,
-    /// Whether those behind an operation wait for it: scope, key, that.
+    /// SQL that sets if the operations behind this one wait for it. Parameters: scope, key, true if they wait.
     hold: String,
-    /// Takes an operation out of what is due, unless it is its turn: scope, key.
+    /// SQL that removes an operation from the due ones, unless it has the turn. Parameters: scope, key.
     wait: String,
-    /// Who has the turn, now locked: account, sequence.
+    /// SQL that reads and locks the operation that has the turn. Parameters: account, sequence.
     turn: String,
-    /// The first of those that hold a sequence: account, sequence.
+    /// SQL that reads the first operation that holds a sequence. Parameters: account, sequence.
     first: String,
-    /// Takes the turn away: scope, key.
+    /// SQL that revokes the turn. Parameters: scope, key.
     take_turn: String,
-    /// Gives the turn: scope, key.
+    /// SQL that grants the turn. Parameters: scope, key.
     give_turn: String,
 }
 
 impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
-        // By its name and no index of times: see `move_operations`.
+        // Found by name, without an index of times: see `move_operations`.
         let turn_of = |has: bool, wake: &str| {
             format!(
                 "WITH own AS (UPDATE {schema}.sequenced SET turn = {has} WHERE scope = $1 AND key = $2) \
@@ -88,14 +88,14 @@ impl Statements {
                  ORDER BY position LIMIT 1"
             ),
             take_turn: turn_of(false, "NULL"),
-            // Not from when it was due: a taker does not look that far back each time.
+            // Not from its due time: a take does not read the index that far back each time.
             give_turn: turn_of(true, &format!("greatest(until_ms, {schema}.store_now())")),
         }
     }
 }
 
-/// A row that is new, or another life of its key: behind the last position, or at that of the operation of the same
-/// sequence that it starts over. A copied one has its position.
+/// Returns the SQL for a row that is new, or another life of its key. Its position is behind the last one, or
+/// that of the operation of the same sequence that it supersedes. A copied row has its position.
 fn enter_statement(schema: &Schema) -> String {
     format!(
         "INSERT INTO {schema}.sequenced (scope, key, account, sequence, slot, skips, position, holds, turn) \
@@ -107,8 +107,8 @@ fn enter_statement(schema: &Schema) -> String {
     )
 }
 
-/// An operation's place as one column, null for most, as [`read_place`] reads it. For a statement with the names of
-/// operations in `r`.
+/// Returns a column with an operation's place, null for most, as [`read_place`] reads it. For a statement with
+/// the names of operations in `r`.
 pub(super) fn place_of(schema: &Schema) -> String {
     format!(
         "(SELECT json_build_array(own.sequence, own.skips, own.position, ahead.scope, ahead.key, ahead.phase, \
@@ -120,21 +120,22 @@ pub(super) fn place_of(schema: &Schema) -> String {
     )
 }
 
-/// The row of `sequence_lock` that stands for a sequence. Every process has to know the same: it must never change.
+/// Returns the row of `sequence_lock` for a sequence. All processes must compute the same row: this must never
+/// change.
 pub(super) fn slot_of(account: &str, sequence: &str) -> i16 {
     let hash = Sha256::digest(format!("{account}\0{sequence}"));
     let number = u16::from_be_bytes([hash[0], hash[1]]) % SLOTS;
     number.cast_signed()
 }
 
-/// A row that was just written begins a life of a key: it enters its record's sequence, and leaves that of the life
-/// before.
+/// Enters a new life of a key into its record's sequence, and removes it from that of the life before. The row
+/// was just written.
 pub(super) async fn enter(within: &Within, record: &Record) -> Result<(), StoreError> {
     let (doing, statements) = ("enter a sequence", &within.shared.statements.sequence);
     let Some(place) = record.sequence.as_deref() else { return Ok(()) };
     let (scope, key) = (record.id.scope.as_str(), record.id.key.as_str());
     let slot = slot_of(record.id.scope.account_path(), place.sequence.name());
-    // What is adopted enters another one than it was in.
+    // An adopted operation enters another sequence than it was in.
     within.lock_slots((&[], &[]), &[slot]).await?;
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
     let values: [Value<'_>; 8] = [
@@ -151,7 +152,7 @@ pub(super) async fn enter(within: &Within, record: &Record) -> Result<(), StoreE
     moved(within, record).await
 }
 
-/// Another life of a key has begun. The one before has ended, and holds nothing.
+/// Enters another life of a key. The life before has ended, and holds nothing.
 pub(super) async fn enter_anew(within: &Within, record: &Record) -> Result<(), StoreError> {
     if record.sequence.is_some() {
         return enter(within, record).await;
@@ -160,7 +161,7 @@ pub(super) async fn enter_anew(within: &Within, record: &Record) -> Result<(), S
     within.ask("leave a sequence", statement, &Name::of(&record.id).values()).await.map(drop)
 }
 
-/// The row of a record was brought in line with it: who holds the sequence, and whose turn it is.
+/// Updates the holding and the turn of a sequence, after the row of `record` was written.
 pub(super) async fn moved(within: &Within, record: &Record) -> Result<(), StoreError> {
     let Some(place) = record.sequence.as_deref() else { return Ok(()) };
     let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
@@ -179,7 +180,7 @@ pub(super) async fn moved(within: &Within, record: &Record) -> Result<(), StoreE
     .map(drop)
 }
 
-/// Operations were removed.
+/// Removes operations from their sequences.
 pub(super) async fn leave(
     within: &Within,
     ids: impl IntoIterator<Item = &OperationId>,
@@ -200,7 +201,7 @@ pub(super) async fn leave(
     Ok(())
 }
 
-/// Gives the turn to whom it belongs.
+/// Gives the turn to the first operation that holds the sequence.
 async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(), StoreError> {
     let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
     let line: [Value<'_>; 2] = [(&account, Type::TEXT), (&sequence, Type::TEXT)];
@@ -221,7 +222,7 @@ async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(),
     if last == next {
         return Ok(());
     }
-    // One at a time: the index holds a sequence to one turn.
+    // One at a time: a unique index allows a sequence one turn.
     if let Some(last) = last {
         within.ask(doing, &statements.take_turn, &Name::of(&last).values()).await?;
     }
@@ -231,7 +232,7 @@ async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(),
     Ok(())
 }
 
-/// What a claim was given, with its place as it is now.
+/// Adds the current place in the sequence to a claim's result.
 pub(super) async fn placed(within: &Within, mut claimed: Claimed) -> Result<Claimed, StoreError> {
     if let Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) = &mut claimed
         && record.sequence.is_some()
@@ -257,7 +258,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// How many rows `sequence_lock` has.
+/// Number of rows of `sequence_lock`.
 const SLOTS: u16 = 1024;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The statements, with the names of one schema.
+//! SQL statements, with the names of one schema.
 //!
-//! None is prepared under a name. A pooler in transaction mode hands sessions about. And a plan that was made while a
-//! table was small is not kept after it has grown. Those of every call are functions of the schema, whose plans a
-//! session keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
+//! None is prepared under a name, because a pooler in transaction mode gives sessions to other clients. Also, a
+//! plan that was made for a small table is not kept after the table has grown. The statements of every call are
+//! functions of the schema, whose plans a session keeps, and which do not depend on a table's size. Statements
+//! over many rows take arrays as values.
 
 use super::durability::FORGETS;
 use super::place::here;
@@ -11,7 +12,7 @@ use super::schema::Schema;
 use super::standing::CLOSED;
 use super::{outbox, sequence};
 
-/// What is asked often, or from several places.
+/// Statements that are used often, or from several places.
 #[derive(Debug)]
 pub(super) struct Statements {
     /// See [`claim`](super::claim).
@@ -20,30 +21,32 @@ pub(super) struct Statements {
     pub(super) step: String,
     /// See [`due`](super::due).
     pub(super) due: String,
-    /// One operation as it is, with the time, the time that is believed, and whether the server only reads: scope, key.
+    /// Reads one operation with the time, the time that the store believes, and a flag of a read-only server.
+    /// Parameters: scope, key.
     pub(super) read: String,
-    /// Locks operations, in the order of their names: scopes, keys. What is read beside them must be read afterwards.
+    /// Locks operations, in the order of their names. Parameters: scopes, keys. Read the rest of their rows in
+    /// a later statement.
     pub(super) lock: String,
-    /// What the first claims of operations brought, and their blobs: scopes, keys.
+    /// Reads the first claims of operations, and their blobs. Parameters: scopes, keys.
     pub(super) rest: String,
-    /// The time, the time that is believed, the highest fence that was purged, what the store is there for if it is
-    /// closed, and [`FORGETS`]. Writes nothing.
+    /// Reads the time, the time that the store believes, the highest purged fence, the copy state if the store
+    /// is closed, and [`FORGETS`]. Writes nothing.
     pub(super) notes: String,
-    /// The same of a command, whose time the store takes in.
+    /// Form of `notes` for a command, whose time the store records.
     pub(super) see: String,
-    /// [`Changes`].
+    /// Updates operations. Parameters: [`Changes`].
     pub(super) update: String,
-    /// [`Changes`], then vendor and seal. Gives a row if the name was free.
+    /// Inserts an operation. Parameters: [`Changes`], then vendor and seal. Returns a row if the name was free.
     pub(super) insert: String,
-    /// What a first claim brought; see [`write`](super::write).
+    /// Inserts the request of a first claim; see [`write`](super::write).
     pub(super) insert_request: String,
-    /// The same of another life of the key, with a number of its own.
+    /// Replaces the request for another life of the key, with a new number.
     pub(super) replace_request: String,
-    /// Adds to the log, and leaves the answer: scope, key, reports.
+    /// Adds to the log, and leaves the answer. Parameters: scope, key, reports.
     pub(super) append: String,
-    /// Adds to the log, and sets the answer: scope, key, reports, answer.
+    /// Adds to the log, and sets the answer. Parameters: scope, key, reports, answer.
     pub(super) answer: String,
-    /// Takes answers away: scopes, keys.
+    /// Removes answers. Parameters: scopes, keys.
     pub(super) unanswer: String,
     /// See [`write::log`](super::write::log).
     pub(super) audit: String,
@@ -119,13 +122,13 @@ impl Statements {
     }
 }
 
-/// A function of the schema, whose plans a session keeps: see the migration.
+/// Returns a call of a function of the schema, whose plan a session keeps: see the migration.
 fn function(schema: &Schema, name: &str, arguments: usize) -> String {
     let places: Vec<String> = (1..=arguments).map(|nth| format!("${nth}")).collect();
     format!("{schema}.{name}({})", places.join(", "))
 }
 
-/// A function's rows, in a statement that takes in the time.
+/// Returns a statement with a function's rows that also records the time.
 fn seeing(schema: &Schema, function: &str) -> String {
     format!("SELECT f.* FROM {schema}.see_time() s, {function} f")
 }
@@ -153,11 +156,12 @@ fn insert(schema: &Schema) -> String {
     )
 }
 
-/// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is
-/// closed. What has ended holds no sequence, so no operation gets the turn by it.
+/// Returns the purge's SQL. Parameters: the lower bound, and the limit. The fence is recorded and the rows are
+/// removed in one commit, and only where the store is open. An ended operation holds no sequence, so its
+/// removal gives no operation the turn.
 ///
-/// A row of the outbox spares the record of its key, and one that is not committed yet cannot be seen. So while any
-/// transaction has written to the outbox, what has expired within [`WRITERS_HAVE_MS`] stays.
+/// An outbox row protects the record of its key, and an uncommitted row cannot be seen. So while any
+/// transaction has written to the outbox, a record that expired within [`WRITERS_HAVE_MS`] stays.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
@@ -186,12 +190,12 @@ fn purge(schema: &Schema) -> String {
     )
 }
 
-/// How long a transaction may stay open after it has put a call into the outbox: an hour. If it commits later still, and
+/// Time for which a transaction may stay open after it has enqueued a call: an hour. If it commits later, and
 /// the record of its key has expired meanwhile, its call is a new one.
 const WRITERS_HAVE_MS: u64 = 3_600_000;
 
-/// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is
-/// asked nothing that this could change: the limits that it knows are minutes.
+/// Maximum error of the holder's idea of the server's time. The error is the delay of one answer, and no rule
+/// of the state machine depends on so short a time: its limits are minutes.
 pub(super) const SKEW_MAX_MS: u64 = 30_000;
 
 #[cfg(test)]

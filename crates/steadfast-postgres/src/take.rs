@@ -1,8 +1,9 @@
-//! The takeover of what no process holds any more.
+//! Takeover of operations without a live holder.
 //!
-//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds). What
-//! is due of an account is taken by [one statement](super::due). Here is the slower way: for leases that ran out, for
-//! rows with a time of a clock that was wrong, and for a take from all accounts.
+//! They are found by an index of times, from a lower bound that moves with the rows found: see
+//! [`bounds`](super::bounds). The due operations of an account are taken by [one statement](super::due). This
+//! file has the slower way: for leases that ran out, for rows with a time of a wrong clock, and for a take from
+//! all accounts.
 
 use std::sync::Arc;
 
@@ -28,21 +29,21 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
         shared.see().await?;
         return Ok(Vec::new());
     }
-    // A look for what has ended would also move the bound of the purge.
+    // A search for ended operations would also move the bound of the purge.
     if !matches!(take.phase, Phase::InProgress | Phase::Scheduled) {
         return Ok(Vec::new());
     }
     let name = (take.phase, take.account.clone());
     let begun = shared.bounds.begin(name, shared.time.instant());
     if take.phase == Phase::Scheduled && !take.wanted.is_all() {
-        // What is left out is as old as anything: the bound stays where it is.
+        // An operation that is left out may be of any age: the bound stays where it is.
         let found = locked(shared, take, begun.from).await?;
         return Ok(readable(shared, found.rows).await);
     }
     let found = if take.phase == Phase::Scheduled && take.account.is_some() {
         due(shared, &take, begun.from).await?
     } else {
-        // A transaction only where there is something to take.
+        // Opens a transaction only if there is something to take.
         match nothing_at(shared, &take, &begun).await? {
             Some(now) => Looked { now, ..Looked::default() },
             None => locked(shared, take.clone(), begun.from).await?,
@@ -54,7 +55,7 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
     Ok(readable(shared, found.rows).await)
 }
 
-/// The records of these rows, with their requests.
+/// Returns the records of these rows, with their requests.
 async fn readable(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
     let mut records = Vec::with_capacity(rows.len());
     for stored in rows {
@@ -70,7 +71,7 @@ async fn readable(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
         }
         match whole {
             Ok(record) => records.push(record),
-            // It is not to cost the others their turn: its lease runs out again.
+            // It must not cost the others their turn: its lease runs out again.
             Err(error) => {
                 tracing::error!(vendor = id.scope.vendor_path(), key = %id.key, %error, "a record cannot be read");
             }
@@ -90,27 +91,27 @@ async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<Looked,
         match locked(shared, Takeover { limit: left, ..take.clone() }, from).await {
             Ok(rest) => found.rows.extend(rest.rows),
             Err(error) if found.rows.is_empty() => return Err(error),
-            // They are found again.
+            // The next take finds them again.
             Err(_) => {}
         }
     }
     Ok(found)
 }
 
-/// What a look came to.
+/// Result of a search.
 #[derive(Default)]
 pub(super) struct Looked {
-    /// The server's.
+    /// The server's time.
     pub(super) now: Timestamp,
-    /// Now the taker's.
+    /// Rows that now belong to the taker.
     pub(super) rows: Vec<Stored>,
-    /// When the last of those that were over was.
+    /// Due time (ms) of the last row that was due. `None` if there was none.
     pub(super) last: Option<i64>,
-    /// As many as were asked for.
+    /// True if as many rows were found as the limit allows.
     pub(super) is_full: bool,
 }
 
-/// The server's time, if there is nothing to take: one statement, and no lock.
+/// Returns the server's time, if there is nothing to take: one statement, and no lock.
 async fn nothing_at(
     shared: &Arc<Shared>,
     take: &Takeover,
@@ -190,7 +191,7 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
     Ok(Turn::Done(Looked { now, rows, last, is_full }))
 }
 
-/// What is due, in the order of time or in turn, and when the last of those that were over was.
+/// Reads due operations, in the order of time or of turns. Returns also the due time of the last one.
 async fn in_order(
     within: &Within,
     take: &Takeover,
@@ -217,13 +218,13 @@ async fn in_order(
         }
     }
     if line.len() > 1 {
-        // In turn is not in the order of time: what was passed over may be as old as anything.
+        // The order of turns is not that of time: a skipped operation may be of any age.
         last = Some(asked.from);
     }
     Ok((records, last))
 }
 
-/// Those of these that the taker may have are now its own. With the server's time.
+/// Takes those of these records that the taker may have. Returns the server's time, and the taken rows.
 async fn taken(
     within: &Within,
     take: &Takeover,
@@ -242,7 +243,7 @@ async fn taken(
     Ok((now, rows))
 }
 
-/// Leases that were renewed since they were last looked at: the index learns of it now.
+/// Moves renewed leases in the index of times to their current end.
 async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
     let schema = within.shared.connections.schema();
     let sql = format!(
@@ -254,12 +255,12 @@ async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
     within.ask("look after leases", &sql, &asked.values(&MOVED_MAX)).await.map(drop)
 }
 
-/// The values of the statements here.
+/// Values of the take's statements.
 pub(super) struct Asked {
     phase: i64,
     pub(super) vendor: Option<String>,
     account: Option<String>,
-    /// The keys at hand.
+    /// IDs of the seal keys that this process has.
     pub(super) seals: Vec<Vec<u8>>,
     pub(super) from: i64,
     pub(super) limit: i64,
@@ -278,7 +279,7 @@ impl Asked {
     ) -> Asked {
         Asked {
             phase: phase_number(phase),
-            // The vendor is for the index, the account for what it finds.
+            // The vendor is for the index, the account for the rows that it finds.
             vendor: account.map(|account| Scope::from_stored(account).vendor_path().to_owned()),
             account: account.map(str::to_owned),
             seals: shared.seals.ids().map(|id| id.to_vec()).collect(),
@@ -299,9 +300,10 @@ impl Asked {
     }
 }
 
-/// What a clock that was wrong has put far off: a server that another one took over from. What was enqueued for later
-/// keeps its time. No index has the time of the last move, so only those that end last are looked at. A backlog that
-/// is due in an hour must not be read through each second.
+/// Returns a condition for rows that a wrong clock scheduled far ahead: that of a server that failed over.
+/// Operations that were enqueued for later keep their time. No index has the time of the last change, so only
+/// the rows with the latest times are checked. A backlog that is due in an hour must not be read through each
+/// second.
 fn of_a_wrong_clock(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
@@ -315,7 +317,7 @@ fn of_a_wrong_clock(schema: &Schema) -> String {
     )
 }
 
-/// Whether `o` was enqueued for later, and no process has held it yet.
+/// Returns a condition: `o` was enqueued for later, and no process has held it yet.
 pub(super) fn is_as_enqueued(schema: &Schema) -> String {
     let due = phase_number(Phase::Scheduled);
     format!(
@@ -324,18 +326,19 @@ pub(super) fn is_as_enqueued(schema: &Schema) -> String {
     )
 }
 
-/// What is open, of the phase that is asked for.
+/// Condition for open operations of the phase.
 pub(super) const OPEN: &str = "o.phase < 3 AND o.phase = $1";
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
 pub(super) const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
      OR substr(o.scope, 1, length($3) + 1) IN ($3 || '/', $3 || '>'))";
 
-/// What this process has the key of. What it cannot read must not fill the limit, or it would keep the others from their
-/// turn for ever.
+/// Condition for rows whose seal key this process has. Unreadable rows must not fill the limit, or the others
+/// would never get their turn.
 pub(super) const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
 
 pub(super) const LOOK: &str = "look for operations to take";
 
-/// More leases than a process renews between two looks, and few enough to lock.
+/// Maximum of leases that are moved at once: more than a process renews between two looks, and few enough to
+/// lock.
 const MOVED_MAX: i64 = 1_000;

@@ -1,10 +1,10 @@
-//! [`Thread`]: where connections are driven.
+//! [`Thread`]: the store's own runtime, which drives its connections.
 //!
-//! A connection is driven by a task, and a task needs a runtime that is never late. The caller's runtime is not that.
-//! A test pauses its clock, and the command line's ends between two commands. A handler that computes for a second
-//! would delay the statements of all callers. So the store has a runtime of one thread of its own, as SQLite has a
-//! thread that writes. It also lets [`open`](super::PostgresBuilder::open) block, inside a runtime and outside of
-//! one.
+//! A connection is driven by a task, and a task needs a runtime that is never late. The caller's runtime is not
+//! that. A test pauses its clock, and the command line's ends between two commands. A handler that computes for
+//! a second would delay the statements of all callers. So the store has a runtime of one thread of its own, as
+//! SQLite has a thread that writes. It also lets [`open`](super::PostgresBuilder::open) block, inside a runtime
+//! and outside of one.
 
 use std::future::Future;
 
@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use steadfast_core::internal::guard;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-/// Ends when it is dropped, and with it every connection.
+/// A runtime on a thread of its own. Dropping it ends the thread and every connection.
 #[derive(Debug)]
 pub(super) struct Thread {
     handle: Handle,
-    /// Dropped, it ends the thread. No caller waits for that: the last owner may be a task on the thread itself.
+    /// Ends the thread when it is dropped. No caller waits for that: the last owner may be a task on the thread
+    /// itself.
     _stop: oneshot::Sender<()>,
 }
 
@@ -29,7 +30,7 @@ impl Thread {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            // An error says that the sender is gone, which is what is waited for.
+            // An error means that the sender is gone, which is the signal to stop.
             let _ = runtime.block_on(stopped);
         };
         std::thread::Builder::new()
@@ -39,12 +40,12 @@ impl Thread {
         Ok(Thread { handle, _stop: stop })
     }
 
-    /// Has the thread do `work` in the background.
+    /// Runs `work` on the thread, in the background.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }
 
-    /// Has the thread do `work`, and gives what it gave. Dropped, the work goes on.
+    /// Runs `work` on the thread, and returns its output. The work continues if the future is dropped.
     pub(super) fn run<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -55,7 +56,7 @@ impl Thread {
         async move { done.await.unwrap_or_else(|_| Err(stopped())) }
     }
 
-    /// As [`run`](Thread::run), and blocks meanwhile.
+    /// Blocking form of [`run`](Thread::run).
     pub(super) fn run_blocking<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,

@@ -1,13 +1,13 @@
-//! What time it is at the server, between two of its answers.
+//! The server's time, between two of its answers.
 //!
-//! Each answer that carries the server's time gives a reading: by how much the server's clock is ahead of our own
-//! monotonic one. An answer that was late on the way makes the server look behind, and never ahead. So the largest reading
-//! of the last minutes is the truest. Of the last minutes and not of all: the two clocks drift apart.
+//! Each answer that carries the server's time gives a reading: by how much the server's clock is ahead of our
+//! own monotonic one. A delayed answer makes the server look behind, and never ahead. So the largest reading of
+//! the last minutes is the truest. Older readings are dropped, because the two clocks drift apart.
 //!
-//! A server may be set back, or give way to another one whose clock is behind. No answer is late by a minute, so that a
-//! reading which is lower by more is of such a clock, and counts from then on. What was due by the old clock would else be
-//! asked for again and again, and nothing of it be there. Should a process have stood still for that long with an answer in
-//! its hands, the next answer sets it right.
+//! A server may be set back, or fail over to one whose clock is behind. No answer is late by a minute. So a
+//! reading which is lower by more comes from such a clock, and counts from then on. Otherwise the store would
+//! ask again and again for operations that are due by the old clock, and find none. If a process stood still
+//! for that long with an answer in its hands, the next answer corrects the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use parking_lot::Mutex;
 use steadfast_core::clock::{Clock, Instant, Timestamp};
 use steadfast_core::internal::store::{from_ms, to_ms};
 
-/// The server's clock, as far as its answers tell.
+/// The server's clock, computed from its answers.
 #[derive(Debug)]
 pub(super) struct ServerTime {
     clock: Arc<dyn Clock>,
     readings: Mutex<Readings>,
 }
 
-/// By how many milliseconds the server is ahead of the monotonic clock: the largest reading of each of two spans.
+/// Milliseconds by which the server is ahead of the monotonic clock: the largest reading of the current span
+/// and of the one before. `None` without an answer in that span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Readings {
     since: Instant,
@@ -37,7 +38,7 @@ impl ServerTime {
         ServerTime { clock, readings: Mutex::default() }
     }
 
-    /// An answer came just now, and the server had read this from its clock.
+    /// Records an answer that came just now, with the server's time in it.
     pub(super) fn saw(&self, server: Timestamp) {
         let now = self.clock.now();
         let ahead = to_ms(server).saturating_sub(millis(now));
@@ -52,14 +53,14 @@ impl ServerTime {
         readings.now = readings.now.max(Some(ahead));
     }
 
-    /// What time it is there; `None` before the first answer.
+    /// Returns the server's time; `None` before the first answer.
     pub(super) fn now(&self) -> Option<Timestamp> {
         let readings = *self.readings.lock();
         let ahead = readings.now.max(readings.before)?;
         Some(from_ms(millis(self.clock.now()).saturating_add(ahead)))
     }
 
-    /// The monotonic clock.
+    /// Returns the monotonic time.
     pub(super) fn instant(&self) -> Instant {
         self.clock.now()
     }
@@ -69,10 +70,12 @@ fn millis(at: Instant) -> i64 {
     i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// A statement is cancelled long before, and so is a line that does not answer.
+/// A reading that is lower by more comes from another clock. A statement is cancelled long before, and so is a
+/// line that does not answer.
 const LATE_MAX_MS: i64 = 60_000;
 
-/// Two clocks that are not steered drift apart by some ten milliseconds in this time (100 ppm).
+/// Length of a span. Two clocks that are not steered drift apart by some ten milliseconds in this time (100
+/// ppm).
 const SPAN: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -109,14 +112,14 @@ mod tests {
             read().expect("an answer came")
         };
         assert_eq!(at(10, 5_010), 5_010);
-        // Read by the server at 5,040 and two seconds on its way.
+        // The server read its clock at 5,040, and the answer took two seconds.
         assert_eq!(at(2_040, 5_040), 7_040);
         assert_eq!(at(2_050, 7_051), 7_051, "the best reading counts");
-        // The server was set back by three seconds: for one span nobody believes it, and for one more the other half.
+        // The server was set back by three seconds: the old reading counts for this span and the next.
         assert_eq!(at(119_000, 121_000), 124_001);
         assert_eq!(at(121_000, 123_000), 126_001);
         assert_eq!(at(242_000, 244_000), 244_000);
-        // It gives way to a server whose clock is five minutes behind, and that one to one that is right.
+        // It fails over to a server whose clock is five minutes behind, and then to one that is right.
         assert_eq!(at(1_000_000, 1_002_000), 1_002_000);
         assert_eq!(at(1_001_000, 703_000), 703_000);
         assert_eq!(at(1_002_000, 1_004_000), 1_004_000);

@@ -1,4 +1,4 @@
-//! TLS on a connection, by the rustls and the provider that calls to vendors have.
+//! TLS on a connection, with the same rustls and provider as calls to vendors.
 
 use std::fs;
 use std::future::Future;
@@ -27,11 +27,11 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::address::{Mode, Security};
 
-/// Makes the handshake. Cheap to clone.
+/// Factory of TLS handshakes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ClientConfig>);
 
-/// What `security` asks for.
+/// Returns a connector for `security`.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(super) fn connector(security: &Security) -> Result<Connector, StoreError> {
                 .map_err(|error| invalid("`sslcert` and `sslkey` do not fit", error))?
         }
     };
-    // What Postgres 17 demands of a connection that begins with TLS; older ones do not look.
+    // Postgres 17 requires it of a connection that begins with TLS; older ones ignore it.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(Connector(Arc::new(config)))
 }
@@ -90,8 +90,8 @@ fn verifier(
     })
 }
 
-/// Asks less than the usual: nothing of the certificate, or not that it is for this host. That the server has its key is
-/// always asked.
+/// A verifier that checks less than the usual: no certificate, or not that it is for this host. That the server
+/// has the certificate's key is always checked.
 #[derive(Debug)]
 struct Lenient {
     checks: Option<Arc<dyn ServerCertVerifier>>,
@@ -109,7 +109,7 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, Error> {
         let Some(checks) = &self.checks else { return Ok(ServerCertVerified::assertion()) };
         match checks.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // Asked last, once the chain is known to be good.
+            // The name is checked last, once the chain is known to be good.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -175,7 +175,7 @@ impl MakeTlsConnect<Socket> for Connector {
     }
 }
 
-/// One handshake to be made.
+/// A pending TLS handshake.
 pub(super) struct Handshake {
     config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
@@ -202,8 +202,8 @@ impl TlsConnect<Socket> for Handshake {
 pub(super) struct Stream(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    /// None: the hash in it depends on how the certificate was signed, and only a certificate that is not checked
-    /// gains by it. A URL that demands it (`channel_binding=require`) is refused by the driver.
+    /// Returns none: the hash in it depends on how the certificate was signed, and only a certificate that is
+    /// not checked gains by it. The driver refuses a URL that demands it (`channel_binding=require`).
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,7 +1,7 @@
 //! Transactions of several statements: lock the rows, read them, let the state machine decide, write.
 //!
-//! What is read beside a locked row is read by a statement after the one that locked it. A statement that waits for a
-//! lock is then given the row as it is now, and everything else as it was when it began to wait.
+//! Rows beside a locked row are read by a statement after the one that locked it. A statement that waits for a
+//! lock then gets the row as it is now, and all others as they were when it began to wait.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,15 +21,15 @@ use super::connections::Exclusive;
 use super::row::{self, Reader, Value, damaged};
 use super::standing::{self, Allowed};
 
-/// What a transaction came to.
+/// Result of one try of a transaction.
 pub(super) enum Turn<T> {
-    /// Commit, and give this.
+    /// Commit, and return this.
     Done(T),
-    /// Another transaction was faster: roll back, and begin anew.
+    /// Roll back and run again: another transaction was faster.
     Again,
 }
 
-/// Runs `work` in a transaction, on the store's own thread: dropped, it is carried out all the same.
+/// Runs `work` in a transaction, on the store's own thread. The work continues if the future is dropped.
 pub(super) async fn in_transaction<T, W, F>(shared: &Arc<Shared>, work: W) -> Result<T, StoreError>
 where
     T: Send + 'static,
@@ -57,20 +57,20 @@ where
         .await
 }
 
-/// What stands in the way of a connection is no fault of what was to be written.
+/// Changes the kind of a connection's error: it does not mean that the values are invalid.
 fn of_no_row(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Invalid { error.of_kind(StoreErrorKind::Denied) } else { error }
 }
 
-/// An open transaction. Dropped, it is rolled back.
+/// An open transaction. Dropping it rolls back.
 pub(super) struct Within {
     pub(super) shared: Arc<Shared>,
     exclusive: Exclusive,
 }
 
-/// What is on record of the names that were locked.
+/// Rows of the names that were locked.
 pub(super) struct Found {
-    /// The server's, once it had the locks.
+    /// The server's time, after the locks were taken.
     pub(super) now: Timestamp,
     pub(super) notes: Notes,
     rows: Vec<Stored>,
@@ -82,14 +82,14 @@ impl Found {
         Some(self.rows.swap_remove(at))
     }
 
-    /// In the order in which the operations were asked for.
+    /// Returns the rows, in the order in which the operations were asked for.
     pub(super) fn into_rows(self) -> Vec<Stored> {
         self.rows
     }
 }
 
 impl Within {
-    /// Commits what is done, unless it is to be done again.
+    /// Commits, unless the result is [`Turn::Again`].
     pub(super) async fn ended<T>(
         mut self,
         ended: Result<Turn<T>, StoreError>,
@@ -110,12 +110,12 @@ impl Within {
         self.exclusive.within(doing, self.exclusive.query_typed(statement, values)).await
     }
 
-    /// Statements without values, one after the other.
+    /// Runs statements without values, one after the other.
     pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), StoreError> {
         self.exclusive.within(doing, self.exclusive.batch_execute(statements)).await
     }
 
-    /// Locks what is on record under these names, and their sequences before that, and reads it, if the store may be
+    /// Locks the sequences of these operations, then their rows, and reads them. Fails if the store may not be
     /// written to in this way.
     pub(super) async fn lock(
         &self,
@@ -125,7 +125,7 @@ impl Within {
         self.lock_beside(ids, &[], allowed).await
     }
 
-    /// As [`lock`](Within::lock), with the slots of other [sequences](super::sequence).
+    /// Form of [`lock`](Within::lock) that also locks slots of other [sequences](super::sequence).
     pub(super) async fn lock_beside(
         &self,
         ids: impl IntoIterator<Item = &OperationId>,
@@ -147,8 +147,7 @@ impl Within {
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
     }
 
-    /// Locks the sequences that these operations are in, and these slots: in one order, so that no two wait for each
-    /// other.
+    /// Locks the sequences of these operations, and these slots, in one order: so no two transactions deadlock.
     pub(super) async fn lock_slots(
         &self,
         (scopes, keys): (&[&str], &[&str]),
@@ -159,7 +158,7 @@ impl Within {
         self.ask("lock sequences", &self.shared.statements.sequence.lock, &values).await.map(drop)
     }
 
-    /// Reads what belongs to records that are locked, if the store may be written to in this way.
+    /// Reads the rest of records that are locked. Fails if the store may not be written to in this way.
     pub(super) async fn complete(&self, records: Vec<Record>, allowed: Allowed) -> Result<Found, StoreError> {
         let (scopes, keys) = names(records.iter().map(|record| &record.id));
         let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
@@ -201,5 +200,5 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a OperationId>) -> (Vec<&'a str>, V
     ids.into_iter().map(|id| (id.scope.as_str(), id.key.as_str())).unzip()
 }
 
-/// Of a transaction that others undo: a deadlock, or a purge in between.
+/// Maximum of tries of a transaction that others undo: by a deadlock, or a purge in between.
 pub(super) const TURNS_MAX: u32 = 5;

@@ -1,9 +1,9 @@
-//! Transitions: nearly always of a record that is still as its holder left it. Fence and phase tell, and a batch of such
-//! steps is one statement.
+//! Transitions: nearly always of a record that has not changed since its holder read it. Fence and phase prove
+//! that, and a batch of such steps is one statement.
 //!
-//! What it comes to is predicted from the record that the holder has, with the holder's idea of the server's time; the
-//! statement moves its times onto the server's. A step for which the exact time could matter to the state machine
-//! takes the slower way: lock, read, decide, write. So does one whose row is not as predicted.
+//! The new record is predicted from the holder's record, with the holder's idea of the server's time; the
+//! statement converts its times to the server's. A step for which the exact time could matter to the state
+//! machine takes the slower way: lock, read, decide, write. So does one whose row is not as predicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,10 +56,10 @@ pub(super) async fn transition(
     }
 }
 
-/// What a transition brings beside the record.
+/// Values that a transition writes beside the record.
 struct Written {
     answer: Option<Vec<u8>>,
-    /// As [`reports::lines`].
+    /// Log lines; see [`reports::lines`].
     reports: String,
 }
 
@@ -88,7 +88,7 @@ async fn decide(
     }
 }
 
-/// A transition whose outcome is predicted, with times that count from the holder's now.
+/// A transition whose result is predicted. Its times are relative to the holder's now.
 pub(super) struct Step {
     scope: String,
     key: String,
@@ -107,7 +107,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// `None` if the row must be looked at first.
+    /// Predicts a transition. Returns `None` if the row must be read first.
     fn predicted(
         held: &Record,
         transition: &Transition,
@@ -115,10 +115,10 @@ impl Step {
     ) -> Result<Option<Step>, StoreError> {
         let now = transition.now;
         let is_held = held.phase() == Phase::InProgress && held.fence == transition.fence;
-        // Of a clock that was wrong: see `Record::moved`.
+        // A record of a wrong clock: see `Record::moved`.
         let skew = Duration::from_millis(SKEW_MAX_MS);
         let is_ahead = held.updated_at.max(held.claimed_at).plus(skew) > now.plus(CLOCKS_DIFFER_MAX);
-        // Only a renewal leaves a sequence as it is.
+        // Only a renewal changes nothing in a sequence.
         let moves_sequence = held.sequence.is_some() && !matches!(transition.to, State::InProgress { .. });
         if !is_held || is_ahead || moves_sequence {
             return Ok(None);
@@ -146,10 +146,10 @@ impl Step {
 }
 
 impl Job for Step {
-    /// The server's time, if the row was as predicted and is now as it was to be.
+    /// The server's time if the row was as predicted and is now written; else `None`.
     type Done = Option<Timestamp>;
 
-    /// What a holder learned is worth keeping.
+    /// A holder's result must be kept.
     const SKIPPED_WHEN_DROPPED: bool = false;
 
     fn name(&self) -> (&str, &str) {

@@ -1,6 +1,6 @@
-//! What is due, of each account in its turn: see [`tenants`](crate::store::tenants).
+//! Due operations of several accounts, each account in its turn: see [`tenants`](crate::store::tenants).
 //!
-//! Nearly every client reaches one account, and one statement a second says so.
+//! Nearly every client reaches one account, and one statement a second confirms that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,15 +23,16 @@ use super::schema::Schema;
 use super::take::Asked;
 use super::transaction::Within;
 
-/// Whether several accounts of a client had something due, and until when that is good enough.
+/// Cache of [`are_rivals`]: for each account path, the time until which the result is valid, and the result.
 #[derive(Debug, Default)]
 pub(super) struct Rivals(Mutex<HashMap<String, (Instant, bool)>>);
 
-/// Whether several accounts that the taker reaches have something due, as of a short time ago: what is due of one is then
-/// taken by one statement. A newcomer beside a tenant with a million operations waits for that time at most.
+/// Returns true if several accounts that the taker reaches had due operations a short time ago. If not, one
+/// statement takes the due operations. A newcomer beside a tenant with a million operations waits for that time
+/// at most.
 ///
-/// A look costs as much as there are dead entries in the index, which no vacuum removes under an old snapshot. So it takes
-/// at most one part in so many of the time.
+/// A look costs as much as there are dead entries in the index, which no vacuum removes under an old snapshot.
+/// So it takes at most one part in so many of the time.
 pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<bool, StoreError> {
     let Some(account) = tenants_of(take) else { return Ok(false) };
     let began = shared.time.instant();
@@ -47,8 +48,8 @@ pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Takeover, from: i64)
     Ok(are_rivals)
 }
 
-/// The accounts that have something due, of those that the taker reaches, in the order of their turns. None where it asks
-/// for something else.
+/// Returns the accounts with due operations, of those that the taker reaches, in the order of their turns.
+/// Empty if the take is not for due operations of an account.
 pub(super) async fn line(within: &Within, take: &Takeover, from: i64) -> Result<Vec<String>, StoreError> {
     let Some(account) = tenants_of(take) else { return Ok(Vec::new()) };
     let values = values(account, from);
@@ -58,12 +59,12 @@ pub(super) async fn line(within: &Within, take: &Takeover, from: i64) -> Result<
     Ok(within.shared.tenants.in_turn(account, found))
 }
 
-/// The account of a taker of what is due.
+/// Returns the account of a take of due operations.
 fn tenants_of(take: &Takeover) -> Option<&String> {
     take.account.as_ref().filter(|_| take.phase == Phase::Scheduled)
 }
 
-/// The values of the [`question`].
+/// Returns the values of the [`question`].
 fn values(account: &str, from: i64) -> Vec<(Given, Type)> {
     let (after, before) = behind(account);
     vec![
@@ -75,9 +76,11 @@ fn values(account: &str, from: i64) -> Vec<(Given, Type)> {
     ]
 }
 
-/// Which accounts have something due: account, vendor, the range behind the account, from when on.
+/// Returns a query for the accounts with due operations. Parameters: account, vendor, the range behind the
+/// account, the lower bound.
 ///
-/// From one account to the next by the index, however much each has. What waits for later is stepped over.
+/// It goes from one account to the next by the index, however many operations each has. Operations that wait
+/// for later are skipped.
 fn question(schema: &Schema) -> String {
     let open =
         format!("FROM {schema}.operation o WHERE o.phase = 2 AND o.wake_ms IS NOT NULL AND o.vendor = $2");
@@ -90,8 +93,8 @@ fn question(schema: &Schema) -> String {
     )
 }
 
-/// What is due of these, as much as was asked for: the same of each, and of what that leaves the first have more. A row may
-/// come twice, if another was committed meanwhile.
+/// Returns due operations of these accounts, up to the limit: the same number of each, and the rest from the
+/// first ones. A row may come twice, if another was committed meanwhile.
 pub(super) async fn in_turn(
     within: &Within,
     (account, line): (&str, &[String]),
@@ -147,7 +150,7 @@ async fn due(
     within.ask(DOING, &sql, &values).await
 }
 
-/// An operation's account, as the index has it.
+/// SQL of an operation's account, as the index has it.
 const ACCOUNT: &str =
     "substr(o.scope, 1, length(o.vendor) + strpos(substr(o.scope, length(o.vendor) + 2), '/'))";
 

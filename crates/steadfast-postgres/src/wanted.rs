@@ -1,4 +1,4 @@
-//! The take that leaves something out, or wants another order than that of time.
+//! Takes that leave operations out, or want another order than that of time.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -12,7 +12,7 @@ use super::row::{OPERATION, Value};
 use super::take::{Asked, LOOK, OF_ACCOUNT, OPEN, READABLE};
 use super::transaction::Within;
 
-/// What is due of all accounts that the taker reaches and that it wants, locked.
+/// Returns due operations of all accounts that the taker reaches and wants, locked.
 pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Result<Vec<Row>, StoreError> {
     let (schema, wanted) = (within.shared.connections.schema(), &take.wanted);
     let (only_accounts, only_routes) = parts(&wanted.only);
@@ -45,7 +45,7 @@ pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Res
     within.ask(LOOK, &sql, &values).await
 }
 
-/// The paths of accounts, and the patterns of routes.
+/// Splits parts into paths of accounts, and patterns of routes.
 fn parts(parts: &[Part]) -> (Vec<String>, Vec<String>) {
     let (mut accounts, mut routes) = (Vec::new(), Vec::new());
     for part in parts {
@@ -57,6 +57,6 @@ fn parts(parts: &[Part]) -> (Vec<String>, Vec<String>) {
     (accounts, routes)
 }
 
-/// An operation's account, as the index of what is due has it.
+/// SQL of an operation's account, as the index of due operations has it.
 const ACCOUNT: &str =
     "substr(o.scope, 1, length(o.vendor) + strpos(substr(o.scope, length(o.vendor) + 2), '/'))";

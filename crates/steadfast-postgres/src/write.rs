@@ -1,4 +1,4 @@
-//! What a transaction writes, once the state machine has decided.
+//! Writes of a transaction, after the state machine has decided.
 
 use tokio_postgres::types::Type;
 
@@ -10,7 +10,7 @@ use steadfast_core::store::StoreError;
 use super::row::{Changes, Value};
 use super::transaction::Within;
 
-/// Brings rows in line with their records. Requests and answers are not touched.
+/// Updates rows from their records. Does not touch requests and answers.
 pub(super) async fn update<'a>(
     within: &Within,
     records: impl IntoIterator<Item = &'a Record>,
@@ -19,7 +19,7 @@ pub(super) async fn update<'a>(
     within.ask("write transitions", &within.shared.statements.update, &changes.values()).await.map(drop)
 }
 
-/// Adds the row of a life of a key, unless the name is taken; whether it did.
+/// Inserts the row and the request of a life of a key. Returns false if the name is taken.
 pub(super) async fn start(within: &Within, record: &Record, request: &[u8]) -> Result<bool, StoreError> {
     let is_free = insert(within, record).await?;
     if is_free {
@@ -28,7 +28,7 @@ pub(super) async fn start(within: &Within, record: &Record, request: &[u8]) -> R
     Ok(is_free)
 }
 
-/// Adds the row without what the first claim brought; whether its name was free.
+/// Inserts the row without the request. Returns true if its name was free.
 pub(super) async fn insert(within: &Within, record: &Record) -> Result<bool, StoreError> {
     let changes = Changes::of([record])?;
     let seal = within.shared.seals.current();
@@ -39,8 +39,8 @@ pub(super) async fn insert(within: &Within, record: &Record) -> Result<bool, Sto
     Ok(!added.is_empty())
 }
 
-/// Begins another life of a key. The rows stay and the fence goes on; all else is new, the log and the place in a list
-/// too. Nothing is removed: the role of an app may not.
+/// Begins another life of a key. The rows stay and the fence continues; all else is new, the log and the place
+/// in a list too. Removes nothing, because the role of an app may not.
 pub(super) async fn start_over(within: &Within, record: &Record, request: &[u8]) -> Result<(), StoreError> {
     let name: [Value<'_>; 2] =
         [(&record.id.scope.as_str(), Type::TEXT), (&record.id.key.as_str(), Type::TEXT)];
@@ -54,7 +54,7 @@ pub(super) async fn start_over(within: &Within, record: &Record, request: &[u8])
     write_request(within, (record, request), statement).await
 }
 
-/// Notes which key the request is sealed with: the current one.
+/// Records the current key as the one that seals the request.
 pub(super) async fn set_seal(within: &Within, id: &OperationId) -> Result<(), StoreError> {
     let seal = within.shared.seals.current();
     let seal = seal.as_ref().map(|id| &id[..]);
@@ -86,12 +86,12 @@ async fn write_request(
     within.ask("write a claim", statement, &values).await.map(drop)
 }
 
-/// What becomes of the answer on file.
+/// Change of the stored answer.
 #[derive(Clone, Copy)]
 pub(super) enum OnFile<'a> {
-    /// It stays as it is.
+    /// The answer stays as it is.
     Kept,
-    /// It is this one, or none.
+    /// The answer is replaced by this one, or removed.
     Now(Option<&'a [u8]>),
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn outcome(
     if matches!(answer, OnFile::Now(None)) { unanswer(within, [id]).await } else { Ok(()) }
 }
 
-/// Takes the answers on file away, where there are any.
+/// Removes stored answers, where there are any.
 pub(super) async fn unanswer<'a>(
     within: &Within,
     ids: impl IntoIterator<Item = &'a OperationId>,

@@ -26,7 +26,7 @@ fn connections(url: &str, limits: Limits) -> Connections {
     Connections::new(Address::parse(url).expect("a URL"), limits, None).expect("a thread")
 }
 
-/// Has the server carry out a statement on a line.
+/// Runs a statement on a line.
 async fn ask(connections: &Connections, statement: &'static str) -> Result<i32, StoreError> {
     let lines = connections.clone();
     connections
@@ -42,7 +42,7 @@ fn kind(asked: Result<i32, StoreError>) -> StoreErrorKind {
     asked.expect_err("it fails").kind()
 }
 
-/// Waits until a statement of another test's connection is under way at the server.
+/// Waits until a statement of another connection is in flight at the server.
 fn until_under_way(server: &Server, what: &str) {
     let count =
         format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '{what}%' AND state = 'active'");
@@ -79,7 +79,7 @@ async fn a_server_that_restarts_is_waited_for_by_all_and_one_that_stays_away_by_
         ask(connections, "SELECT 1").await.expect("an answer");
     }
     server.crash();
-    // What is asked of a connection that has not noticed is lost, and not unreachable.
+    // A statement on a connection that has not noticed is lost, and not unreachable.
     let has_noticed = |connections: &Connections| connections.0.lines[0].current().is_none();
     soon(|| if has_noticed(&patient) && has_noticed(&hasty) { Ok(()) } else { Err("not noticed") });
     let waiting: Vec<_> = (0..20)
@@ -103,7 +103,7 @@ async fn a_server_that_restarts_is_waited_for_by_all_and_one_that_stays_away_by_
         assert_eq!(waits.await.expect("no panic").expect("the server is back"), 1);
     }
     soon(|| server.sql_as("postgres", "postgres", "SELECT 1"));
-    // It is told so at once while it waits before its next try.
+    // It gets the error at once, while it waits before its next try.
     let mut asked = ask(&hasty, "SELECT 1").await;
     while asked.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unreachable)
         && clock.now().since(Instant::ORIGIN) < Duration::from_secs(120)
@@ -149,7 +149,7 @@ async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
     drop(stopped);
 }
 
-/// A host without power says nothing, and a commit that waits for a standby neither.
+/// A host without power does not answer, and neither does a commit that waits for a standby.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_whose_server_stands_still_gives_its_connection_up() {
     let Some(server) = Server::start(&[]) else { return };
@@ -173,7 +173,7 @@ async fn a_transaction_whose_server_stands_still_gives_its_connection_up() {
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
-/// A process that stands still until this is dropped.
+/// A process that is stopped until this is dropped.
 struct Stopped(rustix::process::Pid);
 
 impl Stopped {
@@ -210,7 +210,7 @@ async fn a_caller_that_goes_away_holds_nobody_up() {
     assert_eq!(ask(&connections, "SELECT 2").await.expect("answered"), 2);
 }
 
-/// Writes a row in a transaction, and does what `end` says.
+/// Writes a row in a transaction, and leaves it open.
 async fn write(connections: &Connections, number: i32) -> Result<Exclusive, StoreError> {
     let mut own = connections.exclusive().await?;
     own.begin().await?;
@@ -236,7 +236,7 @@ async fn a_transaction_is_committed_or_undone_when_it_is_dropped() {
     );
     assert_eq!(ask(&connections, "SELECT count(*)::int FROM public.row").await.expect("rows"), 10);
     let open = "SELECT count(*)::int FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
-    // The last that was dropped is undone on its own connection, while another is asked.
+    // The last transaction that was dropped is rolled back on its own connection, while another is used.
     let undone = async { while ask(&connections, open).await.expect("a count") > 0 {} };
     tokio::time::timeout(Duration::from_secs(30), undone).await.expect("every transaction is over");
     let made = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'steadfast'";

@@ -1,5 +1,5 @@
-//! What an operator and a caller ask of the outbox: why a row was rejected, which rows of a key wait, and which are sealed
-//! with an older key.
+//! Reads of the outbox for operators and callers: why a row was rejected, which rows of a key wait, and which
+//! are sealed with an older key.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) async fn rejection(
     rows.first().map_or(Ok(None), |row| Reader::of(row).next())
 }
 
-/// The rows under this key that were not rejected, without their bodies.
+/// Returns the rows under this key that were not rejected, without their bodies.
 pub(super) async fn under_key(
     shared: &Arc<Shared>,
     account: &Account,
@@ -45,13 +45,13 @@ pub(super) async fn under_key(
     shared.ask("look for the rows of a key in the outbox", sql, name(account, key)).await
 }
 
-/// The values of `namespace`, `vendor`, `account` and `key`.
+/// Returns the values of `namespace`, `vendor`, `account` and `key`.
 fn name(account: &Account, key: &str) -> Vec<(Given, Type)> {
     let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
     vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(key)]
 }
 
-/// The rows under this key, of any account.
+/// Returns the rows under this key, of all accounts.
 pub(super) async fn of_key(shared: &Arc<Shared>, key: &str) -> Result<Vec<Queued>, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!(
@@ -64,7 +64,7 @@ pub(super) async fn of_key(shared: &Arc<Shared>, key: &str) -> Result<Vec<Queued
     read.filter_map(Result::transpose).collect()
 }
 
-/// Removes a row; whether it was there. It waits for a dispatcher that has locked it.
+/// Removes a row. Returns true if it was there. Waits for a dispatcher that has locked it.
 pub(super) async fn remove(
     shared: &Arc<Shared>,
     number: i64,
@@ -98,7 +98,7 @@ pub(super) async fn remove(
     Ok(is_gone)
 }
 
-/// The next rows that are not sealed with this key.
+/// Returns the next rows that are not sealed with this key.
 pub(super) async fn sealed_otherwise(
     shared: &Arc<Shared>,
     key: &KeyId,
@@ -118,7 +118,8 @@ pub(super) async fn sealed_otherwise(
     rows.iter().map(|row| read_sealed_row(&mut Reader::of(row))).collect()
 }
 
-/// Writes them, and says how many were not changed meanwhile. The schema names the key since the store was opened.
+/// Writes resealed rows. Returns how many had not changed meanwhile. The schema names the key since the store
+/// was opened.
 pub(super) async fn seal(shared: &Arc<Shared>, rows: Vec<Anew>) -> Result<u64, StoreError> {
     let schema = shared.connections.schema();
     let sql = format!(
