@@ -1,4 +1,4 @@
-//! What waits, in numbers: two statements, each of which reads open operations alone.
+//! Counts of waiting operations: two statements, each of which reads open operations alone.
 
 use rusqlite::Connection;
 
@@ -16,7 +16,9 @@ pub(super) fn backlog(connection: &Connection, now: Timestamp) -> Result<Backlog
     })
 }
 
-/// A time has [`LAST_TIME_LEN`](steadfast_core::internal::store::LAST_TIME_LEN) digits. The indexes are named, because SQLite would go through all names for the sake of the order in which it groups.
+/// Counts of each scope and phase. A time has [`LAST_TIME_LEN`](steadfast_core::internal::store::LAST_TIME_LEN)
+/// digits. The indexes are named, because SQLite would otherwise read all names, for the order in which it
+/// groups.
 const QUEUES: &str = "SELECT scope, phase, count(*), sum(phase = 2 AND until_ms IS NOT NULL AND until_ms <= ?1), \
                       sum(until_ms IS NULL), sum(phase = 2 AND attempts > 0), \
                       sum(phase = 2 AND attempts > 0 AND until_ms IS NOT NULL AND until_ms > ?2), min(until_ms), \

@@ -1,4 +1,4 @@
-//! The builder of a store with more settings than a path.
+//! Options of a store in an SQLite file.
 
 use std::path::PathBuf;
 
@@ -40,12 +40,13 @@ impl SqliteBuilder {
         SqliteBuilder { path, settings: Settings::default(), seals: Seals::default() }
     }
 
-    /// Whether to make a store where there is none: no file, an empty one, or one whose making was cut off. A service
-    /// wants that: a power cut in its first moment leaves just such a file. An operator's tool does not: a typing
+    /// Creates a store where there is none: no file, an empty one, or one whose creation was cut off. A service
+    /// wants that: a power cut in its first moment leaves such a file. An operator's tool does not: a typing
     /// mistake would become an empty store.
     ///
-    /// Without it, [`open`](SqliteBuilder::open) refuses with [`StoreErrorKind::Absent`](steadfast_core::store::StoreErrorKind)
-    /// and leaves what is there as it is. An older schema is brought up to date all the same.
+    /// With false, [`open`](SqliteBuilder::open) refuses with
+    /// [`StoreErrorKind::Absent`](steadfast_core::store::StoreErrorKind) and changes nothing. An older schema
+    /// is migrated in both cases.
     ///
     /// Default: true.
     pub fn create(mut self, create: bool) -> SqliteBuilder {
@@ -62,14 +63,14 @@ impl SqliteBuilder {
         self
     }
 
-    /// Seals requests and answers from now on: the file alone is then not enough to read them. What is in the file
-    /// already stays readable, sealed with one of `keys` or not sealed.
+    /// Seals requests and answers from now on: the file alone is then not enough to read them. Earlier rows
+    /// stay readable, sealed with one of `keys` or not sealed.
     ///
-    /// What is *not* sealed: an operation's scope, key, wire key and fingerprint. (The fingerprint is a hash of the
-    /// request: a reader who can guess a request can confirm the guess.) Nor are phases, times, the status of the
-    /// answer, the names of redacted fields, the log of the attempts, and what operators did and why. Nor can a seal
-    /// tell an answer from an earlier one of the same operation. A process that can write to the file can put an old
-    /// copy of a row back.
+    /// These are *not* sealed: an operation's scope, key, wire key and fingerprint. (The fingerprint is a hash
+    /// of the request: a reader who can guess a request can confirm the guess.) Nor are phases, times, the
+    /// status of the answer, the names of redacted fields, the log of the attempts, and the audit record. Nor
+    /// can a seal distinguish an answer from an earlier one of the same operation. A process that can write to
+    /// the file can put an old copy of a row back.
     ///
     /// The caller's task seals and unseals, not the writer's thread. It takes some 4 µs for a body of a KiB, and a
     /// millisecond for each MiB.
@@ -81,14 +82,15 @@ impl SqliteBuilder {
         self
     }
 
-    /// Opens the file, or makes it. An older schema is brought up to date.
+    /// Opens or creates the file. An older schema is migrated.
     ///
-    /// Blocks while it does so: open it before the service serves. Where the file names a key that was not given,
-    /// every row is read once, to see whether any needs it; if none does, the key is forgotten.
+    /// Blocks meanwhile: open the store before the service serves. Where the file names a key that was not
+    /// given, every row is read once, to check if any needs it. If none does, the key's name is removed.
     ///
     /// # Errors
     ///
-    /// As [`Sqlite::open`], which is this without keys; `Absent` for what [`create`](SqliteBuilder::create) says.
+    /// Those of [`Sqlite::open`], which is this without keys. `Absent` if there is no store and
+    /// [`create`](SqliteBuilder::create) is false.
     pub fn open(self) -> Result<Sqlite, StoreError> {
         Sqlite::open_with(&self.path, self.settings, self.seals)
     }

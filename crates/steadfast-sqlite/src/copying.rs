@@ -1,4 +1,4 @@
-//! Records that come from another store, or go to one: see [`copy`](crate::store::copy()).
+//! Copies to and from another store: see [`copy`](crate::store::copy()).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(super) fn registered(connection: &Connection, account: &str) -> Result<Optio
     rows::first(connection, doing, (sql, [account]), |row| row.string())
 }
 
-/// The first of several at once is the one that registers.
+/// Registers or removes the terms of an account. Of several processes at once, the first one registers.
 pub(super) fn register(
     connection: &Connection,
     account: &str,
@@ -118,7 +118,7 @@ fn restore_accounts(connection: &Connection, accounts: &BTreeMap<String, String>
     Ok(())
 }
 
-/// The number of a row, and the fence that its life began with.
+/// Returns the number of a row, and the fence that its life began with.
 fn place(connection: &Connection, id: &OperationId) -> Result<Option<(i64, i64)>, StoreError> {
     let doing = "look for a copied operation";
     let sql = "SELECT number, first_fence FROM operation WHERE scope = ?1 AND key = ?2";
@@ -126,7 +126,7 @@ fn place(connection: &Connection, id: &OperationId) -> Result<Option<(i64, i64)>
     rows::first(connection, doing, (sql, name), |row| Ok((row.number()?, row.number()?)))
 }
 
-/// How many entries the audit record has.
+/// Returns the number of entries in the audit record.
 fn entries(connection: &Connection) -> Result<u64, StoreError> {
     let doing = "count the audit record";
     let sql = "SELECT count(*) FROM audit";

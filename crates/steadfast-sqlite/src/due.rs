@@ -1,4 +1,4 @@
-//! What is due, of each account in its turn: see [`tenants`](crate::store::tenants).
+//! Due operations of several accounts, each account in its turn: see [`tenants`](crate::store::tenants).
 
 use rusqlite::{Connection, params};
 
@@ -14,8 +14,8 @@ use super::row::columns;
 use super::rows::{self, Reader};
 use super::sealed;
 
-/// What is due of the accounts that this one reaches, as much as the take asks for: the same of each, and of what that
-/// leaves the first have more.
+/// Returns due operations of the accounts that this one reaches, up to the take's limit: the same number of
+/// each, and the rest from the first ones.
 pub(super) fn in_turn(
     connection: &Connection,
     (take, account): (&Takeover, &str),
@@ -49,8 +49,8 @@ pub(super) fn in_turn(
     Ok(found)
 }
 
-/// What is due of all accounts that this one reaches and that the take wants, in the order of time. Rows that are left out
-/// are read as far as that shows, and no further.
+/// Returns due operations of all accounts that this one reaches and the take wants, in the order of time. Of a
+/// row that is left out, only the columns that decide so are read.
 pub(super) fn wanted(
     connection: &Connection,
     (take, account): (&Takeover, &str),
@@ -72,7 +72,7 @@ pub(super) fn wanted(
     rows.collect()
 }
 
-/// When the wanted ones of an account are due, at most as many as are asked for, and their numbers.
+/// Returns the due times and numbers of the wanted operations of an account, up to the limit.
 fn of_tenant(
     connection: &Connection,
     take: &Takeover,
@@ -122,7 +122,7 @@ fn due(
     (limit, passed): (usize, usize),
     seals: &Seals,
 ) -> Result<Vec<Stored>, StoreError> {
-    // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
+    // The limit is on rows and not on bytes: a caller asks for as many as it can process.
     let sql = format!(
         "SELECT {} FROM operation INDEXED BY operation_due WHERE phase = 2 AND until_ms IS NOT NULL \
          AND {ACCOUNT} = ?1 AND until_ms <= ?2 {} ORDER BY until_ms, number LIMIT ?3 OFFSET ?4",
@@ -135,15 +135,15 @@ fn due(
     rows::all(connection, DOING, (&sql, values), |row| read_stored(row))
 }
 
-/// Whether more is due by `until`, of whichever account, than is looked through for that of one.
+/// Returns true if more operations are due by `until`, in all accounts, than are searched for those of one.
 pub(super) fn is_backlog(connection: &Connection, until: Timestamp) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM operation WHERE phase < 3 AND phase = 2 AND until_ms <= ?1 LIMIT 1 OFFSET ?2";
     let mut statement = connection.prepare_cached(sql).while_doing(DOING)?;
     statement.exists(params![to_ms(until), LOOKED_THROUGH_MAX]).while_doing(DOING)
 }
 
-/// When the first is due that is scheduled for an account which this one reaches, if that is by `until`. It costs a step for
-/// each of these accounts, and reads nothing of what others have.
+/// Returns the due time of the first operation that is scheduled for an account which this one reaches, if that
+/// is by `until`. The cost is a step for each of these accounts; the rows of others are not read.
 pub(super) fn first(
     connection: &Connection,
     account: &str,
@@ -162,8 +162,8 @@ pub(super) fn first(
     rows::first(connection, DOING, (&sql, values), |row| row.maybe_time()).map(Option::flatten)
 }
 
-/// The account ?1 and those behind it with something scheduled, which are from after ?2 to before ?3: from one to the next
-/// by the index, however much each has.
+/// Returns a CTE of account ?1 and the accounts between ?2 and ?3 with something scheduled. It goes from one to
+/// the next by the index, however many operations each has.
 fn tenants() -> String {
     format!(
         "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min({ACCOUNT}) \
@@ -172,11 +172,12 @@ fn tenants() -> String {
     )
 }
 
-/// Namespace, vendor and account: the beginning of the scope, in the words of the index `operation_due`. SQLite finds the
-/// index by them.
+/// Namespace, vendor and account: the beginning of the scope. It is the expression of the index
+/// `operation_due`, by which SQLite finds the index.
 const ACCOUNT: &str = "substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/'))";
 
-/// Less than a millisecond's work, and as much as is due of all accounts where there is no backlog.
+/// Maximum of due rows that are searched for those of one account: less than a millisecond's work, and more
+/// than are due of all accounts where there is no backlog.
 const LOOKED_THROUGH_MAX: i64 = 256;
 
 const DOING: &str = "look for operations to take";

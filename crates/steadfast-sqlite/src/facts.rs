@@ -1,8 +1,10 @@
-//! The facts of a file's [place](crate::store::place), read and noted when it is opened; and what the file stands on.
+//! Facts of a file's [place](crate::store::place), read and recorded when it is opened, and the mount and links
+//! of the file.
 //!
-//! They are read once the connection that writes has the file open: an overlay has made its own copy of it by then. A
-//! store with nothing on record notes where it was opened, and so has the note before its first operation. That write
-//! is not synced by itself. The log is in order, so that the first operation is on disk no earlier than the note.
+//! They are read after the connection that writes has opened the file: an overlay has made its own copy of it
+//! by then. A store with no records records where it was opened, so the note exists before the first operation.
+//! That write is not synced by itself. The log is in order, so the first operation is on disk no earlier than
+//! the note.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +20,13 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::failure::While;
 use super::{notes, rows};
 
-/// Compares the place on record with that of the file, and notes it, or that the store is displaced.
+/// Compares the place on record with that of the file. Records the place, or that the store is displaced.
 pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let found = facts(path);
     if judge(connection, &found)? != Judged::Same {
         let doing = "note the store's place";
         connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
-        // Another process may have said something of it meanwhile.
+        // Another process may have recorded a place meanwhile.
         let noted = judge(connection, &found).and_then(|judged| {
             match judged {
                 Judged::Same => {}
@@ -34,7 +36,7 @@ pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreErro
             connection.execute_batch("COMMIT").while_doing(doing)
         });
         if noted.is_err() && !connection.is_autocommit() {
-            // The error at hand says more than one of the rollback would.
+            // Returns this error: it is more precise than one of the rollback.
             let _ = connection.execute_batch("ROLLBACK");
         }
         noted?;
@@ -58,7 +60,7 @@ fn judge(connection: &Connection, found: &Facts) -> Result<Judged, StoreError> {
     place.judge(SystemClock::new().wall(), || is_used(connection))
 }
 
-/// The place on record, and that of the file.
+/// Returns the place on record, and that of the file.
 pub(super) fn place(connection: &Connection, path: &Path) -> Result<Place, StoreError> {
     Ok(Place { noted: noted(connection)?, found: facts(path) })
 }
@@ -77,15 +79,16 @@ pub(super) fn write(connection: &Connection, noted: &Noted) -> Result<(), StoreE
     rows::change(connection, doing, (sql, [noted.to_text()?])).map(drop)
 }
 
-/// Whether anything is on record, was, or waits in the outbox.
+/// Returns true if anything is on record, was, or waits in the outbox.
 pub(super) fn is_used(connection: &Connection) -> Result<bool, StoreError> {
     let sql = "SELECT purged_fence > 0 OR EXISTS (SELECT 1 FROM operation) OR EXISTS (SELECT 1 FROM steadfast_outbox) \
                OR EXISTS (SELECT 1 FROM audit) FROM store_state";
     connection.query_row(sql, [], |row| row.get(0)).while_doing("look whether anything is on record")
 }
 
-/// What tells this file from a copy. Nothing, where the system or the file system does not say: a birth time is not
-/// there on ext4 with small inodes, and not in a program for musl.
+/// Returns the facts that distinguish this file from a copy. [`Facts::Unknown`] where the system or the file
+/// system does not provide them: ext4 with small inodes has no birth time, and a program for musl cannot read
+/// it.
 fn facts(path: &Path) -> Facts {
     let Ok(file) = fs::metadata(path) else { return Facts::Unknown };
     let born = file.created().ok().and_then(|born| born.duration_since(std::time::UNIX_EPOCH).ok());
@@ -98,7 +101,7 @@ fn facts(path: &Path) -> Facts {
     }
 }
 
-/// Whether a client of a vendor may be built on the file: see [`footing`].
+/// Checks that a client of a vendor may use the file: see [`footing`].
 pub(super) fn footing(path: &Path, network_fs_allowed: bool) -> Result<Vec<String>, StoreError> {
     let links = fs::metadata(path).map_or(1, |file| links(&file));
     footing::judge(mount(path).as_ref(), links, network_fs_allowed).map_err(|problem| {
@@ -107,7 +110,7 @@ pub(super) fn footing(path: &Path, network_fs_allowed: bool) -> Result<Vec<Strin
     })
 }
 
-/// The mount that the file is on, where the system lists its mounts.
+/// Returns the mount of the file, where the system lists its mounts.
 fn mount(path: &Path) -> Option<Mount> {
     let list = fs::read_to_string("/proc/self/mountinfo").ok()?;
     Mount::of(&fs::canonicalize(path).ok()?, &list)

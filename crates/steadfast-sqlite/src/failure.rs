@@ -1,10 +1,10 @@
-//! SQLite's errors as a store's.
+//! Store errors from SQLite's errors.
 
 use rusqlite::{Error, ErrorCode, ffi};
 
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-/// What SQLite met while `doing` something.
+/// Returns the error of a statement that failed; `doing` names its purpose.
 pub(super) fn failed(doing: &str, error: Error) -> StoreError {
     let kind = kind(&error);
     let problem = match kind {
@@ -18,8 +18,8 @@ pub(super) fn failed(doing: &str, error: Error) -> StoreError {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
-    // On a full disk the memory that connections share cannot be made, before anything is written to the log. At a
-    // commit it is after that: see `writer`.
+    // On a full disk the memory that connections share cannot be created, before anything is written to the
+    // log. At a commit it fails after that: see `writer`.
     if is_shared_memory(error) {
         return StoreErrorKind::Full;
     }
@@ -28,17 +28,17 @@ fn kind(error: &Error) -> StoreErrorKind {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreErrorKind::ReadOnly,
         Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
-        // The row: too large, or of what the schema forbids. The next time it is no better.
+        // The row itself: too large, or against the schema. A retry fails too.
         Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => StoreErrorKind::Invalid,
         Some(ErrorCode::ConstraintViolation) if is_of_row(error) => StoreErrorKind::Invalid,
         Some(_) => StoreErrorKind::Other,
-        // Not SQLite but the values that it gave: of another type or range than was written.
+        // SQLite did not fail: its values have another type or range than those that were written.
         None => StoreErrorKind::Corrupt,
     }
 }
 
-/// Whether the row's own values are what a constraint forbids. A duplicate is another connection's doing, and what a
-/// trigger raises may be over the next time.
+/// Returns true if a constraint forbids the row's own values. A duplicate comes from another connection, and
+/// the error of a trigger may pass.
 fn is_of_row(error: &Error) -> bool {
     let of_row = [
         ffi::SQLITE_CONSTRAINT_CHECK,
@@ -49,14 +49,14 @@ fn is_of_row(error: &Error) -> bool {
     error.sqlite_error().is_some_and(|error| of_row.contains(&error.extended_code))
 }
 
-/// Whether the memory that connections share could not be made, or grow.
+/// Returns true if the memory that connections share could not be created, or could not grow.
 pub(super) fn is_shared_memory(error: &Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE)
 }
 
-/// Makes a failure of SQLite's into a store's on the way out.
+/// Conversion of SQLite's errors into a store's.
 pub(super) trait While<T> {
-    /// Says what was being done.
+    /// Converts the error; `doing` names the purpose of the statement.
     fn while_doing(self, doing: &str) -> Result<T, StoreError>;
 }
 

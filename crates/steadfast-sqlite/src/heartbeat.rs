@@ -1,4 +1,4 @@
-//! The last words of the dispatchers. Nothing else depends on them, and a copy leaves them behind.
+//! Heartbeats of dispatchers. Nothing else depends on them, and a copy leaves them behind.
 
 use rusqlite::{Connection, params};
 

@@ -1,8 +1,8 @@
 //! A thread that owns a connection, and the bounded queue before it.
 //!
 //! SQLite blocks: on its file, on locks, on the disk's cache. None of that may happen on an async thread, so a
-//! caller sends a [`Job`] and awaits its reply. A thread of our own and not tokio's blocking pool, because the
-//! one writer must be one, and must not wait for a slot behind another task's DNS lookups.
+//! caller sends a [`Job`] and awaits its reply. The store has a thread of its own and does not use tokio's
+//! blocking pool. There must be one writer, and it must not wait for a slot behind another task's DNS lookups.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -15,30 +15,30 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::prepared::Prepared;
 
-/// Work on a connection, and the caller that waits for it.
+/// Work on a connection, and the reply to the caller that waits for it.
 pub(super) trait Job: Send {
-    /// Whether its caller has gone and it may be left undone.
+    /// Returns true if the caller has gone and the job may be skipped.
     fn is_abandoned(&self) -> bool;
 
-    /// Does the work. It may be done again from the start if what it did was rolled back.
+    /// Does the work. It runs again from the start if its changes were rolled back.
     fn run(&mut self, on: &Prepared<'_>) -> Result<(), StoreError>;
 
-    /// Tells the caller that waits.
+    /// Sends the result to the caller.
     fn reply(self: Box<Self>, ended: Result<(), StoreError>);
 }
 
-/// One thread and its queue.
+/// A thread and its queue.
 #[derive(Debug)]
 pub(super) struct Lane {
     queue: mpsc::Sender<Box<dyn Job>>,
-    /// Why the thread ended, if it did not end by itself.
+    /// Panic message of the thread. Empty unless it panicked.
     note: Arc<OnceLock<String>>,
-    /// Closed when the thread has ended and its connection is shut.
+    /// Closed after the thread has ended and its connection is shut.
     ended: oneshot::Receiver<()>,
 }
 
 impl Lane {
-    /// Starts a thread that carries out what `work` does with each batch of at most `batch_max` jobs.
+    /// Starts a thread that runs `work` with each batch of at most `batch_max` jobs.
     pub(super) fn start(
         name: &str,
         connection: Connection,
@@ -54,7 +54,7 @@ impl Lane {
             let prepared = Prepared::new(&connection);
             while jobs.blocking_recv_many(&mut batch, batch_max) > 0 {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&prepared, &mut batch))) {
-                    // Noted before the replies are dropped, so that whoever waits can be told why.
+                    // Recorded before the replies are dropped, so that waiting callers can get the reason.
                     let _ = noted.set(panic_words(&*panic).to_owned());
                     tracing::error!(problem = panic_words(&*panic), "a thread of the SQLite store panicked");
                     break;
@@ -72,9 +72,10 @@ impl Lane {
         Ok(Lane { queue, note, ended })
     }
 
-    /// Has `work` done, and gives what it gave. Waits while the queue is full.
+    /// Runs `work` on the thread, and returns its output. Waits while the queue is full.
     ///
-    /// Dropped while it waits for the queue, it leaves nothing. Dropped later, `on_drop` says.
+    /// If the future is dropped while it waits for the queue, nothing runs. If it is dropped later, `on_drop`
+    /// decides.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         on_drop: OnDrop,
@@ -84,7 +85,7 @@ impl Lane {
         Ok(done)
     }
 
-    /// As [`run`](Lane::run), on something that comes back with the answer: neither side need copy it.
+    /// Form of [`run`](Lane::run) with a value that comes back with the answer: neither side needs to copy it.
     pub(super) async fn run_on<S: Send + 'static, T: Send + 'static>(
         &self,
         on_drop: OnDrop,
@@ -96,7 +97,7 @@ impl Lane {
         answer.await.map_err(|_| self.stopped())?
     }
 
-    /// Puts `work` into the queue. What it gives goes to `reply`.
+    /// Adds `work` to the queue. Its result goes to `reply`.
     pub(super) async fn enqueue<S: Send + 'static, T: Send + 'static>(
         &self,
         on_drop: OnDrop,
@@ -113,13 +114,13 @@ impl Lane {
         Offers { queue: self.queue.downgrade() }
     }
 
-    /// How many more the queue takes before a caller waits.
+    /// Returns how many more jobs the queue takes before a caller waits.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.queue.capacity()
     }
 
-    /// Waits until everything in the queue is done and the connection is shut.
+    /// Waits until all jobs in the queue are done and the connection is shut.
     pub(super) async fn close(self) {
         drop(self.queue);
         let _ = self.ended.await;
@@ -135,14 +136,14 @@ impl Lane {
     }
 }
 
-/// Work that may be left undone, for a thread that may have ended.
+/// A weak handle for optional work: it does not keep the thread alive.
 #[derive(Debug)]
 pub(super) struct Offers {
     queue: mpsc::WeakSender<Box<dyn Job>>,
 }
 
 impl Offers {
-    /// Has `work` done if there is room in the queue. No caller waits for it or is told.
+    /// Runs `work` if there is room in the queue. No caller waits for it, and its result is dropped.
     pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
         let Some(queue) = self.queue.upgrade() else { return };
         let (reply, _) = oneshot::channel();
@@ -152,12 +153,12 @@ impl Offers {
     }
 }
 
-/// What becomes of work that is queued when its caller goes away.
+/// Treatment of queued work after its caller has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnDrop {
-    /// It is left undone: a claim would hold an operation for a caller that has gone.
+    /// Skips it: a claim would hold an operation for a caller that has gone.
     Skip,
-    /// It is done all the same: what a holder learned is worth keeping.
+    /// Runs it: a holder's result must be kept.
     Finish,
 }
 

@@ -1,11 +1,11 @@
 //! [`Sqlite`]: records in a file, so that they survive the process.
 //!
-//! One thread writes and commits in groups, two read beside it, and one runs checkpoints. Callers await a reply and
-//! never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for
+//! One thread writes and commits in groups, two read beside it, and one runs checkpoints. Callers await a reply
+//! and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, competes for
 //! SQLite's one write lock and syncs once for every row.
 //!
-//! Bodies become bytes and bytes become bodies on the caller's task (`codec`); the thread only
-//! decides by columns ([`row`]), with the functions of [`operation::record`](steadfast_core::operation::record).
+//! The caller's task encodes and decodes bodies (`codec`). The thread only decides by columns ([`row`]), with
+//! the functions of [`operation::record`](steadfast_core::operation::record).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,8 +100,9 @@ use write::{First, Met, Step, Written};
 /// # }
 /// ```
 ///
-/// What a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and, as
-/// far as the disk keeps its word, a power cut. Several processes, and several `Sqlite` on one machine, may share a
+/// A write that a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log). It survives `kill
+/// -9` and, if the disk does not lie about its syncs, a power cut. Several processes, and several `Sqlite` on
+/// one machine, may share a
 /// file. A network file system must not hold it (<https://www.sqlite.org/wal.html#overview>, "all processes using a
 /// database must be on the same host").
 ///
@@ -131,9 +132,9 @@ pub struct Sqlite {
     seals: Seals,
     writer: Lane,
     readers: [Lane; READERS],
-    /// Which reader is next.
+    /// Number of the next reader, modulo their number.
     turn: AtomicUsize,
-    /// Runs checkpoints, see [`log`].
+    /// Lane that runs checkpoints, see [`log`].
     checkpointer: Lane,
     place: Place,
     wakes: Wakes,
@@ -141,20 +142,20 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, or makes it. An older schema is brought up to date.
+    /// Opens or creates the file at `path`. An older schema is migrated.
     ///
-    /// Blocks while it does so: open it before the service serves.
+    /// Blocks meanwhile: open the store before the service serves.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's, and `Older` for one
-    /// of a schema that was never published. `Sealed` for one that needs a key. All of these are left as they are.
-    /// `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
+    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's, and
+    /// `Older` for one of a schema that was never published. `Sealed` for one that needs a key. All of these
+    /// are left as they are. `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         Sqlite::builder(path).open()
     }
 
-    /// Opens the file at `path` with more settings than [`open`](Sqlite::open).
+    /// Returns a builder for the file at `path`, with more settings than [`open`](Sqlite::open).
     pub fn builder(path: impl AsRef<Path>) -> SqliteBuilder {
         SqliteBuilder::new(path.as_ref().to_owned())
     }
@@ -176,12 +177,12 @@ impl Sqlite {
         Ok(Sqlite { path, settings, seals, writer, readers, turn, checkpointer, place, wakes, tenants })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Carries out what is queued and closes the file. Dropping the store does the same in the background.
+    /// Finishes the queued work and closes the file. Dropping the store does the same in the background.
     ///
     /// # Cancellation safety
     ///
@@ -199,15 +200,16 @@ impl Sqlite {
         &self.readers[self.turn.fetch_add(1, Ordering::Relaxed) % READERS]
     }
 
-    /// What the writer needs for a claim. Made here and not there, like all that does not depend on the file. And not
-    /// within the caller's future: that would be so large that to allocate it costs more than most of its work.
+    /// Prepares the values of a claim for the writer, on the caller's thread, as they do not depend on the
+    /// file. The result is boxed: within the caller's future it would be so large that to allocate it costs
+    /// more than most of its work.
     fn first(&self, claim: Claim) -> Result<Box<First>, StoreError> {
         let request = self.seals.request(&claim.id, &claim.request)?;
         let (lease, seals) = (claim.lease, self.seals.clone());
         Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
     }
 
-    /// What the caller is told of its claim.
+    /// Returns the result of a claim from the writer's.
     fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
         let (claimed, stored) = match met {
             Met::Absent { first_fence, place } => {
@@ -231,8 +233,8 @@ impl Sqlite {
         })
     }
 
-    /// As [`first`](Self::first), for a transition: with what it comes to, if no other process has moved the
-    /// operation since.
+    /// Form of [`first`](Self::first) for a transition. Includes the predicted record, which is right if no
+    /// other process has changed the operation since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = transition.to.answer_mut();
@@ -276,7 +278,7 @@ impl Store for Sqlite {
         let (seals, tenants) = (self.seals.clone(), Arc::clone(&self.tenants));
         let work = move |connection: &_| write::take(connection, &take, (&tenants, &seals));
         let taken = self.writer.run(OnDrop::Skip, work).await?;
-        // One that cannot be read is not to cost the others their turn: its lease runs out again.
+        // An unreadable record must not cost the others their turn: its lease runs out again.
         let readable = taken.into_iter().filter_map(|stored| {
             let id = stored.record.id.clone();
             let whole = stored.whole(&self.seals);
@@ -359,8 +361,8 @@ impl Store for Sqlite {
             if gone < batch {
                 break;
             }
-            // Each batch is moved before the next: the log of many would be one long checkpoint of the writer's.
-            // One that fails is for the writer to make up for.
+            // Each batch is checkpointed before the next: the log of many would be one long checkpoint in the
+            // writer. The writer makes up for one that fails.
             let _ = self.checkpointer.run(OnDrop::Skip, log::checkpoint).await;
         }
         Ok(removed)
@@ -369,7 +371,7 @@ impl Store for Sqlite {
     async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
         let (account, terms) = (account.to_owned(), terms.map(str::to_owned));
         if terms.is_some() {
-            // Nearly always it is there, and nothing has to be written.
+            // Nearly always the row exists, and nothing has to be written.
             let account = account.clone();
             let work = move |connection: &_| copying::registered(connection, &account);
             let there = self.reader().run(OnDrop::Skip, work).await?;
@@ -433,16 +435,16 @@ impl Delivery for Sqlite {
     }
 }
 
-/// How many calls wait in the queue before the next waits outside it.
+/// Maximum of calls in the queue. The next one waits outside it.
 const QUEUE_MAX: usize = 1_024;
 
-/// The most calls in one commit: enough that the sync is shared by many, few enough that none waits long.
+/// Maximum of calls in one commit: enough that many share the sync, few enough that none waits long.
 const GROUP_MAX: usize = 256;
 
-/// Reads are short; a second thread is for the list that is not.
+/// Number of reading threads. Reads are short; the second is for a list that is not.
 const READERS: usize = 2;
 
-/// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
+/// Number of rows that a purge removes in one commit. A row of a few KiB takes some ten microseconds, so that a
 /// claim behind it waits a few milliseconds.
 const PURGE_BATCH: usize = 200;
 

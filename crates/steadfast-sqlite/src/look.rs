@@ -1,4 +1,4 @@
-//! What a dispatcher finds with one look.
+//! The look of a dispatcher.
 
 use rusqlite::{Connection, params};
 
@@ -12,7 +12,7 @@ use super::outbox::{have_rows, not_spared};
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
 use super::{due, notes, rows, sealed};
 
-/// What there is for the accounts, and whether there is something to purge.
+/// Returns the pending work of the accounts, and true if there is something to purge.
 pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
     let now = notes::saw(connection, look.now)?.now(look.now);
     let waiting = look.accounts.iter().map(|account| {
@@ -35,7 +35,8 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
     Ok(Sight { waiting, expired, rows })
 }
 
-/// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
+/// Returns the time of the account's first operation, if that is by `until`; now, if a wrong clock set it far
+/// ahead.
 fn first_of(
     connection: &Connection,
     (phase, account): (Phase, &str),
@@ -52,7 +53,7 @@ fn first_of(
         let values = params![phase_number(phase), to_ms(time), FAR_MAX as i64, scope.vendor_path(), account];
         rows::first(connection, DOING, (&sql, values), |row| row.time())
     };
-    // One account's backlog is not read through at each look for another's.
+    // A look for one account does not read through another's backlog.
     let in_time = if phase == Phase::Scheduled && due::is_backlog(connection, until)? {
         due::first(connection, account, until, seals)?
     } else {
@@ -78,7 +79,7 @@ mod tests {
     use steadfast_core::operation::{Key, OperationId};
     use steadfast_testkit::internal::claim_at;
 
-    /// Behind another account's backlog as without it.
+    /// Returns the same result behind another account's backlog as without it.
     #[test]
     fn each_account_is_told_when_its_own_is_due_however_much_others_have() {
         let directory = support::in_memory::directory();

@@ -1,4 +1,4 @@
-//! Operations that go on under another name: see [`renaming`](steadfast_core::internal::store::adopted_row).
+//! Operations that continue under another name: see [`renaming`](steadfast_core::internal::store::adopted_row).
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ use super::statements::COPY;
 use super::write::{self, Met};
 use super::{notes, purge, rows, sealed, sequence};
 
-/// Closes what a claim starts over. Gives what the claim has met if that is in its way, or cannot be read.
+/// Closes the operation that a claim supersedes. Returns the claim's result if that operation is an obstacle,
+/// or cannot be read.
 pub(super) fn supersede(
     connection: &Connection,
     first: &Record,
@@ -42,7 +43,7 @@ pub(super) fn supersede(
     Ok(None)
 }
 
-/// Writes an operation down under its name in the scope `to`.
+/// Records an operation under its name in the scope `to`.
 pub(super) fn adopt(
     connection: &Connection,
     stored: &Stored,
@@ -64,7 +65,7 @@ pub(super) fn adopt(
     copy(connection, stored.number, &adopted).map(Ok)
 }
 
-/// Settles what carries on under other names an operation that has succeeded late, with this `answer`.
+/// Settles the successors of an operation that has succeeded late, with this `answer`.
 pub(super) fn settle_heirs(
     connection: &Connection,
     record: &Record,

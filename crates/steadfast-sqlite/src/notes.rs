@@ -1,7 +1,7 @@
-//! What the store notes beside its records, in a table of one row.
+//! Notes of the store beside its records, in a table of one row.
 //!
-//! Every claim needs them, and nearly none changes them. So the writer's thread keeps them from one transaction to
-//! the next, for as long as no other process has written to the file: see [`transaction_began`].
+//! Every claim needs them, and nearly none changes them. So the writer's thread caches them from one
+//! transaction to the next, while no other process has written to the file: see [`transaction_began`].
 
 use std::cell::Cell;
 
@@ -15,14 +15,14 @@ use steadfast_core::store::StoreError;
 use super::rows;
 
 thread_local! {
-    /// The notes on file, what the file is there for and whether it is sealed, if this thread is a writer that knows them.
+    /// Cached notes, stage and seal of the file. `None` if this thread is no writer, or must read them.
     static KNOWN: Cell<Option<(Notes, Stage, bool)>> = const { Cell::new(None) };
-    /// Whether this thread is in a transaction of a writer's, while no other process can change the file.
+    /// True while this thread is in a transaction of a writer, so that no other process can change the file.
     static IN_TRANSACTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A writer's transaction has begun. `unchanged` says that no other process has written to the file since the last
-/// one of this thread.
+/// Marks the beginning of a writer's transaction. `unchanged` is true if no other process has written to the
+/// file since the last one of this thread.
 pub(super) fn transaction_began(unchanged: bool) {
     IN_TRANSACTION.set(true);
     if !unchanged {
@@ -30,7 +30,7 @@ pub(super) fn transaction_began(unchanged: bool) {
     }
 }
 
-/// It is over. What one that failed has written is not on file.
+/// Marks the end of a writer's transaction. The writes of a failed one are not on file.
 pub(super) fn transaction_ended(committed: bool) {
     IN_TRANSACTION.set(false);
     if !committed {
@@ -38,12 +38,12 @@ pub(super) fn transaction_ended(committed: bool) {
     }
 }
 
-/// The notes as they are.
+/// Returns the current notes.
 pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {
     known(connection).map(|(notes, ..)| notes)
 }
 
-/// Whether the file has said that no record is in the clear.
+/// Returns true if the file records that no record is in the clear.
 pub(super) fn is_sealed(connection: &Connection) -> Result<bool, StoreError> {
     known(connection).map(|(.., is_sealed)| is_sealed)
 }
@@ -61,7 +61,7 @@ fn known(connection: &Connection) -> Result<(Notes, Stage, bool), StoreError> {
     Ok(known)
 }
 
-/// The notes, and what the file is there for.
+/// Reads the notes and the standing from the file.
 pub(super) fn read_from_file(connection: &Connection) -> Result<(Notes, Standing), StoreError> {
     read_all(connection).map(|(notes, standing, _)| (notes, standing))
 }
@@ -78,12 +78,12 @@ fn read_all(connection: &Connection) -> Result<(Notes, Standing, bool), StoreErr
     read.ok_or_else(|| damaged("the table of what the store notes is empty"))
 }
 
-/// Refuses what a holder writes unless it may.
+/// Refuses a holder's write unless the standing allows it.
 pub(super) fn check_held(connection: &Connection) -> Result<(), StoreError> {
     check(connection, Standing::check_held)
 }
 
-/// Whether the file may be written to, by its whole standing only if it is not open.
+/// Checks that the file may be written to. Reads its whole standing only if it is not open.
 pub(super) fn check(
     connection: &Connection,
     is_allowed: impl Fn(&Standing) -> Result<(), StoreError>,
@@ -93,7 +93,7 @@ pub(super) fn check(
         .or_else(|_| is_allowed(&read_from_file(connection)?.1))
 }
 
-/// Writes what the file is there for.
+/// Writes the standing.
 pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write what the store is there for";
@@ -101,7 +101,8 @@ pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), 
     rows::change(connection, doing, (sql, [standing.to_text()?])).map(drop)
 }
 
-/// Notes that the file is sealed if no record is in the clear, whose blobs begin with another byte than `sealed`.
+/// Records that the file is sealed if no record is in the clear, whose blobs begin with another byte than
+/// `sealed`.
 pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "note that the file is sealed";
@@ -110,7 +111,8 @@ pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError
     rows::change(connection, doing, (sql, [format!("{sealed:02X}")])).map(drop)
 }
 
-/// The notes with the time of a command, written down as often as they must be. Refused unless the store is open.
+/// Records the time of a command, written as often as it must be, and returns the notes. Refuses unless the
+/// store is open.
 pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
     check(connection, Standing::check_new)?;
     let mut notes = read(connection)?;
@@ -119,7 +121,7 @@ pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, Stor
     Ok(notes)
 }
 
-/// An operator's action as it must be judged. Refused unless the store allows it.
+/// Returns an operator's action with the time that it is judged by. Refuses unless the store allows it.
 pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
     check(connection, |standing| standing.check_act(&act.action))?;
     let mut notes = read(connection)?;
@@ -140,7 +142,7 @@ pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) ->
     Ok(())
 }
 
-/// Raises the highest fence of any row that was removed to `fence`, if it is lower.
+/// Raises the highest purged fence to `fence`, if it is lower.
 pub(super) fn removed(connection: &Connection, fence: u64) -> Result<(), StoreError> {
     KNOWN.set(None);
     let doing = "write the fences of what was purged";

@@ -1,7 +1,7 @@
-//! Opening a file: is it ours, is it of a version that we know, and may we write it.
+//! Opening a file: is it a store of ours, has it a known version, and may we write it?
 //!
-//! The question whose file it is comes first and is asked read-only, so that another program's file stays as it is.
-//! It is asked through SQLite and not by reading the header ourselves. Closing any descriptor of a file drops all
+//! The first of these is checked first and read-only, so that another program's file stays as it is. It is
+//! checked through SQLite and not by reading the header ourselves. Closing any descriptor of a file drops all
 //! POSIX locks that the process holds on it (<https://www.sqlite.org/howtocorrupt.html>, section 2.2), those of
 //! another store on the same file included. SQLite's own descriptors do not have that problem.
 
@@ -21,16 +21,17 @@ use super::failure::{While, failed};
 use super::migrations::{FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION};
 use super::{facts, log, sealed};
 
-/// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
+/// Settings for opening a file. The default is that of [`Sqlite::open`](super::Sqlite::open).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Asked with the number of tries so far while another connection holds the file: wait, or give up?
+    /// Busy handler: gets the number of tries so far while another connection holds the file. Returns true to
+    /// wait, false to give up.
     pub wait_for_lock: fn(i32) -> bool,
-    /// The most pages of 4 KiB that the file may have; SQLite's own limit unless given.
+    /// Maximum of pages of 4 KiB that the file may have. `None`: SQLite's own limit.
     pub pages_max: Option<u32>,
-    /// Whether a store is made where there is none.
+    /// True if a store is created where there is none.
     pub create: bool,
-    /// Whether the file may be on a network file system.
+    /// True if the file may be on a network file system.
     pub network_fs: bool,
 }
 
@@ -40,9 +41,9 @@ impl Default for Settings {
     }
 }
 
-/// Opens or makes a file, brings its schema up to date, and gives the connection that writes.
+/// Opens or creates a file, migrates its schema, and returns the connection that writes.
 pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<Connection, StoreError> {
-    // One at a time in a process: the file that is made here is closed again, which must not happen while
+    // One at a time in a process: the file that is created here is closed again, which must not happen while
     // another store has just locked it.
     let _turn = OPENING.lock();
     if settings.create {
@@ -58,7 +59,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
         let problem = format!("{} may not be written", path.display());
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly));
     }
-    // Until the file is known to be ours, closing it must not move another program's log into it.
+    // Until the file is known to be ours, closing it must not checkpoint another program's log into it.
     let doing = "set up the connection";
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
@@ -86,7 +87,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     Ok(connection)
 }
 
-/// A connection that only reads, to a file that [`writer`] has opened.
+/// Opens a connection that only reads, to a file that [`writer`] has opened.
 pub(super) fn reader(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let doing = "open the file for reading";
@@ -99,7 +100,7 @@ pub(super) fn reader(path: &Path, settings: Settings) -> Result<Connection, Stor
     Ok(connection)
 }
 
-/// Keeps prepared statements, and their plans whatever values they get. Without the second, SQLite prepares a statement
+/// Caches prepared statements, with one plan for all values. Without the second, SQLite prepares a statement
 /// with `LIMIT ?` again for each limit that it gets: 13 % of the processor time of `tests/crash`.
 fn keep_statements(connection: &Connection) -> Result<(), StoreError> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -109,7 +110,7 @@ fn keep_statements(connection: &Connection) -> Result<(), StoreError> {
         .map(drop)
 }
 
-/// Makes an empty file that only its owner may read, if there is none. SQLite gives the files beside it the
+/// Creates an empty file that only its owner may read, if there is none. SQLite gives the files beside it the
 /// same mode.
 fn make(path: &Path) -> Result<(), StoreError> {
     let mut options = fs::OpenOptions::new();
@@ -133,7 +134,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Refuses what is no store yet.
+/// Refuses a path without a store.
 pub(super) fn find(path: &Path) -> Result<(), StoreError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
 
@@ -151,22 +152,22 @@ pub(super) fn find(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
 }
 
-/// Whose a file is.
+/// Owner of a file.
 enum Look {
-    /// Ours, as far as the first page says.
+    /// Ours, by the first page.
     Ours,
-    /// No store's yet.
+    /// A store may be created in it.
     Nobodys,
 }
 
-/// Whether the file's first page says that it is ours, or that it is no store's yet. Reads that page and no more:
+/// Reads from the file's first page if it is ours, or if it can become a store. Reads that page and no more:
 /// `immutable` neither locks nor recovers, so nothing is written anywhere.
 fn look(path: &Path) -> Result<Look, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
-        // While another process moves its log into the file, or after it died over that, the first page counts
-        // pages that the file does not have yet. With this SQLite reads the page all the same.
+        // While another process checkpoints its log into the file, or after it died in that, the first page
+        // counts pages that the file does not have yet. With this SQLite reads the page all the same.
         connection.execute_batch("PRAGMA writable_schema = ON")?;
         let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         Ok((pages, identity(&connection)?))
@@ -181,7 +182,7 @@ fn look(path: &Path) -> Result<Look, StoreError> {
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
-        // Without its log a file may look damaged that is whole with it: opening it for real says.
+        // A file may look damaged without its log, but be whole with it: opening it with its log shows that.
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
             Ok(Look::Ours)
         }
@@ -189,21 +190,21 @@ fn look(path: &Path) -> Result<Look, StoreError> {
     }
 }
 
-/// Whether the power went while the file's first transaction was written. Then its first page is not there yet, and a
-/// journal beside it undoes the rest when it is opened for real.
+/// Returns true if the power failed while the file's first transaction was written. Then its first page is not
+/// there yet, and a journal beside it rolls back the rest when the file is opened with it.
 fn was_never_made(path: &Path) -> bool {
-    // Read by ourselves after all: a store that has this file open has written its first page, so that there
+    // Read without SQLite after all: a store that has this file open has written its first page, so that there
     // are no locks to lose.
     let mut header = [0xFF; HEADER_BYTES];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
     if read.is_err() || header != [0; HEADER_BYTES] {
         return false;
     }
-    // A connection that may not write says that there is something to undo, and leaves it.
+    // A connection that may not write reports that there is something to roll back, and leaves it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let asked = Connection::open_with_flags(path, flags).and_then(|connection| identity(&connection));
     match asked {
-        // Another process has just undone it, or is about to.
+        // Another process has just rolled it back, or is about to.
         Ok(_) => true,
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => true,
         Err(error) => {
@@ -212,7 +213,7 @@ fn was_never_made(path: &Path) -> bool {
     }
 }
 
-/// The application id and the schema's version.
+/// Returns the application id and the schema's version.
 fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
     let application = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -242,16 +243,18 @@ fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result
     Ok(())
 }
 
-/// Whether the file can be read with the keys at hand, before anything is written to it.
+/// Checks that the file can be read with the given keys, before anything is written to it. Returns the keys that
+/// no row needs.
 fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<Vec<[u8; 8]>, StoreError> {
     let (application, _) = identity(connection).while_doing("read whose file it is")?;
     if application != APPLICATION_ID {
-        // Nobody's yet, or another program's in its log alone: the migration says.
+        // A new file, or another program's that is in its log alone: the migration checks that.
         return Ok(Vec::new());
     }
     let checked = sealed::check_file(connection, seals);
     if checked.is_err() && !logged {
-        // There is no log to move into the file, so that closing it only removes what opening it put beside it.
+        // There is no log to checkpoint into the file, so that closing it only removes the files that opening
+        // it created.
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .while_doing("close the file")?;
@@ -259,7 +262,7 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
     checked
 }
 
-/// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before it is
+/// Migrates the schema, in one transaction. A new file gets its identity in the same one, and before it is
 /// switched to a write-ahead log. It is in the first page from the start, where [`look`] reads it.
 fn migrate(
     connection: &Connection,
@@ -289,13 +292,13 @@ fn migrate(
         connection.execute_batch("COMMIT").while_doing(doing)
     })();
     if migrated.is_err() && !connection.is_autocommit() {
-        // The error at hand says more than one of the rollback would.
+        // Returns this error: it is more precise than one of the rollback.
         let _ = connection.execute_batch("ROLLBACK");
     }
     migrated
 }
 
-/// Switches to a write-ahead log. SQLite does not ask the busy handler here, so we do.
+/// Switches to a write-ahead log. SQLite does not call the busy handler here, so we do.
 fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<(), StoreError> {
     let doing = "switch to a write-ahead log";
     let mut tries = 0;
@@ -317,7 +320,7 @@ fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<()
     }
 }
 
-/// Only the owner may read what is stored, also in a file that was made by other means.
+/// Lets only the owner read the file, also one that was created by other means.
 #[cfg(unix)]
 fn protect(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
@@ -340,14 +343,14 @@ fn protect(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file of SQLite's beside its own.
+/// Returns the path of one of SQLite's files beside its own.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// `path` as a URI that opens it without locks and without its log.
+/// Returns `path` as a URI that opens it without locks and without its log.
 fn immutable(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -363,34 +366,35 @@ fn immutable(path: &Path) -> String {
 }
 
 /// Waits a millisecond, some five thousand times: about five seconds, longer than any commit and any checkpoint
-/// of another process, and within a call's time. SQLite's own handler waits up to 100 ms between looks, which
+/// of another process, and within a call's time. SQLite's own handler waits up to 100 ms between tries, which
 /// starves one of two busy processes.
 fn patient(tries: i32) -> bool {
     std::thread::park_timeout(Duration::from_millis(1));
     tries < 5_000
 }
 
-/// The application id, "STFD": no other program's in SQLite's list of them (`magic.txt`).
+/// Application id, "STFD": no other program's in SQLite's list of them (`magic.txt`).
 const APPLICATION_ID: i64 = 0x5354_4644;
 
-/// What the writer may keep of the file in memory. SQLite's default of 2 MiB holds the upper pages of the indexes of
-/// a million rows and little else. And the bundled SQLite counts the caches of all connections of the process as one
-/// (`SQLITE_ENABLE_MEMORY_MANAGEMENT`). So the pages that one connection keeps and does not use can take the place of
+/// Page cache of the writer, in KiB. SQLite's default of 2 MiB holds the upper pages of the indexes of a
+/// million rows and little else. Also, the bundled SQLite counts the caches of all connections of the process
+/// as one (`SQLITE_ENABLE_MEMORY_MANAGEMENT`). So the unused pages of one connection can take the place of
 /// another's. At 2 MiB, with two busy files, each statement read the same root pages again.
 const CACHE_KIB: u32 = 16 * 1024;
 
-/// What is left of the log after a burst. More than it has when the writer moves it: it would be cut and grow again each
-/// time.
+/// Bytes of the log that stay on disk after a burst. It is more than the log has when the writer checkpoints
+/// it: otherwise it would be cut and grow again each time.
 const LOG_BYTES_KEPT: u32 = 128 * 1024 * 1024;
 
-/// How long the header at the beginning of the first page is (<https://www.sqlite.org/fileformat.html#the_database_header>).
+/// Length of the header at the beginning of the first page
+/// (<https://www.sqlite.org/fileformat.html#the_database_header>).
 const HEADER_BYTES: usize = 100;
 
-/// Owner only: bodies hold personal data.
+/// Mode of the files. Owner only: bodies hold personal data.
 #[cfg(unix)]
 const MODE: u32 = 0o600;
 
-/// More than there are statements.
+/// Maximum of cached statements: more than there are.
 const STATEMENTS: usize = 64;
 
 static OPENING: Mutex<()> = Mutex::new(());

@@ -167,7 +167,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
     Statement { database: Database::Sqlite, sql: Cow::Borrowed(sql), values }
 }
 
-/// A row, and what is sealed of it.
+/// A row, and its sealed bytes. `None` if it is not sealed.
 type Found = (OutboxRow, Option<Vec<u8>>);
 
 pub(super) fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
@@ -221,7 +221,8 @@ fn waiting(
     Ok(found)
 }
 
-/// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
+/// Claims the operation of a row that is still there. Removes the row if the operation is then on record for
+/// its request.
 fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
     let sql = format!(
@@ -256,7 +257,7 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
     Ok(page(rows.into_iter(), limit))
 }
 
-/// How many rows of the outbox need the key whose blobs begin with `head`.
+/// Returns the number of outbox rows that need the key whose blobs begin with `head`.
 pub(super) fn rows_sealed_with(connection: &Connection, head: &[u8]) -> Result<i64, StoreError> {
     let doing = "count the rows of the outbox that a key seals";
     let sql = "SELECT count(*) FROM steadfast_outbox WHERE substr(sealed, 1, ?2) = ?1";
@@ -267,7 +268,7 @@ fn to_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What is said of a content type is said by the headers.
+/// Inserts a row. The column `content_type` is null: a client's content type is among the headers.
 const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, method, path, key, headers, \
      content_type, body, sealed, due_ms, on_unknown, retention_ms, redact, supersedes, origin, sequence, on_dead_letter, \
      enqueued_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
@@ -275,18 +276,19 @@ const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, met
 const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \
      WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND rejected_at_ms IS NULL";
 
-/// Whether a row of the sequence lies before `o`, up to what is asked of that one.
+/// An open EXISTS: an earlier row of the sequence of `o`. The user adds conditions and closes it.
 const BEFORE: &str = "EXISTS (SELECT 1 FROM steadfast_outbox AS before WHERE before.namespace = o.namespace \
      AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
      AND before.number < o.number";
 
 const COUNT: &str = "SELECT count(*) FROM steadfast_outbox WHERE rejected_at_ms IS NULL";
 
-/// None of them holds a sequence.
+/// Rejects all rows. A row that is rejected here holds no sequence.
 const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, ?2), \
      rejected_at_ms = coalesce(rejected_at_ms, ?1)";
 
-/// Whether no row has the key of an operation, or starts it over: see [`spares`]. The key alone counts: the account may have another name by now.
+/// Returns a condition: no outbox row has the key of an operation, or supersedes it; see [`spares`]. The key
+/// alone counts: the account may have another name by now.
 pub(super) fn not_spared() -> &'static str {
     spares(NOT_SPARED, "true")
 }
@@ -307,5 +309,5 @@ const TALLY: &str = "SELECT namespace, vendor, account, count(*) FILTER (WHERE r
 const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected, \
      CASE WHEN on_dead_letter = 'hold' THEN sequence END FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
 
-/// So much is read at once, and one row more.
+/// Maximum of bytes that are read at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -1,9 +1,9 @@
-//! Whether the file at the store's path is still the one that is open.
+//! Check that the file at the store's path is still the one that is open.
 //!
-//! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and no
-//! process finds it again. Another process opens the new file meanwhile, and knows nothing of what was sent. So the
-//! path is looked at at each take and each purge, which recovery does all the time and no call does; and from
-//! then on nothing is acknowledged.
+//! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and
+//! no process finds it again. Another process opens the new file meanwhile, and does not know which calls were
+//! sent. So the path is checked at each take and each purge, which recovery does all the time and no call does;
+//! and from then on nothing is acknowledged.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-/// The file that was opened.
+/// Identity of the file that was opened.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` where the system has no such thing, or did not say.
+    /// `None` where the system has no inodes, or did not return one.
     file: Option<Identity>,
     lost: AtomicBool,
 }
@@ -27,12 +27,12 @@ impl Place {
         Place { file: identity(path).ok().flatten(), lost: AtomicBool::new(false) }
     }
 
-    /// Fails once [`look`](Place::look) has found another file. No system call.
+    /// Fails once [`look`](Place::look) has found another file. Makes no system call.
     pub(super) fn check(&self, path: &Path) -> Result<(), StoreError> {
         if self.lost.load(Ordering::Relaxed) { Err(replaced(path)) } else { Ok(()) }
     }
 
-    /// Looks at the path. What cannot be told apart for want of a permission is taken for the same file.
+    /// Compares the file at the path. Where a permission is missing to compare, it counts as the same file.
     pub(super) fn look(&self, path: &Path) -> Result<(), StoreError> {
         let is_lost = match (self.file, identity(path)) {
             (Some(opened), Ok(Some(there))) => Guard::FileReplaced.keeps(opened != there),

@@ -1,7 +1,8 @@
 //! A connection with the statements of a call, which stay prepared.
 //!
-//! A cache of statements hashes and compares the text of each that it is asked for, and clears its values when it is
-//! given back. For the two statements of a call that was 4 % of its instructions (callgrind over `benches/store`).
+//! A cache of statements hashes and compares the text of each request, and clears the statement's values when
+//! it is returned. For the two statements of a call that was 4 % of its instructions (callgrind over
+//! `benches/store`).
 
 use std::cell::{OnceCell, RefCell, RefMut};
 use std::ops::Deref;
@@ -13,7 +14,7 @@ use steadfast_core::store::StoreError;
 use super::failure::While;
 use super::statements::{INSERT, UPDATE_HELD};
 
-/// Its statements keep the values that they were given last, until they are given others.
+/// A connection with its own prepared statements. They keep their last values until they get others.
 pub(super) struct Prepared<'c> {
     connection: &'c Connection,
     insert: Kept<'c>,
@@ -27,12 +28,12 @@ impl<'c> Prepared<'c> {
         Prepared { connection, insert: Kept::new(), update_held: Kept::new() }
     }
 
-    /// [`INSERT`].
+    /// Returns the statement [`INSERT`].
     pub(super) fn insert(&self) -> Result<RefMut<'_, Statement<'c>>, StoreError> {
         kept(&self.insert, self.connection, INSERT)
     }
 
-    /// [`UPDATE_HELD`].
+    /// Returns the statement [`UPDATE_HELD`].
     pub(super) fn update_held(&self) -> Result<RefMut<'_, Statement<'c>>, StoreError> {
         kept(&self.update_held, self.connection, UPDATE_HELD)
     }

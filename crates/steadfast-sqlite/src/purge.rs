@@ -1,4 +1,4 @@
-//! Removing rows, and what stays of them: the highest of their fences, so that no key's fence ever goes back.
+//! Removal of rows. Their highest fence stays, so that no key's fence ever goes back.
 
 use rusqlite::Connection;
 
@@ -9,7 +9,7 @@ use steadfast_core::store::StoreError;
 
 use super::{notes, outbox, rows, sequence};
 
-/// Removes at most `limit` expired rows, and keeps the highest of their fences.
+/// Removes at most `limit` expired rows, and records the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let doing = "purge";
     let now = notes::saw(connection, now)?.now(now);

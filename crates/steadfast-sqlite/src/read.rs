@@ -1,4 +1,4 @@
-//! What goes on beside the writer and never in its way: each reader's one statement, on a snapshot of its own.
+//! Reads, beside the writer and never in its way: each reader has one statement, on a snapshot of its own.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -18,7 +18,7 @@ use super::row::{self, OPERATION, REQUEST};
 use super::sequence::PLACE;
 use super::{notes, rows, sealed};
 
-/// Carries out a batch, one by one.
+/// Runs a batch of jobs, one by one.
 pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {
     for mut job in batch.drain(..) {
         if !job.is_abandoned() {
@@ -28,7 +28,8 @@ pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {
     }
 }
 
-/// What is on record of an operation. A store whose records may be elsewhere does not say that there is nothing.
+/// Returns the record of an operation. A store whose records may be elsewhere does not report that there is
+/// none.
 pub(super) fn get(
     connection: &Connection,
     id: &OperationId,
@@ -98,7 +99,7 @@ pub(super) fn audit(
     Ok(page(rows.into_iter(), limit))
 }
 
-/// Lacks two values: the number of the first row, and how many.
+/// Returns the statement of a list, without its last two values: the number of the first row, and the limit.
 fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
     let (clauses, values) = filters::conditions(filter, &DIALECT);
     let sql = format!(
@@ -115,8 +116,9 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// A list goes through the table by number and not through an index, but for a key and for dead letters. The names of
-/// one scope come in another order, and each page would sort all of them: the `+` keeps SQLite from that index.
+/// SQL of filters. A list goes through the table by number and not through an index, except for a key and for
+/// dead letters. The names of one scope come in another order, and each page would sort all of them: the `+`
+/// keeps SQLite from that index.
 const DIALECT: Dialect<'_> = Dialect {
     value: |_| "?".to_owned(),
     scope: "+scope",
@@ -127,15 +129,15 @@ const DIALECT: Dialect<'_> = Dialect {
     holds_sequence: "EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
 };
 
-/// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
-/// key. A million operations in ten scopes are ten lookups; only where each has a scope of its own is it as slow as
-/// reading them all.
+/// Condition that goes from scope to scope in the index of names, which has the key behind the scope, and
+/// searches each for the key. A million operations in ten scopes are ten lookups; only where each has a scope
+/// of its own is it as slow as reading them all.
 const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT min(scope) FROM operation UNION ALL \
                             SELECT (SELECT min(scope) FROM operation WHERE scope > name) FROM scopes \
                             WHERE name IS NOT NULL) SELECT name FROM scopes WHERE name IS NOT NULL)";
 
-/// Reads the whole table: a count is an operator's, and an index that it could use would be paid for by every
-/// call.
+/// Counts of each vendor and phase. It reads the whole table: an operator asks for it, and every call would pay
+/// for an index.
 const TALLY: &str = "SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation GROUP BY vendor, phase \
                      ORDER BY vendor, phase";
 
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
     use crate::Sqlite;
 
-    /// How SQLite finds what a filter asks for, in its own words.
+    /// Returns SQLite's query plan for a filter.
     fn plan(connection: &Connection, filter: &Filter) -> String {
         let (sql, mut values) = list_statement(filter);
         values.extend([Value::Integer(0), Value::Integer(2)]);

@@ -1,4 +1,4 @@
-//! Sealing rows anew: see [`seal_rows`](steadfast_core::internal::store::seal_rows).
+//! Resealing of rows: see [`seal_rows`](steadfast_core::internal::store::seal_rows).
 
 use rusqlite::{Connection, params};
 
@@ -11,7 +11,7 @@ use super::failure::While;
 use super::rows::Reader;
 use super::sealed;
 
-/// Rows that are not sealed with the current key.
+/// Returns rows that are not sealed with the current key.
 pub(super) fn find(connection: &Connection, reseal: &Reseal, key: &KeyId) -> Result<FoundRows, StoreError> {
     let doing = "look for operations to seal";
     let mut statement = connection.prepare_cached(FIND).while_doing(doing)?;
@@ -32,7 +32,7 @@ pub(super) fn find(connection: &Connection, reseal: &Reseal, key: &KeyId) -> Res
     Ok(found)
 }
 
-/// Writes them, and says how many were not changed meanwhile.
+/// Writes resealed rows. Returns how many had not changed meanwhile.
 pub(super) fn write(connection: &Connection, rows: &[ResealedRow], seals: &Seals) -> Result<u64, StoreError> {
     let doing = "seal operations";
     sealed::note_use(connection, seals)?;
@@ -46,14 +46,14 @@ pub(super) fn write(connection: &Connection, rows: &[ResealedRow], seals: &Seals
     Ok(written)
 }
 
-/// Reads the rows from the first on that it is given, until it has found enough.
+/// Reads rows from the given number on, until it has found enough.
 const FIND: &str = "SELECT number, scope, key, request, answer FROM operation WHERE number >= ?1 \
                     AND (substr(request, 1, ?3) <> ?2 OR substr(answer, 1, ?3) <> ?2) ORDER BY number LIMIT ?4";
 
 const WRITE: &str = "UPDATE operation SET request = ?6, answer = ?7 \
                      WHERE number = ?1 AND scope = ?2 AND key = ?3 AND request = ?4 AND answer IS ?5";
 
-/// So much is read at once, and one row more: what is written in one commit.
+/// Maximum of bytes that are read at once, and one row more: the size of one commit.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 #[cfg(all(test, feature = "seal"))]

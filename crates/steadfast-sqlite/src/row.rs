@@ -16,18 +16,19 @@ use super::rows::{self, Reader};
 use super::sequence::{self, PLACE};
 use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
 
-/// What [`read_operation`](steadfast_core::internal::store::read_operation) reads, of the table `operation`. What waits for
-/// its turn has its time beside its place.
+/// Columns of the table `operation` for [`read_operation`](steadfast_core::internal::store::read_operation). An
+/// operation that waits for its turn has its time in `sequenced`.
 pub(super) const OPERATION: &str = "scope, key, phase, coalesce(until_ms, \
      (SELECT m.at_ms FROM sequenced AS m WHERE m.operation = number)), detail, status, fence, attempts, effect, \
      claimed_at_ms, updated_at_ms, on_unknown, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, \
      vendor_clock_ms, holder";
 
-/// What [`read_request`](steadfast_core::internal::store::read_request) reads after that, but for [`PLACE`].
+/// Columns for [`read_request`](steadfast_core::internal::store::read_request), after those and without
+/// [`PLACE`].
 pub(super) const REQUEST: &str =
     "number, retention_ms, first_fence, fingerprint, wire_key, redact, predecessor, first_scope";
 
-/// What [`read_stored`] reads.
+/// Returns the columns for [`read_stored`].
 pub(super) fn columns() -> &'static str {
     static COLUMNS: LazyLock<String> =
         LazyLock::new(|| format!("{OPERATION}, {REQUEST}, {PLACE}, request, answer"));
@@ -41,7 +42,7 @@ pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<S
     rows::first(connection, "look for an operation", (&SELECT, name), |row| read_stored(row))
 }
 
-/// The version of each of these operations; `None` where nothing is on record.
+/// Returns the version of each of these operations; `None` where no record exists.
 pub(super) fn versions(
     connection: &Connection,
     ids: &[OperationId],
@@ -56,7 +57,7 @@ pub(super) fn versions(
     versions.collect()
 }
 
-/// Adds the row of a life of a key that begins with this fence, unless the name is taken; whether it did.
+/// Inserts the row of a life of a key that begins with this fence. Returns false if the name is taken.
 pub(super) fn insert(
     connection: &Prepared<'_>,
     record: &Record,
@@ -93,16 +94,16 @@ pub(super) fn insert(
     Ok(added == 1)
 }
 
-/// What becomes of the answer on file.
+/// Change of the stored answer.
 #[derive(Clone, Copy)]
 pub(super) enum OnFile<'a> {
-    /// It stays as it is.
+    /// The answer stays as it is.
     Kept,
-    /// It is this one, or none.
+    /// The answer is replaced by this one, or removed.
     Now(Option<&'a [u8]>),
 }
 
-/// Brings a row in line with its record, and its sequence with the row.
+/// Updates a row from its record, and its sequence from the row.
 pub(super) fn update(
     connection: &Connection,
     number: i64,
@@ -143,8 +144,8 @@ pub(super) fn update(
     sequence::moved(connection, number, record)
 }
 
-/// Brings the row of a record in line with it if it is in progress under the same fence, and adds to its log;
-/// whether it was.
+/// Updates the row of a record if it is in progress under the same fence, and adds to its log. Returns true if
+/// it was.
 pub(super) fn update_held(
     connection: &Prepared<'_>,
     record: &Record,
@@ -176,7 +177,7 @@ pub(super) fn update_held(
     Ok(changed == 1)
 }
 
-/// Adds to the log of an operation; whether there is one.
+/// Adds to the log of an operation. Returns false if there is no record.
 pub(super) fn append(connection: &Connection, id: &OperationId, reports: &str) -> Result<bool, StoreError> {
     let doing = "write evidence";
     let values = params![id.scope.as_str(), id.key.as_str(), reports];

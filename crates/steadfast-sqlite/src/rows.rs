@@ -1,4 +1,4 @@
-//! Statements, prepared once, and the rows that they give: [`Reader`] reads their columns.
+//! Statements, prepared once, and their rows: [`Reader`] reads the columns.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use steadfast_core::store::StoreError;
 
 use super::failure::While;
 
-/// Reads one column after the other.
+/// Reader of one column after the other.
 pub(super) struct Reader<'a, 'b> {
     row: &'a Row<'b>,
     at: usize,
@@ -54,8 +54,8 @@ impl<'a> RowReader<'a> for Reader<'a, '_> {
         }
     }
 
-    /// SQLite keeps as a text whatever bytes a program gave it: one that is not UTF-8 is the row's problem, and no reason to
-    /// read none of the rows.
+    /// Reads a text that may not be UTF-8. SQLite stores any bytes that a program wrote as text: that is a
+    /// problem of one row, and no reason to read none of the rows.
     fn text_of_others(&mut self, problem: &mut Option<String>) -> Result<Option<String>, StoreError> {
         let Some(bytes) = self.blob()? else { return Ok(None) };
         let text = String::from_utf8_lossy(bytes);
@@ -67,7 +67,7 @@ impl<'a> RowReader<'a> for Reader<'a, '_> {
     }
 }
 
-/// What `read` makes of each row of a statement.
+/// Returns the results of `read` for all rows of a statement.
 pub(super) fn all<T>(
     connection: &Connection,
     doing: &str,
@@ -83,7 +83,7 @@ pub(super) fn all<T>(
     Ok(all)
 }
 
-/// The same of the first row, if there is one.
+/// Returns the result of `read` for the first row; `None` if there is no row.
 pub(super) fn first<T>(
     connection: &Connection,
     doing: &str,
@@ -95,7 +95,7 @@ pub(super) fn first<T>(
     rows.next().while_doing(doing)?.map(|row| read(&mut Reader::of(row))).transpose()
 }
 
-/// Changes rows; how many.
+/// Runs a statement, and returns how many rows it changed.
 pub(super) fn change(
     connection: &Connection,
     doing: &str,

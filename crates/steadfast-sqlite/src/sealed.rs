@@ -1,7 +1,8 @@
-//! Which keys a file's rows need, in its table `seal_key`. What sealing is, and the rules: [`seals`](crate::store::seals).
+//! Seal keys that a file's rows need, in its table `seal_key`. For sealing and its rules, see
+//! [`seals`](crate::store::seals).
 //!
-//! The table names every key that any row may need. A key is put there in the transaction of each row that it seals,
-//! and not once at the start. Another process may have retired it in the meantime, when no row used it.
+//! The table names every key that any row may need. A key is added in the transaction of each row that it
+//! seals, and not once at the start. Another process may have retired it in the meantime, when no row used it.
 
 use rusqlite::{Connection, params};
 
@@ -11,8 +12,8 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::failure::While;
 use super::{facts, notes, outbox, rows};
 
-/// The rows that this process can read, in SQL, for a list of rows. Those that it cannot read must not fill its
-/// limit, or they would keep the others from their turn for ever.
+/// Returns a condition for the rows that this process can read. Unreadable rows must not fill a list's limit,
+/// or the others would never get their turn.
 pub(super) fn readable_rows(seals: &Seals) -> String {
     if seals.are_alone() {
         return format!(
@@ -26,17 +27,18 @@ pub(super) fn readable_rows(seals: &Seals) -> String {
     )
 }
 
-/// The keys of this process, in SQL, to be looked for behind the first byte of a blob.
+/// Returns the IDs of this process's keys as a list in SQL, to compare with the bytes behind the first byte of
+/// a blob.
 pub(super) fn keys_at_hand(seals: &Seals) -> String {
     let ids: Vec<String> = seals.ids().map(|id| format!("x'{}'", hex(&id))).collect();
     ids.join(", ")
 }
 
-/// Names a key that seals what the same transaction writes.
+/// Adds the name of a key that seals rows of the same transaction.
 pub(super) const NOTE_KEY: &str = "INSERT INTO seal_key (id) VALUES (?1) ON CONFLICT DO NOTHING";
 
-/// Before what these keys read is believed: has them read nothing in the clear if the file is sealed. A process without
-/// a key was refused when it opened the file.
+/// Updates the seal keys from the file, before a blob is trusted: if the file is sealed, they reject a blob in
+/// the clear. A process without a key was refused when it opened the file.
 pub(super) fn learn(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
     if seals.current().is_some() && !seals.are_alone() && notes::is_sealed(connection)? {
         seals.stand_alone();
@@ -44,15 +46,15 @@ pub(super) fn learn(connection: &Connection, seals: &Seals) -> Result<(), StoreE
     Ok(())
 }
 
-/// Notes that the file is sealed if no record is in the clear, within the transaction of a writer.
+/// Records that the file is sealed if no record is in the clear, within the transaction of a writer.
 pub(super) fn note(connection: &Connection, seals: &Seals) -> Result<bool, StoreError> {
     notes::seal(connection, SEALED)?;
     learn(connection, seals)?;
     Ok(seals.are_alone())
 }
 
-/// At the opening: refuses a process without a key where the file is sealed. A file with nothing on record yet is sealed
-/// from the start by a process that seals, if it is one that makes stores.
+/// Checks a file at its opening: refuses a process without a key where the file is sealed. A file without
+/// records is sealed from the start by a process that seals, if it is one that creates stores.
 pub(super) fn opened(connection: &Connection, seals: &Seals, creates: bool) -> Result<(), StoreError> {
     match seals.current() {
         None if notes::is_sealed(connection)? => Err(needs_a_key()),
@@ -61,8 +63,8 @@ pub(super) fn opened(connection: &Connection, seals: &Seals, creates: bool) -> R
     }
 }
 
-/// Names the key in the file that seals what this transaction writes. A process without a key writes nothing into a
-/// file that is sealed.
+/// Adds the name of the key that seals this transaction's rows. A process without a key writes nothing into a
+/// sealed file.
 pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
     let Some(id) = seals.current() else {
         return if notes::is_sealed(connection)? { Err(needs_a_key()) } else { Ok(()) };
@@ -72,8 +74,8 @@ pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), Sto
     rows::change(connection, doing, (NOTE_KEY, [&id[..]])).map(drop)
 }
 
-/// Whether everything in the file can be read. Gives the keys that are named there, are not at hand and are not
-/// needed by any row. Reads every row once for each key that is not at hand, and takes no lock.
+/// Checks that everything in the file can be read. Returns the keys that the file names, that were not given,
+/// and that no row needs. Reads every row once for each key that was not given, and takes no lock.
 pub(super) fn check_file(connection: &Connection, seals: &Seals) -> Result<Vec<KeyId>, StoreError> {
     let (mut unused, mut needed) = (Vec::new(), Vec::new());
     for id in unknown(connection, seals)? {
@@ -85,8 +87,8 @@ pub(super) fn check_file(connection: &Connection, seals: &Seals) -> Result<Vec<K
     if needed.is_empty() { Ok(unused) } else { Err(refused(&needed)) }
 }
 
-/// Forgets keys that no row needs, in one transaction. One that another process has used in the meantime stays,
-/// and is an error.
+/// Removes the names of keys that no row needs, in one transaction. A key that another process has used in the
+/// meantime stays, and is an error.
 pub(super) fn retire(connection: &Connection, seals: &Seals, unused: &[KeyId]) -> Result<(), StoreError> {
     if unused.is_empty() {
         return Ok(());
@@ -100,13 +102,13 @@ pub(super) fn retire(connection: &Connection, seals: &Seals, unused: &[KeyId]) -
         connection.execute_batch("COMMIT").while_doing(doing)
     });
     if retired.is_err() && !connection.is_autocommit() {
-        // The error at hand says more than one of the rollback would.
+        // Returns this error: it is more precise than one of the rollback.
         let _ = connection.execute_batch("ROLLBACK");
     }
     retired
 }
 
-/// The keys that the file names and that are not at hand.
+/// Returns the keys that the file names and that were not given.
 fn unknown(connection: &Connection, seals: &Seals) -> Result<Vec<KeyId>, StoreError> {
     let doing = "read which keys the file is sealed with";
     let mut statement = connection.prepare("SELECT id FROM seal_key ORDER BY id").while_doing(doing)?;

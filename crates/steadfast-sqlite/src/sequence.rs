@@ -1,7 +1,7 @@
 //! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the table.
 //!
-//! What moves an operation of a sequence calls [`moved`] in the same transaction. What waits has no `until_ms`, so that
-//! the index of what is due does not have it.
+//! A change to an operation of a sequence calls [`moved`] in the same transaction. A waiting operation has no
+//! `until_ms`, so that it is not in the index of due operations.
 
 use rusqlite::{Connection, params};
 
@@ -12,15 +12,16 @@ use steadfast_core::store::StoreError;
 
 use super::rows;
 
-/// An operation's place as one column, null for most, as [`read_place`] reads it. For a statement about `operation`.
+/// An operation's place as one column, null for most, as [`read_place`] reads it. For a statement about
+/// `operation`.
 pub(super) const PLACE: &str = "(SELECT json_array(own.sequence, json(iif(own.skips, 'true', 'false')), own.position, \
      ahead.scope, ahead.key, ahead.phase, ahead.until_ms) FROM sequenced AS own \
      LEFT JOIN sequenced AS other ON other.account = own.account AND other.sequence = own.sequence \
      AND other.turn = 1 AND other.operation <> own.operation \
      LEFT JOIN operation AS ahead ON ahead.number = other.operation WHERE own.operation = operation.number)";
 
-/// A row that is new joins the end of its record's sequence, or takes the place of the one that it starts over. A copied
-/// one has its position.
+/// Enters a new row into its record's sequence: at the end, or in the place of the operation that it
+/// supersedes. A copied row has its position.
 pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Result<(), StoreError> {
     let Some(place) = &record.sequence else { return Ok(()) };
     let doing = "enter a sequence";
@@ -43,14 +44,14 @@ pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Re
     moved(connection, number, record)
 }
 
-/// The place of a row.
+/// Returns the place of a row.
 pub(super) fn place_of(connection: &Connection, number: i64) -> Result<Option<Box<Place>>, StoreError> {
     let doing = "read a place in a sequence";
     let sql = format!("SELECT {PLACE} FROM operation WHERE number = ?1");
     rows::first(connection, doing, (&sql, [number]), |row| read_place(row)).map(Option::flatten)
 }
 
-/// The row of a record in a sequence was brought in line with it: who holds the sequence, and whose turn it is.
+/// Updates the holding and the turn of a sequence, after the row of `record` was written.
 pub(super) fn moved(connection: &Connection, number: i64, record: &Record) -> Result<(), StoreError> {
     let Some(place) = &record.sequence else { return Ok(()) };
     let doing = "write a place in a sequence";
@@ -63,7 +64,7 @@ pub(super) fn moved(connection: &Connection, number: i64, record: &Record) -> Re
     pass_turn(connection, record.id.scope.account_path(), place.sequence.name())
 }
 
-/// As [`moved`], by the record's name.
+/// Form of [`moved`] that finds the row by the record's name.
 pub(super) fn moved_by_name(connection: &Connection, record: &Record) -> Result<(), StoreError> {
     if record.sequence.is_none() || record.phase() == Phase::InProgress {
         return Ok(());
@@ -75,7 +76,7 @@ pub(super) fn moved_by_name(connection: &Connection, record: &Record) -> Result<
     moved(connection, number.ok_or_else(|| damaged("an operation has gone"))?, record)
 }
 
-/// A row is about to be removed.
+/// Removes a row from its sequence, before the row is removed.
 pub(super) fn leave(connection: &Connection, number: i64) -> Result<(), StoreError> {
     let doing = "leave a sequence";
     let sql = "DELETE FROM sequenced WHERE operation = ?1 RETURNING account, sequence, turn";
@@ -87,7 +88,7 @@ pub(super) fn leave(connection: &Connection, number: i64) -> Result<(), StoreErr
     }
 }
 
-/// Gives the turn to whom it belongs.
+/// Gives the turn to the first operation that holds the sequence.
 fn pass_turn(connection: &Connection, account: &str, sequence: &str) -> Result<(), StoreError> {
     let doing = "pass the turn of a sequence";
     let line = [account, sequence];
@@ -119,7 +120,7 @@ fn set_turn(connection: &Connection, number: i64, turn: bool) -> Result<(), Stor
     rows::change(connection, doing, (sql, params![number, turn])).map(drop)
 }
 
-/// Takes what is scheduled out of the index of what is due.
+/// Removes a scheduled operation from the index of due ones.
 fn wait(connection: &Connection, number: i64) -> Result<(), StoreError> {
     let doing = "let an operation wait for its turn";
     let sql = "UPDATE operation SET until_ms = NULL WHERE number = ?1 AND phase = 2";
@@ -133,11 +134,11 @@ const ENTER: &str = "INSERT INTO sequenced (operation, account, sequence, positi
              (SELECT number FROM operation WHERE scope = ?5 AND key = ?6)), \
              (SELECT max(position) FROM sequenced WHERE account = ?2 AND sequence = ?3) + 1, 1), ?4, 0, 0, NULL";
 
-/// Whose turn it is.
+/// Reads the operation that has the turn.
 const TURN: &str = "SELECT operation, holds, phase FROM sequenced JOIN operation ON number = operation \
              WHERE sequenced.account = ?1 AND sequence = ?2 AND turn = 1";
 
-/// The first of those that hold a sequence.
+/// Reads the first operation that holds a sequence.
 const FIRST: &str = "SELECT operation FROM sequenced WHERE account = ?1 AND sequence = ?2 AND holds = 1 \
              ORDER BY position LIMIT 1";
 
@@ -148,7 +149,8 @@ mod tests {
     use super::*;
     use crate::Sqlite;
 
-    /// A line of a hundred thousand, and a hundred thousand lines, cost what one does: nothing is read through.
+    /// A line of a hundred thousand, and a hundred thousand lines, cost as much as one: nothing is read
+    /// through.
     #[test]
     fn an_index_answers_what_a_sequence_is_asked() {
         let directory = support::in_memory::directory();

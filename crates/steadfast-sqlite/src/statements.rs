@@ -1,4 +1,4 @@
-//! What is written to a row, in SQL.
+//! SQL that writes rows.
 
 pub(super) const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
      attempts, effect, claimed_at_ms, updated_at_ms, retention_ms, on_unknown, request, redact, first_fence, \
@@ -16,7 +16,8 @@ pub(super) const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3,
      resolved = ?12, unknown_since_ms = ?13, lookups = ?14, resends_left = ?15, attempt_max_ms = ?16, \
      vendor_clock_ms = ?17, holder = ?18, answer = ?19 WHERE number = ?1";
 
-/// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`](crate::operation::record::Phase::InProgress).
+/// Sets the columns that a holder's transition can change. The phase is that of
+/// [`Phase::InProgress`](crate::operation::record::Phase::InProgress).
 pub(super) const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
      updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11, \
      reports = reports || ?12, claimed_at_ms = ?13, unknown_since_ms = ?14, lookups = ?15, resends_left = ?16 \
@@ -24,7 +25,7 @@ pub(super) const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms 
 
 pub(super) const APPEND: &str = "UPDATE operation SET reports = reports || ?3 WHERE scope = ?1 AND key = ?2";
 
-/// A copy of a row under another name. Blobs are sealed for a name, so that they are given anew.
+/// Copies a row under another name. Blobs are sealed for a name, so they are passed anew.
 pub(super) const COPY: &str = "INSERT INTO operation (scope, vendor, request, answer, first_fence, first_scope, \
      key, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, retention_ms, \
      on_unknown, detail, status, resolved, redact, reports, unknown_since_ms, lookups, resends_left, \

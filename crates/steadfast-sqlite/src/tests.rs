@@ -31,7 +31,7 @@ impl Place {
         self.directory.path().join(format!("calls {file} 100%?#é.db"))
     }
 
-    /// The file and those beside it, with what is in them.
+    /// Returns the file and those beside it, with their bytes.
     fn held(&self, path: &Path) -> Vec<(Vec<u8>, PathBuf)> {
         let mut names: Vec<_> = fs::read_dir(self.directory.path())
             .expect("a directory")
@@ -72,7 +72,7 @@ async fn the_contract_holds() {
     contract::check_all(fresh).await;
 }
 
-/// Every other call goes to the other of two stores on one file.
+/// Sends every other call to the other of two stores on one file.
 #[derive(Debug)]
 struct Two {
     stores: [Sqlite; 2],
@@ -96,7 +96,7 @@ async fn two_stores_on_one_file_keep_the_contract_together() {
     contract::check_all(fresh).await;
 }
 
-/// What a writer knows of the notes lasts until somebody else writes to the file, or its own transaction fails.
+/// Cached notes are valid until another process writes to the file, or the writer's own transaction fails.
 #[tokio::test]
 async fn what_another_writer_purged_is_known_to_the_next_claim() {
     let place = Place::new();
@@ -174,7 +174,7 @@ fn another_programs_file_is_refused_and_stays_as_it_is() {
     assert_eq!(other.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)), Ok(1));
 }
 
-/// A file as a power cut leaves it in its first transaction, with what SQLite wrote to undo that.
+/// Leaves a file as a power cut does in its first transaction, with SQLite's rollback journal.
 fn cut_off(path: &Path) {
     let source = path.with_extension("source");
     let maker = Connection::open(&source).expect("opens");
@@ -399,7 +399,7 @@ async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
     let waits =
         std::future::poll_fn(|context| std::task::Poll::Ready(late.as_mut().poll(context).is_pending()));
     assert!(waits.await, "it waits");
-    // A claim in the queue whose caller goes away holds nothing; one that waits for the queue neither.
+    // A claim in the queue whose caller goes away holds nothing; neither does one that waits for the queue.
     queued.remove(5).abort();
     let gone = store.clone();
     let gone = tokio::spawn(async move { gone.claim(wanted("gone")).await });
@@ -541,7 +541,7 @@ async fn the_log_is_moved_without_being_asked() {
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // Fewer pages than the writer waits for, and more than the checkpointer does.
     claim_many(&store, 0..1_600, 16).await;
-    // The queue is of one, so that this waits for the one that was offered.
+    // The queue is of one, so this waits for the offered checkpoint.
     store.checkpointer.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
     let moved = fs::metadata(store.path()).expect("a file").len();
     assert!(moved > 1024 * 1024, "{moved} bytes in the file");

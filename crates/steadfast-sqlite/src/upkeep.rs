@@ -1,4 +1,4 @@
-//! [`Sealing`] and [`Maintenance`]: what an operator's tool does to the whole file.
+//! [`Sealing`] and [`Maintenance`]: an operator's commands for the whole file.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! A file written anew, without what was removed from it or is now sealed.
+//! Rewrite of a file, without the bytes of rows that were removed or are now sealed.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::failure::While;
 use super::open::{self, Settings};
 
-/// A connection for [`wipe`], to a file that is a store.
+/// Opens a connection for [`wipe`], to a file that is a store.
 pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
     let doing = "write the file anew";
     open::find(path)?;
@@ -24,9 +24,9 @@ pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, Store
     Ok(connection)
 }
 
-/// See [`Sealing::wipe`](steadfast_core::store::sealing::Sealing::wipe). Free pages alone would not do: what was removed is in the gaps of pages
-/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then
-/// checkpointed and cut.
+/// Rewrites the file. See [`Sealing::wipe`](steadfast_core::store::sealing::Sealing::wipe). Free pages alone
+/// would not do: removed bytes are also in the gaps of pages that are in use, and in the log. A `VACUUM` writes
+/// every page anew; the log that it fills is then checkpointed and cut.
 pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("VACUUM").while_doing("write the file anew")?;
     let busy: i64 = connection

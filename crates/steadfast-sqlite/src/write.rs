@@ -1,4 +1,4 @@
-//! What the writer does inside a transaction: load, let the state machine decide, store.
+//! Work of the writer inside a transaction: load, let the state machine decide, store.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::prepared::Prepared;
 use super::row::{self, OnFile};
 use super::{due, notes, purge, rows, sealed, sequence};
 
-/// A claim, as what it starts with if it is the first.
+/// A claim, as the values that it writes if it is the first.
 pub(super) struct First {
     pub record: Record,
     pub request: Vec<u8>,
@@ -28,20 +28,21 @@ pub(super) struct First {
     pub seals: Seals,
 }
 
-/// What a claim met.
+/// Result of a claim in the writer.
 pub(super) enum Met {
-    /// Nothing of this life of the key: the claim is the first, and is now on file. The life begins with this
+    /// No record of this life of the key: the claim is the first, and is now on file. The life begins with this
     /// fence, and with this place in its sequence.
     Absent { first_fence: u64, place: Option<Box<Place>> },
-    /// This, and the row that it is about.
+    /// A record was there: the claim's result, and the row.
     Present(Box<(Claimed, Stored)>),
-    /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
+    /// An operation that may be taken over or started over, but that this process cannot read. Nothing was
+    /// written.
     Unreadable(StoreError),
-    /// This would be the first, and what it starts over stands in the way. Nothing was written.
+    /// The claim would be the first, but the operation that it supersedes is an obstacle. Nothing was written.
     InTheWay(Obstacle, Effect),
 }
 
-/// `written`: when the row of the outbox was that asks for it, if one does.
+/// Carries out a claim. `written` is when the outbox row was enqueued; `None` for a call.
 pub(super) fn claim(
     connection: &Prepared<'_>,
     first: &First,
@@ -57,7 +58,7 @@ pub(super) fn claim(
         return Ok(met);
     }
     sealed::note_use(connection, seals)?;
-    // The index decides who is first; only then is there anything to read.
+    // The index decides which claim is first; only for the others is there anything to read.
     let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
         return begun(connection, record, first_fence);
@@ -81,7 +82,7 @@ pub(super) fn claim(
     Ok(Met::Present(Box::new((claimed, stored))))
 }
 
-/// A life of a key has begun, in the row that was inserted last.
+/// Enters a new life of a key into its sequence. Its row is the one that was inserted last.
 fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<Met, StoreError> {
     let mut place = None;
     if record.sequence.is_some() {
@@ -92,31 +93,31 @@ fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<M
     Ok(Met::Absent { first_fence, place })
 }
 
-/// A transition as the writer is given it.
+/// A transition, as the writer gets it.
 pub(super) struct Step {
-    /// What it comes to, if that could be predicted; else whatever the holder has.
+    /// The predicted record, if `predicted`; else the holder's.
     pub record: Record,
-    /// Whether it could: the holder's record is in progress under the transition's fence.
+    /// True if the record was predicted: the holder's is in progress under the transition's fence.
     pub predicted: bool,
     pub transition: Transition,
-    /// The event's answer, if it has one.
+    /// The event's answer; `None` if it has none.
     pub answer: Option<Vec<u8>>,
-    /// What the attempts met, as [`reports::lines`](crate::store::reports::lines).
+    /// Log lines of the attempts; see [`reports::lines`](crate::store::reports::lines).
     pub reports: String,
     pub seals: Seals,
 }
 
-/// What a transition came to.
+/// Result of a transition in the writer.
 pub(super) enum Written {
-    /// What was predicted.
+    /// The predicted record was written.
     AsPredicted,
     /// The record was not as predicted, and is now this.
     Moved(Box<Stored>),
     Declined(Declined),
 }
 
-/// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
-/// loading the row first costs as much as the write.
+/// Carries out a transition. Nearly always the record has not changed since its holder read it. Fence and phase
+/// prove that, and one statement is enough, where loading the row first costs as much as the write.
 pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Written, StoreError> {
     let Step { record, predicted, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
@@ -131,7 +132,7 @@ pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Writt
     let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));
     };
-    // Whatever becomes of the transition: evidence is not fenced.
+    // Also for a declined transition: evidence is not fenced.
     if !reports.is_empty() {
         row::append(connection, &record.id, reports)?;
     }
@@ -176,7 +177,7 @@ pub(super) fn take(
     Ok(taken)
 }
 
-/// What a taker may carry on with among what `clause` selects by a time, at most `limit`.
+/// Returns operations that a taker may have, among those that `clause` selects by a time, at most `limit`.
 fn look_for(
     connection: &Connection,
     take: &Takeover,
@@ -185,10 +186,10 @@ fn look_for(
 ) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
     let account = take.account.as_deref();
-    // The vendor is for the index, the account for what it finds.
+    // The vendor is for the index, the account for the rows that it finds.
     let scope = account.map(Scope::from_stored);
     let vendor = scope.as_ref().map(Scope::vendor_path);
-    // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
+    // The limit is on rows and not on bytes: a caller asks for as many as it can process.
     let sql = format!(
         "SELECT {} FROM operation WHERE phase < 3 AND phase = ?1 {} {} AND {clause} ORDER BY until_ms, number LIMIT ?3",
         row::columns(),
@@ -200,12 +201,12 @@ fn look_for(
     rows::all(connection, doing, (&sql, values), |row| read_stored(row))
 }
 
-/// What is over.
+/// Condition: the lease has expired, or the operation is due.
 pub(super) const DUE: &str = "until_ms <= ?2";
 
-/// What a clock that was wrong has put far off, but for what was enqueued for later, which keeps its time. No index
-/// has the time of the last move, so only those that end last are looked at. A backlog that is due in an hour must
-/// not be read through each second.
+/// Condition for rows that a wrong clock scheduled far ahead, except operations that were enqueued for later,
+/// which keep their time. No index has the time of the last change, so only the rows with the latest times are
+/// checked. A backlog that is due in an hour must not be read through each second.
 pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
      AND attempts = 0 AND effect = 0 AND until_ms > updated_at_ms) AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
@@ -234,7 +235,7 @@ pub(super) fn act(
     {
         return Ok(Err(forbidden));
     }
-    // An operator's action brings no answer: what is on file stays as long as the state has one.
+    // An operator's action brings no answer: the stored answer stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     row::update(connection, stored.number, &record, answer)?;
     log(connection, &entry)?;

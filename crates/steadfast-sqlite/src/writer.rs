@@ -1,8 +1,8 @@
-//! Group commit: everything that waits when the disk is free goes into one transaction.
+//! Group commit: all jobs that wait when the disk is free go into one transaction.
 //!
-//! A commit's cost is its sync, and a sync costs the same for one row and for a hundred. While one is under way
-//! the queue fills; the next takes all of it. No timer: a lone caller never waits for company. A reply goes out
-//! only after the commit of its group, so each write that was acknowledged is on disk.
+//! A commit's cost is its sync, and a sync costs the same for one row and for a hundred. While one is in flight
+//! the queue fills; the next takes all of it. There is no timer: a lone caller never waits for others. A reply
+//! goes out only after the commit of its group, so each write that was acknowledged is on disk.
 
 use rusqlite::Connection;
 
@@ -15,7 +15,7 @@ use super::log::Log;
 use super::prepared::Prepared;
 use super::{migrations, notes};
 
-/// What the writer's thread does with each batch.
+/// Returns the work of the writer's thread on each batch.
 pub(super) fn committer(mut log: Log) -> impl FnMut(&Prepared<'_>, &mut Vec<Box<dyn Job>>) {
     let mut last = None;
     move |connection, batch| {
@@ -24,7 +24,7 @@ pub(super) fn committer(mut log: Log) -> impl FnMut(&Prepared<'_>, &mut Vec<Box<
     }
 }
 
-/// Carries out a batch in one transaction, and replies.
+/// Runs a batch in one transaction, and replies.
 fn commit(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>, last: &mut LastVersion) {
     batch.retain(|job| !job.is_abandoned());
     if batch.is_empty() {
@@ -32,7 +32,7 @@ fn commit(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>, last: &mut L
     }
     match together(connection, batch, last) {
         Ok(()) => batch.drain(..).for_each(|job| job.reply(Ok(()))),
-        // One job of many failed. Its neighbours are not to suffer for it: each for itself.
+        // One job of many failed. The others must not fail with it: each gets its own transaction.
         Err(Ended { at: Step::Job, .. }) if batch.len() > 1 => {
             for mut job in batch.drain(..) {
                 let ended = together(connection, std::slice::from_mut(&mut job), last);
@@ -43,7 +43,7 @@ fn commit(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>, last: &mut L
     }
 }
 
-/// Why a transaction was rolled back, and where.
+/// Error and step of a transaction that was rolled back.
 struct Ended {
     at: Step,
     error: StoreError,
@@ -55,7 +55,8 @@ enum Step {
     Commit,
 }
 
-/// SQLite's number for what others have written to the file, as of this writer's last transaction.
+/// SQLite's `data_version` as of this writer's last transaction: it changes when others write to the file.
+/// `None` before the first.
 type LastVersion = Option<i64>;
 
 fn together(
@@ -66,7 +67,7 @@ fn together(
     let ended = attempt(connection, jobs, last);
     notes::transaction_ended(ended.is_ok());
     if ended.is_err() && !connection.is_autocommit() {
-        // If this fails too, the next BEGIN says so.
+        // If this fails too, the next BEGIN fails.
         let _ = connection.execute_batch("ROLLBACK");
     }
     ended
@@ -81,15 +82,16 @@ fn attempt(
     execute(connection, "BEGIN IMMEDIATE", "begin a transaction").map_err(at(Step::Begin))?;
     let unchanged = still_ours(connection, last).map_err(at(Step::Begin))?;
     notes::transaction_began(unchanged);
-    // Asked again: to begin may have meant to wait for another process, for longer than some callers did.
+    // Checked again: BEGIN may have waited for another process, for longer than some callers did.
     for job in jobs.iter_mut().filter(|job| !job.is_abandoned()) {
         job.run(connection).map_err(at(Step::Job))?;
     }
     end(connection).map_err(at(Step::Commit))
 }
 
-/// The commit stands in the log before the memory that connections share is told of it. If that memory cannot grow then,
-/// the log may be read anew after a crash, and the commit be found: it is not certain that nothing was written.
+/// Commits. The commit stands in the log before it is in the memory that connections share. If that memory
+/// cannot grow then, a crash may lead SQLite to read the log anew and find the commit: it is not certain that
+/// nothing was written.
 fn end(connection: &Connection) -> Result<(), StoreError> {
     const DOING: &str = "commit";
     let mut statement = connection.prepare_cached("COMMIT").while_doing(DOING)?;
@@ -106,15 +108,15 @@ fn execute(connection: &Connection, sql: &str, doing: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// A newer release in another process may have moved the schema on since the file was opened. Says whether no other
-/// process has written to the file since the last transaction.
+/// Checks that the schema is still of this release: another process of a newer one may have migrated it since.
+/// Returns true if no other process has written to the file since the last transaction.
 fn still_ours(connection: &Connection, last: &mut LastVersion) -> Result<bool, StoreError> {
     let doing = "read the schema's version";
     let number = |pragma: &str| {
         let mut statement = connection.prepare_cached(pragma).while_doing(doing)?;
         statement.query_row([], |row| row.get::<_, i64>(0)).while_doing(doing)
     };
-    // Within a transaction that may write, nobody else does.
+    // Within a write transaction, no other process writes.
     let written = Some(number("PRAGMA data_version")?);
     if written == *last {
         return Ok(true);

@@ -20,7 +20,7 @@ use support::commands;
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const KEYS: usize = 300;
 
-/// The user who owns nothing, on every Unix that we know.
+/// The user `nobody`, who owns no file, on every Unix that we know.
 #[cfg(unix)]
 const NOBODY: u32 = 65_534;
 
@@ -76,7 +76,7 @@ async fn what_a_killed_process_acknowledged_is_all_there() {
             told.insert(line.trim().to_owned());
         }
         child.kill().expect("SIGKILL");
-        // What it had said before it died counts as well; a last line cut short does not.
+        // Lines that it wrote before it died count as well; a last line that was cut off does not.
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut output, &mut rest).expect("the rest");
         told.extend(rest.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(String::from));
@@ -93,7 +93,7 @@ async fn what_a_killed_process_acknowledged_is_all_there() {
     assert!(told.len() > 800, "{} acknowledged writes", told.len());
 }
 
-/// Mode bits bind everybody but root, so that a child of root's opens the files as nobody.
+/// Mode bits bind every user but root, so that a child of root's opens the files as `nobody`.
 #[cfg(unix)]
 #[tokio::test]
 async fn what_may_not_be_written_is_said_to_be_read_only_and_stays_as_it_is() {
@@ -134,7 +134,7 @@ async fn what_may_not_be_written_is_said_to_be_read_only_and_stays_as_it_is() {
     }
 }
 
-/// Not a test by itself: what the tests above start.
+/// The child process of the tests above, not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let (Ok(path), Ok(what)) = (std::env::var("STORE_PATH"), std::env::var("STORE_WORK")) else { return };
@@ -193,20 +193,21 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
     }
 }
 
-/// One write a line, so that a kill cuts between lines.
+/// Writes one line in one write, so that a kill cuts between lines.
 fn say(word: &str, key: &str) {
     let line = format!("{word} {key}\n");
     let mut output = std::io::stderr().lock();
     output.write_all(line.as_bytes()).and_then(|()| output.flush()).expect("somebody listens");
 }
 
-/// Runs this binary again, with `child` as its only test. What it says comes by the standard error, where the
-/// test harness writes nothing.
+/// Runs this binary again, with `child` as its only test. Its lines come by standard error, where the test
+/// harness writes nothing.
 fn start(path: &Path, work: &str) -> Child {
     start_as(path, work, None)
 }
 
-/// As nobody if there is a `place` that nobody can reach, to which this binary is copied.
+/// Starts the child; as the user `nobody` if there is a `place` that this user can reach, to which this binary
+/// is copied.
 fn start_as(path: &Path, work: &str, place: Option<&Path>) -> Child {
     let mut binary = std::env::current_exe().expect("this binary");
     if let Some(place) = place {

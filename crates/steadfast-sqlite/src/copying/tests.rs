@@ -36,7 +36,7 @@ async fn records_are_copied_from_file_to_memory_and_back() {
     contract::check_copy(Arc::new(Memory::new()), shelf.file()).await;
 }
 
-/// Every other call goes to the other of two stores on one file, as of two processes.
+/// Sends every other call to the other of two stores on one file, as of two processes.
 #[derive(Debug)]
 struct Two {
     stores: [Sqlite; 2],

@@ -38,29 +38,31 @@ CREATE TABLE operation (
 
 -- The arbiter of claims.
 CREATE UNIQUE INDEX operation_name ON operation (scope, key);
--- The two below are as narrow as they can be: every call writes to each, and vendor and times in them cost a tenth of
--- the calls a second. The first is for what is open, the second for a purge and for the dead letters that wait for a
--- person, which are those without an end.
+-- The two indexes below are as narrow as they can be: every call writes to each, and vendor and times in them
+-- cost a tenth of the calls a second. The first is for open operations, the second for a purge and for the dead
+-- letters that wait for a person, which are those without an end.
 CREATE INDEX operation_open ON operation (phase, until_ms) WHERE phase < 3;
 CREATE INDEX operation_ended ON operation (until_ms) WHERE phase > 2;
--- What a dispatcher takes in turn from the accounts that it reaches: by namespace, vendor and account, which are the
--- beginning of the scope. A call that is sent at once is never in it, and pays nothing for it: a column would be computed
--- for each row that is written.
+-- The index of a dispatcher that takes from its accounts in turn: by namespace, vendor and account, which are
+-- the beginning of the scope. A call that is sent at once is never in it, and pays nothing for it: a column
+-- would be computed for each row that is written.
 CREATE INDEX operation_due ON operation (
     substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/')), until_ms
 ) WHERE phase = 2 AND until_ms IS NOT NULL;
 
--- What has ended, for programs in other languages. A name that is not there has not ended, or its record was purged.
+-- Ended operations, for programs in other languages. A name that is missing has not ended, or its record was
+-- purged.
 CREATE VIEW steadfast_ended AS SELECT scope, key,
     CASE phase WHEN 3 THEN 'succeeded' WHEN 4 THEN 'refused' WHEN 5 THEN 'dead' ELSE 'resolved' END AS outcome,
     CASE effect WHEN 0 THEN 'none' WHEN 1 THEN 'unknown' ELSE 'applied' END AS effect,
     status, updated_at_ms AS ended_at_ms
 FROM operation WHERE phase > 2;
 
--- The operations that were enqueued into a sequence. A table of its own, so that what is in none pays nothing for it.
+-- Operations that were enqueued into a sequence. It is a table of its own, so that other operations pay nothing
+-- for it.
 --
--- While an operation waits for its turn, its row in `operation` has no `until_ms`: what is due is then found without
--- reading through a line of waiting ones, however long it is.
+-- While an operation waits for its turn, its row in `operation` has no `until_ms`: due operations are then
+-- found without reading a long line of waiting ones.
 CREATE TABLE sequenced (
     operation INTEGER PRIMARY KEY, -- operation.number
     account   TEXT    NOT NULL,    -- namespace, vendor and account: the beginning of the scope
@@ -72,16 +74,16 @@ CREATE TABLE sequenced (
     at_ms     INTEGER              -- while it is scheduled: for when
 ) STRICT;
 
--- The last position of a sequence, and an operator's list of one.
+-- Finds the last position of a sequence, and an operator's list of one.
 CREATE INDEX sequenced_position ON sequenced (account, sequence, position);
--- The first that holds a sequence.
+-- Finds the first operation that holds a sequence.
 CREATE UNIQUE INDEX sequenced_holds ON sequenced (account, sequence, position) WHERE holds = 1;
--- Whose turn it is.
+-- Finds the operation that has the turn.
 CREATE UNIQUE INDEX sequenced_turn ON sequenced (account, sequence) WHERE turn = 1;
--- An operator's list of a sequence in whichever account.
+-- Finds the operations of a sequence in all accounts, for an operator's list.
 CREATE INDEX sequenced_name ON sequenced (sequence);
 
--- What operators did. Outlives the operations.
+-- The audit record: operators' actions. It outlives the operations.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY,
     scope  TEXT    NOT NULL,
@@ -95,7 +97,7 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_operation ON audit (scope, key);
 
--- What the store notes beside its records, in one row that every claim needs.
+-- Notes of the store beside its records, in one row that every claim needs.
 CREATE TABLE store_state (
     purged_fence    INTEGER NOT NULL, -- the highest of any row that was removed: a key's first claim starts above it
     believed_ms     INTEGER, -- what time it is, as far as the store believes it; null before the first command
@@ -107,19 +109,20 @@ CREATE TABLE store_state (
 ) STRICT;
 INSERT INTO store_state (purged_fence, sealed) VALUES (0, 0);
 
--- The keys that any row may be sealed with. A key is here before the first row that it seals, so that one look at this
--- table says whether a process can read the file.
+-- Keys that any row may be sealed with. A key is here before the first row that it seals, so that this table
+-- shows if a process can read the file.
 CREATE TABLE seal_key (
     id BLOB PRIMARY KEY -- the first 8 bytes of a hash of the key, see SealKeyId
 ) STRICT, WITHOUT ROWID;
 
--- The terms that clients have registered for their accounts, so that two services whose terms differ are told.
+-- Terms that clients have registered for their accounts, so that two services with different terms get an
+-- error.
 CREATE TABLE account (
     path  TEXT PRIMARY KEY, -- namespace, vendor and account
     terms TEXT NOT NULL     -- as JSON
 ) STRICT, WITHOUT ROWID;
 
--- The last heartbeat of each dispatcher that delivers from this file, for as long as it counts.
+-- The last heartbeat of each dispatcher that delivers from this file, until it expires.
 CREATE TABLE heartbeat (
     account    TEXT    NOT NULL, -- namespace, vendor and account
     dispatcher TEXT    NOT NULL,
@@ -129,9 +132,9 @@ CREATE TABLE heartbeat (
     PRIMARY KEY (account, dispatcher)
 ) STRICT, WITHOUT ROWID;
 
--- Calls that wait to be taken on record. A caller writes one in a transaction of its own; it is removed in the commit that
--- records the operation. The checks refuse a mistake in the caller's transaction, where it is seen; what they cannot see
--- is found later, and the row is rejected.
+-- Calls that wait for admission. A caller writes a row in a transaction of its own; it is removed in the commit
+-- that records the operation. The checks fail in the caller's transaction, where a mistake is seen; any other
+-- mistake is found later, and the row is rejected.
 CREATE TABLE steadfast_outbox (
     number         INTEGER PRIMARY KEY AUTOINCREMENT, -- no number twice: a dispatcher that stood still names a row by it
     namespace      TEXT    NOT NULL DEFAULT 'default',
@@ -159,22 +162,23 @@ CREATE TABLE steadfast_outbox (
     rejected       TEXT CHECK ((rejected IS NULL) = (rejected_at_ms IS NULL)) -- why
 ) STRICT;
 
--- What a dispatcher looks for. What was rejected costs it nothing.
+-- The index of a dispatcher. Rejected rows are not in it.
 CREATE INDEX steadfast_outbox_waiting ON steadfast_outbox (namespace, vendor, account, number)
 WHERE rejected_at_ms IS NULL;
--- What lies before a row in its sequence, also if it was rejected.
+-- Finds the earlier rows of a sequence, also rejected ones.
 CREATE INDEX steadfast_outbox_sequence ON steadfast_outbox (namespace, vendor, account, sequence, number)
 WHERE sequence IS NOT NULL;
--- The sequences that a rejected row holds. Nearly always empty.
+-- Finds the sequences that a rejected row holds. Nearly always empty.
 CREATE INDEX steadfast_outbox_holding ON steadfast_outbox (namespace, vendor, account, sequence, number)
 WHERE rejected_at_ms IS NOT NULL AND on_dead_letter = 'hold' AND sequence IS NOT NULL;
--- The rows of a key: those that wait, for a call under it that is refused before its claim, and those that were rejected.
--- The key comes first: a purge asks for the rows of a key, whatever the account, and for those that start it over. It
--- spares its record.
+-- Finds the rows of a key: waiting ones, for a call under it that is refused before its claim, and rejected
+-- ones. The key comes first: a purge looks for the rows of a key in all accounts, and for those that supersede
+-- it. It spares its record.
 CREATE INDEX steadfast_outbox_key ON steadfast_outbox (key, namespace, vendor, account);
 CREATE INDEX steadfast_outbox_supersedes ON steadfast_outbox (supersedes) WHERE supersedes IS NOT NULL;
 
--- No dispatcher would admit the row. Its writer is to know, and not to commit an order whose call stays behind.
+-- No dispatcher would admit the row. The error fails its writer's transaction, so that no order is committed
+-- without its call.
 CREATE TRIGGER steadfast_outbox_closed BEFORE INSERT ON steadfast_outbox
 WHEN EXISTS (SELECT 1 FROM store_state WHERE json_extract(copy_state, '$.stage') <> 'open')
 BEGIN

@@ -1,5 +1,5 @@
-//! What an operator and a caller ask of the outbox: why a row was rejected, which rows of a key wait, and which are sealed
-//! with an older key.
+//! Reads of the outbox for operators and callers: why a row was rejected, which rows of a key wait, and which
+//! are sealed with an older key.
 
 use rusqlite::{Connection, params};
 
@@ -26,7 +26,7 @@ pub(super) fn rejection(
     rows::first(connection, doing, (REJECTION, values), reason).map(Option::flatten)
 }
 
-/// The rows under this key that were not rejected, without their bodies.
+/// Returns the rows under this key that were not rejected, without their bodies.
 pub(super) fn under_key(
     connection: &Connection,
     Account { namespace, vendor, account }: &Account,
@@ -37,14 +37,14 @@ pub(super) fn under_key(
     rows::all(connection, doing, (UNDER_KEY, values), |row| read_outbox(row, 0))
 }
 
-/// The rows under this key, of any account.
+/// Returns the rows under this key, of all accounts.
 pub(super) fn of_key(connection: &Connection, key: &str) -> Result<Vec<Queued>, StoreError> {
     let doing = "look for the rows of a key in the outbox";
     let rows = rows::all(connection, doing, (OF_KEY, [key]), |row| read_queued(row, key))?;
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Removes a row; whether it was there.
+/// Removes a row. Returns true if it was there.
 pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -> Result<bool, StoreError> {
     notes::check(connection, Standing::check_new)?;
     let doing = "remove a row of the outbox";
@@ -55,7 +55,7 @@ pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -
     Ok(is_gone)
 }
 
-/// The next rows that are not sealed with this key.
+/// Returns the next rows that are not sealed with this key.
 pub(super) fn sealed_otherwise(
     connection: &Connection,
     key: &KeyId,
@@ -67,7 +67,7 @@ pub(super) fn sealed_otherwise(
     rows::all(connection, doing, (SEALED_OTHERWISE, values), |row| read_sealed_row(row))
 }
 
-/// Writes them, and says how many were not changed meanwhile.
+/// Writes resealed rows. Returns how many had not changed meanwhile.
 pub(super) fn seal(connection: &Connection, rows: &[Anew], seals: &Seals) -> Result<u64, StoreError> {
     let doing = "seal rows of the outbox";
     sealed::note_use(connection, seals)?;

@@ -1,4 +1,4 @@
-//! What the store itself puts into its outbox, because rows of its sequence are ahead of it there.
+//! Writes of the store into its own outbox, for a call whose sequence has earlier rows there.
 
 use rusqlite::{Connection, params_from_iter};
 

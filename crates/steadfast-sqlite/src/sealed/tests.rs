@@ -24,7 +24,7 @@ use crate::Sqlite;
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 const LATER: Timestamp = Timestamp::from_millis(2_000_000);
 
-/// In every place of a request and an answer that is sealed.
+/// Text in every place of a request and an answer that is sealed.
 const MARKER: &str = "hunter2";
 
 struct Place {
@@ -56,7 +56,7 @@ impl Place {
         Connection::open(self.path()).expect("opens")
     }
 
-    /// Every file in the directory but the index of the log, which the process that opens it rebuilds.
+    /// Returns every file in the directory but the index of the log, which the process that opens it rebuilds.
     fn bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(self.directory.path())
             .expect("a directory")
@@ -399,16 +399,16 @@ async fn what_a_process_cannot_read_it_leaves_alone() {
     };
     assert_sealed(behind.act(&id("dead"), redrive.clone()).await, &problem);
     assert!(behind.audit(None, None, 10).await.expect("works").rows.is_empty());
-    // Five that have waited longer do not keep a sweeper from the one that it can carry on with.
+    // Five unreadable operations that have waited longer do not keep a taker from the one that it can read.
     let taken = behind.take(take(LATER, 1)).await.expect("works");
     assert_eq!(taken.iter().map(|record| record.id.key.as_str()).collect::<Vec<_>>(), ["behind"]);
     assert_eq!(behind.take(take(LATER, 10)).await.expect("works"), []);
     assert_eq!(snapshot(), before, "neither fence, nor lease, nor effect, nor audit has moved");
-    // What columns can answer is answered.
+    // Reads of columns alone still work.
     assert!(matches!(behind.claim(wanted("ahead 1")).await, Ok(Claimed::Busy { .. })));
     let dead = Filter { phases: vec![Phase::Dead], ..Filter::default() };
     assert_eq!(behind.list(&dead, None, 10).await.expect("works").rows.len(), 1);
-    // Whoever can read them carries on.
+    // A process that has their keys can take them.
     assert_eq!(ahead.take(take(LATER, 10)).await.expect("works").len(), 5);
     ahead.act(&id("dead"), redrive).await.expect("works").expect("a dead letter");
 }
@@ -425,7 +425,7 @@ async fn a_process_without_keys_takes_what_is_not_sealed() {
     assert_eq!(taken.iter().map(|record| record.id.key.as_str()).collect::<Vec<_>>(), ["open", "too"]);
 }
 
-/// Reads `key` after `sql` was run on its file by somebody who has no key.
+/// Reads `key` after another program without a key ran `sql` on its file.
 async fn after(sql: &str, key_read: &str) -> StoreError {
     let place = Place::new();
     let store = place.with(&key(1));
