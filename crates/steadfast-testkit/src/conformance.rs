@@ -1,8 +1,8 @@
 //! The suite that every adapter passes: run it on an adapter of your own.
 //!
-//! [`vendor`] puts an adapter through every status, failure, wait and broken answer that HTTP has, through replays, and
-//! through lookups that fail, break off or find the wrong thing. It sends nothing. What it finds is a list of [`Breach`]es, each with
-//! the rule that is broken. An empty list is the pass:
+//! [`vendor`] gives an adapter every status, failure, wait and broken answer that HTTP has, replays, and
+//! lookups that fail, break off or find the wrong object. It sends nothing. It returns a list of [`Breach`]es,
+//! each with the rule that is broken. An empty list is the pass:
 //!
 //! ```
 //! use steadfast::http::{HeaderMap, StatusCode};
@@ -25,9 +25,9 @@
 //! assert_eq!(breaches, []);
 //! ```
 //!
-//! The suite knows what HTTP says and not what the vendor does. Tell it what the vendor's own answers look like, as
-//! above. Without them it cannot see that a no of the vendor's is final, that a [replay](Conformance::replayed) is told
-//! as one, or that a lookup finds what it should.
+//! The suite knows HTTP and not the vendor. Add examples of the vendor's own answers, as above. Without them it
+//! cannot check that the vendor's refusal is final, that a [replay](Conformance::replayed) is reported as one,
+//! or that a lookup finds its object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,8 +51,8 @@ mod verdicts;
 
 /// Starts the suite on an adapter. It runs with [`Conformance::breaches`].
 ///
-/// Without another word the call is a POST of a JSON object to `/conformance`, a success is `{}`, and a failure of the
-/// vendor's own is not known.
+/// Without further calls the request is a POST of a JSON object to `/conformance`, a success is `{}`, and the
+/// vendor's failures are not known.
 pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
     let success = Answer::new(StatusCode::OK, HeaderMap::new(), "{}");
     let conformance = Conformance {
@@ -68,12 +68,12 @@ pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
     conformance.call("/conformance", "application/json", CALL)
 }
 
-/// A time as RFC 3339 writes it, for a [found](Conformance::found) object that is dated so.
+/// Writes a time in RFC 3339, for a [found](Conformance::found) object that is dated so.
 pub fn rfc3339(at: Timestamp) -> String {
     humantime_serde::re::humantime::format_rfc3339_millis(SystemTime::from(at)).to_string()
 }
 
-/// The suite, about to run on one adapter.
+/// The suite, before its run on one adapter.
 #[must_use = "the suite runs with breaches()"]
 pub struct Conformance<'a> {
     vendor: &'a dyn Vendor,
@@ -89,7 +89,7 @@ pub struct Conformance<'a> {
 type Find<'a> = dyn Fn(&str, Timestamp) -> Answer + 'a;
 
 impl<'a> Conformance<'a> {
-    /// The call that the adapter stamps: a POST to `path`, below its base URL.
+    /// Sets the call that the adapter stamps: a POST to `path`, below its base URL.
     pub fn call(mut self, path: &str, content_type: &str, body: impl Into<Bytes>) -> Self {
         let mut url = self.vendor.base_url().clone();
         url.set_path(&[url.path().trim_end_matches('/'), path].concat());
@@ -101,33 +101,36 @@ impl<'a> Conformance<'a> {
         self
     }
 
-    /// How the vendor answers a call that it carried out. Such an answer must be done.
+    /// Sets the vendor's answer to a call that it carried out. The adapter must classify it as done.
     pub fn success(mut self, answer: Answer) -> Self {
         self.success = answer;
         self
     }
 
-    /// How the vendor answers a call that it refuses, with its own 4xx. Such an answer must be final.
+    /// Sets the vendor's answer to a call that it refuses, with its own 4xx. The adapter must classify it as
+    /// final.
     pub fn failure(mut self, answer: Answer) -> Self {
         self.failure = Some(answer);
         self
     }
 
-    /// How the vendor answers the lookup of a call that took effect: with an object that has this key, and came to be
-    /// at this time. Where the object has neither, both may be left out; what follows from them is then not asked.
+    /// Sets the vendor's answer to the lookup of a call that took effect: an object that has this key, and was
+    /// created at this time. Where the object has neither, both may be left out; the rules that depend on them
+    /// are then not checked.
     pub fn found(mut self, answer: impl Fn(&str, Timestamp) -> Answer + 'a) -> Self {
         self.found = Some(Box::new(answer));
         self
     }
 
-    /// How the vendor answers the lookup with an object that has this key, came to be at this time, and is not what was sent:
-    /// another amount, recipient or customer. It must not be taken for ours, and is no proof of absence.
+    /// Sets the vendor's answer to the lookup with an object that has this key, was created at this time, and
+    /// differs from the request: another amount, recipient or customer. The adapter must not accept it, and it
+    /// is no proof of absence.
     pub fn another(mut self, answer: impl Fn(&str, Timestamp) -> Answer + 'a) -> Self {
         self.another = Some(Box::new(answer));
         self
     }
 
-    /// Runs the suite. Each rule that is broken is there once, with the first case that breaks it.
+    /// Runs the suite. Each broken rule is listed once, with the first case that breaks it.
     pub fn breaches(&self) -> Vec<Breach> {
         let mut book = Book::default();
         self.secrets(&mut book);
@@ -160,7 +163,7 @@ impl fmt::Debug for Conformance<'_> {
 pub struct Breach {
     /// The rule, in a sentence. It is the same from run to run.
     pub rule: &'static str,
-    /// What was put to the adapter, and what it made of it. Secrets are not in it.
+    /// The adapter's input, and its result. Contains no secrets.
     pub case: String,
 }
 
@@ -170,7 +173,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// What was found so far, by rule: the first case and how many more there are.
+/// Broken rules so far: for each the first case and how many more there are.
 #[derive(Default)]
 struct Book {
     broken: BTreeMap<&'static str, (String, usize)>,
@@ -188,5 +191,5 @@ impl Book {
     }
 }
 
-/// Numbers that do not survive a detour through floats.
+/// Body of the default call, with numbers that do not survive a conversion to floats.
 const CALL: &str = r#"{"amount":10.00,"account":123456789012345678901234567890,"name":"Ann"}"#;

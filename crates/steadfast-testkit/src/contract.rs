@@ -1,9 +1,10 @@
-//! What every [`Store`] must do, as plain functions that panic when it does not.
+//! Rules of every [`Store`], as plain functions that panic when one is broken.
 //!
-//! For the author of a store: run [`check_store`] on it in a test, and the suite of each capability that it has:
-//! [`check_delivery`], [`check_outbox`], [`check_maintenance`], [`check_sealing`]. [`check_all`] runs all but the last,
-//! which needs keys. Each `check_*` is also there by itself, to run the one that failed. Expected results are written out as data in these files and not computed with
-//! [`operation::record`](steadfast_core::operation::record): a suite that asks the code under test what is right cannot find
+//! For the author of a store: run [`check_store`] on it in a test, and the suite of each capability that it
+//! has: [`check_delivery`], [`check_outbox`], [`check_maintenance`], [`check_sealing`]. [`check_all`] runs all
+//! but the last, which needs keys. Each `check_*` can also be run by itself, to repeat the one that failed.
+//! Expected results are written out as data in these files. They are not computed with
+//! [`operation::record`](steadfast_core::operation::record): a suite that asks the code under test cannot find
 //! it wrong.
 //!
 //! ```no_run
@@ -100,7 +101,7 @@ pub use times::{
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
 pub use views::{check_backlog, check_evidence, check_filters, check_pages, check_tally};
 
-/// Runs [`check_store`] and the suite of each capability that the store has, but for
+/// Runs [`check_store`] and the suite of each capability that the store has, except that of
 /// [`Sealing`](steadfast_core::store::sealing::Sealing).
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_store(&fresh).await;
@@ -115,7 +116,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     }
 }
 
-/// The suite of [`Delivery`].
+/// Runs the suite of [`Delivery`].
 pub async fn check_delivery(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_looks(&*fresh().await).await;
     check_heartbeats(&*fresh().await).await;
@@ -123,7 +124,7 @@ pub async fn check_delivery(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_versions(&*fresh().await).await;
 }
 
-/// The suite of [`Outbox`](steadfast_core::store::outbox::Outbox).
+/// Runs the suite of [`Outbox`](steadfast_core::store::outbox::Outbox).
 pub async fn check_outbox(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_rows(&*fresh().await).await;
     check_admission(&*fresh().await).await;
@@ -132,17 +133,18 @@ pub async fn check_outbox(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_spared_records(&*fresh().await).await;
 }
 
-/// The suite of [`Maintenance`](steadfast_core::store::maintenance::Maintenance).
+/// Runs the suite of [`Maintenance`](steadfast_core::store::maintenance::Maintenance).
 pub async fn check_maintenance(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_copying(&fresh, &fresh).await;
     check_terms_of_a_closed_store(fresh().await).await;
     check_displaced(&*fresh().await).await;
 }
 
-/// Runs the suite of [`Store`], each check on a store of its own that `fresh` makes. A fresh store must be empty.
+/// Runs the suite of [`Store`], each check on a store of its own that `fresh` makes. A fresh store must be
+/// empty.
 ///
-/// Of a store that has a server's clock, the test must hold that: it must say what a command says before the command is
-/// carried out.
+/// A store that uses its server's clock needs a test that controls that clock: it must show the time of a
+/// command before the command is carried out.
 pub async fn check_store(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_every_call_from_every_state(&*fresh().await).await;
     check_fences(&*fresh().await).await;
@@ -196,7 +198,7 @@ pub async fn check_store(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_terms(&*fresh().await).await;
 }
 
-/// When most of the suite takes place: a moment that any clock's column can hold.
+/// Time of most of the suite: a moment that any clock's column can hold.
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 fn id(scope: &str, key: &str) -> OperationId {
@@ -225,7 +227,7 @@ async fn claim(store: &dyn Store, claim: Claim) -> Claimed {
     store.claim(claim).await.expect("the store works")
 }
 
-/// Claims an operation that must be free, and gives the record and its fence.
+/// Claims an operation that must be free, and returns its record.
 async fn take(store: &dyn Store, wanted: Claim) -> Record {
     match claim(store, wanted).await {
         Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) => record,
@@ -238,7 +240,7 @@ async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> R
     store.transition(&held, transition).await.expect("the store works")
 }
 
-/// The record as the holder of `fence` was given it, whatever became of it since.
+/// Returns the record as the holder of `fence` got it, without later changes.
 async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
     let held = match get(store, id).await {
         Some(record) => record,

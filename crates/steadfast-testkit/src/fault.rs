@@ -1,9 +1,9 @@
-//! Faults between a caller and a vendor, and the plan that says when each happens.
+//! Faults between a caller and a vendor, and the plan of when each happens.
 //!
-//! A [`Fault`] is a value, not a callback, so that a plan can be printed, counted and repeated from a seed.
-//! A [`FaultPlan`] says which request meets which fault. It decides once per request and in one place (the
-//! [`Front`](super::Front)); the fakes behind it only obey the [`FAULT_HEADER`], so no fault is injected
-//! twice and the counts are exact.
+//! A [`Fault`] is a value, not a callback, so that a plan can be printed, counted and repeated from a seed. A
+//! [`FaultPlan`] decides which request meets which fault. It decides once per request and in one place (the
+//! [`Front`](super::Front)). The fakes behind it only obey the [`FAULT_HEADER`], so no fault is injected twice
+//! and the counts are exact.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,14 +17,14 @@ use super::{GOLDEN, mix};
 
 pub(crate) mod data;
 
-/// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
-/// removes any that comes from outside.
+/// Header by which the [`Front`](super::Front) selects the fault that a fake behind it shows. The front removes
+/// the header from requests that come from outside.
 pub const FAULT_HEADER: &str = "x-testkit-fault";
 
-/// One way in which a vendor call goes wrong.
+/// A way in which a vendor call goes wrong.
 ///
-/// *Applied* means that the vendor took the effect. The faults differ in what the vendor did and in what the
-/// caller gets to see of it; that difference is what a client must not lose.
+/// *Applied* means that the vendor took the effect. The faults differ in the vendor's action, and in the part
+/// of it that the caller sees. A client must not lose that difference.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,11 +47,11 @@ pub enum Fault {
     Reset,
     /// The connection is reset (TCP RST) without one byte of the answer. Applied.
     ResetAfterApply,
-    /// Nothing ever answers. Not applied.
+    /// No answer ever comes. Not applied.
     Hang,
-    /// Nothing ever answers. Applied.
+    /// No answer ever comes. Applied.
     HangAfterApply,
-    /// The answer stops half-way through its body for this long, then goes on. Applied.
+    /// The answer stops half-way through its body for this long, then continues. Applied.
     SlowBody(Duration),
     /// The connection closes half-way through the body that `Content-Length` promised. Applied.
     TruncatedBody,
@@ -65,18 +65,18 @@ pub enum Fault {
     Stored500,
     /// A gateway's HTML page with status 502, where JSON was expected. Not applied.
     Html,
-    /// 429 with the given form of "come back later". Not applied.
+    /// 429 with the given form of `Retry-After`. Not applied.
     TooManyRequests(WaitForm),
-    /// 409, the key is in use by another request under way. Not applied. A vendor without keys answers as it
+    /// 409, the key is in use by another request in flight. Not applied. A vendor without keys answers as it
     /// does without a fault.
     KeyInUse,
 }
 
-/// How a 429 says when to come back.
+/// Form in which a 429 asks for a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitForm {
-    /// Not at all.
+    /// No wait is given.
     None,
     /// `Retry-After` in whole seconds.
     Seconds(u32),
@@ -84,12 +84,12 @@ pub enum WaitForm {
     /// rounded up.
     HttpDate(Duration),
     /// The vendor's own header (for BigCommerce the milliseconds of `X-Rate-Limit-Time-Reset-Ms`). A vendor
-    /// that has none says nothing.
+    /// without one gives no wait.
     VendorForm(Duration),
 }
 
 impl Fault {
-    /// The fault's name in kebab case, without its parameter: `drop-after-apply`.
+    /// Returns the fault's name in kebab case, without its parameter: `drop-after-apply`.
     pub const fn name(self) -> &'static str {
         match self {
             Fault::DropBeforeRead => "drop-before-read",
@@ -109,8 +109,8 @@ impl Fault {
         }
     }
 
-    /// Whether the fault is one of the connection, which the [`Front`](super::Front) plays itself. The others
-    /// are answers of the vendor, which the fake behind the front must give.
+    /// Returns true for a fault of the connection, which the [`Front`](super::Front) produces itself. The
+    /// others are answers of the vendor, which the fake behind the front must give.
     pub const fn is_transport(self) -> bool {
         match self {
             Fault::DropBeforeRead
@@ -130,7 +130,7 @@ impl Fault {
         }
     }
 
-    /// Whether the vendor applies the request although it goes wrong.
+    /// Returns true if the vendor applies the request although it goes wrong.
     pub const fn applies(self) -> bool {
         matches!(
             self,
@@ -143,9 +143,9 @@ impl Fault {
         )
     }
 
-    /// The fault as [`FAULT_HEADER`]'s value: the name, and behind `=` the parameter if it has one. Durations
-    /// are whole milliseconds, but `seconds:` counts seconds as the header it stands for does:
-    /// `slow-body=250`, `too-many-requests=none`, `…=seconds:3`, `…=date:2000`, `…=vendor:1500`.
+    /// Returns [`FAULT_HEADER`]'s value: the name, and behind `=` the parameter if it has one. Durations are
+    /// whole milliseconds. Only `seconds:` counts seconds, as its header does: `slow-body=250`,
+    /// `too-many-requests=none`, `…=seconds:3`, `…=date:2000`, `…=vendor:1500`.
     pub fn to_header(self) -> String {
         let name = self.name();
         match self {
@@ -160,7 +160,7 @@ impl Fault {
         }
     }
 
-    /// The fault that [`to_header`](Fault::to_header) wrote; `None` for any other text.
+    /// Parses a value of [`to_header`](Fault::to_header); `None` for any other text.
     pub fn from_header(value: &str) -> Option<Fault> {
         let (name, parameter) = match value.split_once('=') {
             Some((name, parameter)) => (name, Some(parameter)),
@@ -175,7 +175,7 @@ impl Fault {
     }
 }
 
-/// What can be asked for by name, with a parameter where one is needed.
+/// Returns an example of each fault's name, with a parameter where one is needed.
 pub fn names() -> Vec<String> {
     let with_parameter = [
         Fault::SlowBody(Duration::from_millis(250)),
@@ -199,7 +199,7 @@ fn millis(text: &str) -> Option<Duration> {
     text.parse().ok().map(Duration::from_millis)
 }
 
-/// The faults without a parameter.
+/// Faults without a parameter.
 const PLAIN: [Fault; 12] = [
     Fault::DropBeforeRead,
     Fault::DropAfterApply,
@@ -215,7 +215,7 @@ const PLAIN: [Fault; 12] = [
     Fault::KeyInUse,
 ];
 
-/// Which request meets which fault, and how often each fault was injected.
+/// A plan of which request meets which fault, with a count of each injected fault.
 ///
 /// A clone shares the plan: give one to the front and keep one in the test.
 ///
@@ -235,8 +235,9 @@ const PLAIN: [Fault; 12] = [
 ///
 /// # Ordering
 ///
-/// A request takes the first that has something for it: the queue of [`next`](FaultPlan::next), the oldest
-/// matching [`when`](FaultPlan::when), the oldest matching [`whenever`](FaultPlan::whenever), the
+/// A request takes the first of these that matches: the queue of [`next`](FaultPlan::next), the oldest matching
+/// [`when`](FaultPlan::when), the oldest matching [`whenever`](FaultPlan::whenever), the
+/// [seed](FaultPlan::seeded). A request meets at most one fault.
 /// [seed](FaultPlan::seeded). At most one fault befalls a request.
 #[derive(Clone, Default)]
 pub struct FaultPlan(Arc<Mutex<Plan>>);
@@ -252,7 +253,7 @@ struct Plan {
 
 struct Rule {
     path_prefix: String,
-    /// `None` for every method.
+    /// Method that the rule matches. `None`: every method.
     method: Option<Method>,
     fault: Fault,
     once: bool,
@@ -265,17 +266,17 @@ struct Seeded {
 }
 
 impl FaultPlan {
-    /// A plan in which nothing goes wrong until it is told otherwise.
+    /// Returns a plan without faults.
     pub fn new() -> FaultPlan {
         FaultPlan::default()
     }
 
-    /// A plan by which each request meets, with probability `rate`, one of `faults`.
+    /// Returns a plan by which each request meets, with probability `rate`, one of `faults`.
     ///
-    /// The request's ordinal and the seed decide, nothing else: the *n*-th request to arrive meets the same
-    /// fault in every run. With concurrent callers which request is the *n*-th is up to them.
+    /// The request's ordinal and the seed decide alone: the *n*-th request to arrive meets the same fault in
+    /// every run. With concurrent callers, the scheduler decides which request is the *n*-th.
     ///
-    /// `rate` is taken into `[0, 1]`; NaN is 0. Without `faults` nothing goes wrong.
+    /// `rate` is clamped to `[0, 1]`; NaN is 0. Without `faults` nothing goes wrong.
     pub fn seeded(seed: u64, rate: f64, faults: &[Fault]) -> FaultPlan {
         let rate = if rate.is_nan() { 0.0 } else { rate.clamp(0.0, 1.0) };
         let plan = FaultPlan::new();
@@ -283,24 +284,24 @@ impl FaultPlan {
         plan
     }
 
-    /// The next request without an earlier fault in the queue meets `fault`.
+    /// Adds `fault` to the queue: the next request without an earlier fault in the queue meets it.
     pub fn next(&self, fault: Fault) -> &FaultPlan {
         self.next_n(fault, 1)
     }
 
-    /// Each of the next `n` requests meets `fault`.
+    /// Adds `fault` to the queue `n` times: each of the next `n` requests meets it.
     pub fn next_n(&self, fault: Fault, n: usize) -> &FaultPlan {
         self.0.lock().queue.extend(std::iter::repeat_n(fault, n));
         self
     }
 
-    /// The next request with this method, whose path starts with `path_prefix`, meets `fault`, once. Two such calls
-    /// are for two requests. The query is no part of the path.
+    /// Adds a rule for one request: the next one with this method, whose path starts with `path_prefix`, meets
+    /// `fault`. Two such calls are for two requests. The query is no part of the path.
     pub fn when(&self, path_prefix: &str, method: Method, fault: Fault) -> &FaultPlan {
         self.rule(path_prefix, method, fault, true)
     }
 
-    /// As [`when`](FaultPlan::when), but for every such request until [`clear`](FaultPlan::clear).
+    /// Form of [`when`](FaultPlan::when) for every such request, until [`clear`](FaultPlan::clear).
     pub fn whenever(&self, path_prefix: &str, method: Method, fault: Fault) -> &FaultPlan {
         self.rule(path_prefix, method, fault, false)
     }
@@ -315,7 +316,7 @@ impl FaultPlan {
         self
     }
 
-    /// Forgets all faults that are still to come, the seed included; the vendor is well again. The counts stay.
+    /// Removes all faults that are still to come, the seed included. The counts stay.
     pub fn clear(&self) -> &FaultPlan {
         let mut plan = self.0.lock();
         plan.queue.clear();
@@ -325,7 +326,8 @@ impl FaultPlan {
         self
     }
 
-    /// The fault, if any, that this request meets. The injector asks it exactly once a request: it counts.
+    /// Returns the fault that this request meets; `None` if it meets none. The injector calls it exactly once a
+    /// request, because it counts.
     pub fn decide(&self, method: &Method, path: &str) -> Option<Fault> {
         let mut plan = self.0.lock();
         let ordinal = plan.requests;
@@ -342,28 +344,28 @@ impl FaultPlan {
         Some(fault)
     }
 
-    /// How many requests were decided on, with or without a fault.
+    /// Returns the number of requests that were decided on, with or without a fault.
     pub fn requests(&self) -> u64 {
         self.0.lock().requests
     }
 
-    /// How often exactly this fault, with its parameter, was injected.
+    /// Returns how often exactly this fault, with its parameter, was injected.
     pub fn injected(&self, fault: Fault) -> u64 {
         self.0.lock().injected.iter().find(|(known, _)| *known == fault).map_or(0, |(_, count)| *count)
     }
 
-    /// How many faults were injected.
+    /// Returns the number of injected faults.
     pub fn injected_total(&self) -> u64 {
         self.0.lock().injected.iter().map(|(_, count)| count).sum()
     }
 
-    /// Each fault that was injected and how often, in the order in which they first were.
+    /// Returns each injected fault and how often it was injected, in the order of their first injections.
     pub fn counts(&self) -> Vec<(Fault, u64)> {
         self.0.lock().injected.clone()
     }
 
-    /// How many faults of [`next`](FaultPlan::next) and [`when`](FaultPlan::when) no request has met yet: a
-    /// test that ends with one left did not test what it says.
+    /// Returns how many faults of [`next`](FaultPlan::next) and [`when`](FaultPlan::when) no request has met
+    /// yet. A test that ends with one left did not test all that it claims.
     pub fn pending(&self) -> usize {
         let plan = self.0.lock();
         plan.queue.len() + plan.rules.iter().filter(|rule| rule.once).count()

@@ -2,8 +2,8 @@
 //!
 //! wiremock, on which the fakes are built, answers through hyper: it cannot close without answering, reset, or
 //! promise a body and stop half-way. Those are the faults that leave a caller in doubt. So this listener speaks
-//! HTTP/1.1 over the bare socket and does them for real, with one connection to the backend per request. What a
-//! vendor *answers* stays with the fake behind it, which is told by a header.
+//! HTTP/1.1 over the bare socket and produces them, with one connection to the backend per request. The fake
+//! behind it still produces the vendor's *answers*; a header tells it which.
 
 use std::any::Any;
 use std::future::Future;
@@ -26,7 +26,7 @@ mod wire;
 
 use wire::{Framing, Reader, RequestHead, ResponseHead};
 
-/// A listener on loopback, in front of a fake vendor, that lets requests meet the faults of a [`FaultPlan`].
+/// A listener on loopback, in front of a fake vendor, that injects the faults of a [`FaultPlan`].
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -43,14 +43,14 @@ use wire::{Framing, Reader, RequestHead, ResponseHead};
 /// # }
 /// ```
 ///
-/// Each request asks the plan once. [Transport faults](Fault::is_transport) are done here; for those *after*
-/// applying, the backend has answered in full before the fault shows. The others go to the backend in the
-/// header [`FAULT_HEADER`](super::FAULT_HEADER), which is removed from what comes from outside. Without a
-/// fault the answer is passed on as it is, its body with a `Content-Length`.
+/// Each request asks the plan once. [Transport faults](Fault::is_transport) are produced here; for those
+/// *after* applying, the backend has answered in full before the fault shows. The others go to the backend in
+/// the header [`FAULT_HEADER`](super::FAULT_HEADER), which is removed from requests that come from outside.
+/// Without a fault the answer is passed on as it is, its body with a `Content-Length`.
 ///
-/// Speaks HTTP/1.1 and 1.0 with keep-alive, bodies with a length and chunked ones, heads up to 64 KiB and
-/// bodies up to 16 MiB; no TLS. A head that is not HTTP gets 400 and does not ask the plan. If the backend does not
-/// answer, the front answers 502 and says why.
+/// It speaks HTTP/1.1 and 1.0 with keep-alive, bodies with a length and chunked ones, heads up to 64 KiB and
+/// bodies up to 16 MiB; no TLS. A head that is not HTTP gets 400 and does not ask the plan. If the backend does
+/// not answer, the front answers 502 with the reason.
 ///
 /// Dropping it closes the port and every connection.
 #[derive(Debug)]
@@ -61,7 +61,8 @@ pub struct Front {
 }
 
 impl Front {
-    /// Listens on a free port of 127.0.0.1 and passes on to `backend`. [`Fault::SlowBody`] takes real time.
+    /// Starts a front on a free port of 127.0.0.1 that passes requests on to `backend`. [`Fault::SlowBody`]
+    /// takes real time.
     ///
     /// # Errors
     ///
@@ -74,9 +75,9 @@ impl Front {
         Front::listen(Wiring::new(Arc::new(backend), plan, None)).await
     }
 
-    /// As [`start`](Front::start), with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
-    /// [`Fault::HangAfterApply`] on the test's clock. As [`TestClock::latency`] they move an automatic clock, so that
-    /// a caller's timeout on the same clock fires at its exact time and without real waiting.
+    /// Form of [`start`](Front::start) with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
+    /// [`Fault::HangAfterApply`] on the test's clock. Like [`TestClock::latency`] they move an automatic clock.
+    /// A caller's timeout on the same clock then fires at its exact time and without real waiting.
     ///
     /// # Errors
     ///
@@ -95,40 +96,40 @@ impl Front {
         Ok(Front { address, plan, task: tokio::spawn(accept(listener, Arc::new(wiring))) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL for clients, `http://127.0.0.1:{port}`, without a slash at its end.
+    /// Returns the base URL for clients, `http://127.0.0.1:{port}`, without a slash at its end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The plan that it asks.
+    /// Returns the plan that it asks.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
 }
 
 impl Drop for Front {
-    /// The connections are tasks of the listener's task and end with it.
+    /// Ends the listener's task; the connections are its tasks and end with it.
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// What a front stands before, and where.
+/// Settings of a front: its backend, plan, clock and port.
 pub struct Wiring {
     backend: Arc<dyn Backend>,
     pub plan: FaultPlan,
     pace: Pace,
-    /// The port to listen on; 0 for a free one.
+    /// Port to listen on; 0 for a free one.
     pub port: u16,
-    /// Whether a caller's connection keeps one to the backend open. A backend that may close an idle connection by
-    /// itself would make a failure that no plan has.
+    /// True if a caller's connection keeps one to the backend open. A backend that may close an idle connection
+    /// by itself would cause a failure that no plan has.
     pub keeps_backend: bool,
-    /// Who answers below [`PAGE`]. Without it those requests go to the backend as all others do.
+    /// Page that answers below [`PAGE`]. `None`: those requests go to the backend like all others.
     pub page: Option<Arc<dyn Page>>,
 }
 
@@ -139,7 +140,7 @@ impl Wiring {
     }
 }
 
-/// What a front answers itself, without a look at the plan: it is about the fake and not of the vendor.
+/// A page of the front itself, about the fake and not of the vendor. The plan is not asked.
 pub trait Page: Send + Sync {
     /// Answers a request whose path begins with [`PAGE`].
     fn answer(&self, method: &str, path: &str, body: &[u8]) -> BoxFuture<'static, PageAnswer>;
@@ -154,21 +155,21 @@ pub struct PageAnswer {
     pub body: Vec<u8>,
 }
 
-/// The path that no vendor has.
+/// Path of the front's own page, which no vendor has.
 pub const PAGE: &str = "/_fake";
 
-/// To whom a front passes requests on.
+/// A source of backends that requests are passed on to.
 pub trait Backend: Send + Sync {
-    /// Who takes the next request.
+    /// Returns the backend of the next request.
     fn lease(&self) -> Lease;
 }
 
 /// A backend, for one request.
 pub struct Lease {
     pub address: SocketAddr,
-    /// Another number, another backend: a port may be given twice.
+    /// Number of the backend: another number is another backend, since a port may be given twice.
     pub serial: u64,
-    /// What must stay until the answer is there.
+    /// Value that is dropped after the answer. `None` if there is nothing to keep.
     pub _held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -178,7 +179,7 @@ impl Backend for SocketAddr {
     }
 }
 
-/// Whose time a slow vendor takes.
+/// The clock of a slow vendor's pauses.
 enum Pace {
     Real(SystemClock),
     Test(TestClock),
@@ -203,7 +204,8 @@ async fn accept(listener: TcpListener, shared: Arc<Wiring>) {
                     // A connection's error is its end; the caller sees it at its own end.
                     connections.spawn(async move { serve(stream, &shared).await.ok() });
                 }
-                // Out of descriptors, or a caller that went before it was accepted: the next may do.
+                // Out of descriptors, or a caller that went before it was accepted: the next accept may
+                // succeed.
                 Err(_) => tokio::task::yield_now().await,
             },
             Some(_) = connections.join_next() => {}
@@ -297,14 +299,14 @@ fn first_half(bytes: &[u8], body_bytes: usize) -> (&[u8], &[u8]) {
     bytes.split_at(at)
 }
 
-/// Makes the coming close an RST: a linger of zero discards what is unsent and skips the FIN.
+/// Turns the coming close into an RST: a linger of zero discards unsent bytes and skips the FIN.
 fn reset(stream: &TcpStream) -> io::Result<Next> {
     stream.set_zero_linger()?;
     Ok(Next::Close)
 }
 
-/// Holds the connection until the caller gives up. What the caller still sends is read and dropped. A body that is
-/// not read would hide that the caller has gone, and the pause would go on moving an automatic clock.
+/// Holds the connection until the caller gives up. Reads and drops the caller's further bytes: an unread body
+/// would hide that the caller has gone, and the pause would go on moving an automatic clock.
 async fn hang(client: &mut Reader, shared: &Wiring) -> io::Result<Next> {
     let mut unread = [0; 4096];
     let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };
@@ -315,7 +317,7 @@ async fn hang(client: &mut Reader, shared: &Wiring) -> io::Result<Next> {
     Ok(Next::Close)
 }
 
-/// Whether the caller is still there when `pause` is over. Ends at once when it goes.
+/// Returns true if the caller is still there when `pause` is over. Ends at once when it goes.
 async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
     let gone = async {
         match stream.peek(&mut [0]).await {
@@ -366,12 +368,12 @@ async fn forward(
     }
 }
 
-/// Whether the path is [`PAGE`] or below it.
+/// Returns true if the path is [`PAGE`] or below it.
 fn is_page(path: &str) -> bool {
     path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A page of another site, in a developer's browser, is no test.
+/// Returns the refusal of a page of another site, in a developer's browser: such a request is no test.
 fn refused() -> PageAnswer {
     let body =
         b"{\"error\":\"another site's page sent this; the page at /_fake, and what is no browser, may\"}"

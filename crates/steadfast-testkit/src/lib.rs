@@ -1,8 +1,8 @@
-//! For tests of code that calls vendors: the test controls time, chance, answers and failures.
+//! Tests of code that calls vendors: the test controls time, randomness, answers and failures.
 //!
-//! Services name it `steadfast::testkit`, by the feature `testkit`: the page of that module says what is here for which
-//! test. This crate is for the authors of a store or an adapter: [`contract`] and [`conformance`] are the suites that they
-//! pass.
+//! Services name it `steadfast::testkit`, by the feature `testkit`: the page of that module lists the types for
+//! each kind of test. This crate is for the authors of a store or an adapter: [`contract`] and [`conformance`]
+//! are the suites that they pass.
 
 pub mod conformance;
 pub mod contract;
@@ -10,7 +10,7 @@ mod fault;
 mod front;
 #[doc(hidden)]
 pub mod internal {
-    //! For the fakes alone, which stand behind the same fronts.
+    //! Access for the fakes alone, which stand behind the same fronts.
 
     use std::io;
 
@@ -20,7 +20,7 @@ pub mod internal {
     pub use crate::scripted::cut;
     pub use steadfast_core::internal::testkit::{claim_at, let_pass, transition_at};
 
-    /// A front that is wired so, once it listens.
+    /// Starts a front with this wiring.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ pub use steadfast_core::internal::testkit::TestClock;
 
 /// One step of SplitMix64's output function: every bit of `state` reaches every bit of the result.
 ///
-/// Its own few lines rather than a generator of `rand`, whose streams may change between versions: a seed
-/// that reproduced a failure must reproduce it next year. Constants from Steele, Lea, Flood, "Fast Splittable
+/// These few lines replace a generator of `rand`, whose streams may change between versions: a seed that
+/// reproduced a failure must reproduce it next year. Constants from Steele, Lea, Flood, "Fast Splittable
 /// Pseudorandom Number Generators" (OOPSLA 2014), in Vigna's public-domain form.
 fn mix(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

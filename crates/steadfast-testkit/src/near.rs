@@ -1,7 +1,7 @@
-//! Tables that are read with a word of help: a name that a table does not have is refused with the nearest one that it has.
+//! Deserialization of tables with a hint: an unknown name is refused with the nearest known one.
 //!
-//! serde's own refusal lists all names and leaves it to the reader to find the slip. This one is made where the name is
-//! read, so that the format still says in which line it is.
+//! serde's own error lists all names and leaves it to the reader to find the typing mistake. This one is made
+//! while the name is read, so that the format still adds the line number.
 
 use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -13,7 +13,7 @@ use steadfast_core::internal::suggest::{nearest, shown};
 ///
 /// # Errors
 ///
-/// The format's; of a name that the struct does not have, with the nearest one.
+/// The format's; for an unknown name, with the nearest known one.
 pub(crate) fn near<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::deserialize(Near(deserializer))
 }
@@ -42,7 +42,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Near<D> {
     }
 }
 
-/// A visitor, the fields of a table or the name of one, and the names that are known there.
+/// A wrapper of a visitor, of a table's fields or of a field's name, with the names that are known there.
 struct Known<T> {
     inner: T,
     known: &'static [&'static str],

@@ -6,11 +6,11 @@ use steadfast_core::Random;
 
 use super::{GOLDEN, mix};
 
-/// Always the same number. Jitter is then exact: test a wait at 0, at ½ and at
-/// [just under 1](FixedRandom::just_under_one).
+/// A source that always returns the same number. Jitter is then exact: test a wait at 0, at ½ and at [just
+/// under 1](FixedRandom::just_under_one).
 ///
-/// What is *generated* from it, such as keys, is always the same as well; a test in which two calls need
-/// different generated keys uses [`SeededRandom`].
+/// Values that are *generated* from it, such as keys, are always the same as well; a test in which two calls
+/// need different generated keys uses [`SeededRandom`].
 ///
 /// ```
 /// use steadfast::Random;
@@ -23,15 +23,15 @@ use super::{GOLDEN, mix};
 pub struct FixedRandom(u64);
 
 impl FixedRandom {
-    /// Always `unit`, rounded down to a step of 2⁻⁵³ and taken into `[0, 1)`: 1 and more are
-    /// [just under one](FixedRandom::just_under_one), negative numbers and NaN are 0.
+    /// Returns a source of `unit`, rounded down to a step of 2⁻⁵³ and clamped to `[0, 1)`: 1 and more are [just
+    /// under one](FixedRandom::just_under_one), negative numbers and NaN are 0.
     pub fn at(unit: f64) -> FixedRandom {
         // A float-to-integer cast saturates, and makes NaN zero.
         let steps = (unit * STEPS as f64) as u64;
         FixedRandom(steps.min(STEPS - 1) << 11)
     }
 
-    /// Always the greatest number that [`Random::unit`] can give, 1 − 2⁻⁵³.
+    /// Returns a source of the greatest number that [`Random::unit`] can return, 1 − 2⁻⁵³.
     pub const fn just_under_one() -> FixedRandom {
         FixedRandom((STEPS - 1) << 11)
     }
@@ -46,8 +46,8 @@ impl Random for FixedRandom {
 /// A stream of numbers that is the same for the same seed, on every machine and in every version
 /// (SplitMix64). Not for secrets.
 ///
-/// Callers on several threads share the one stream: all of it is used, but who gets which number is up to
-/// the scheduler.
+/// Callers on several threads share the one stream: every number is used, but the scheduler decides which
+/// caller gets it.
 ///
 /// ```
 /// use steadfast::Random;
@@ -60,7 +60,7 @@ impl Random for FixedRandom {
 pub struct SeededRandom(AtomicU64);
 
 impl SeededRandom {
-    /// The stream of this seed, from its beginning.
+    /// Returns the stream of this seed, from its beginning.
     pub const fn new(seed: u64) -> SeededRandom {
         SeededRandom(AtomicU64::new(seed))
     }
@@ -72,7 +72,7 @@ impl Random for SeededRandom {
     }
 }
 
-/// How many steps [`Random::unit`] divides `[0, 1)` into.
+/// Number of steps that [`Random::unit`] divides `[0, 1)` into.
 const STEPS: u64 = 1 << 53;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use steadfast_core::transport::{
 
 use super::TestClock;
 
-/// Answers each request with the next step of its script, and keeps the requests for the test to look at.
+/// A transport that answers each request with the next step of its script, and keeps the requests for the test.
 ///
 /// ```
 /// use http::Method;
@@ -40,13 +40,13 @@ use super::TestClock;
 /// # });
 /// ```
 ///
-/// A clone is the same script: give one to the client and keep one in the test. `Debug` shows how long the
-/// script and the record are, never what is in them.
+/// A clone is the same script: give one to the client and keep one in the test. `Debug` shows the length of the
+/// script and of the record, never their content.
 ///
-/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text `script
-/// exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
-/// [`SendErrorKind::Request`] and its own text, when its step comes up. A test sees it as a failure of the call, with
-/// the reason in the error's chain.
+/// When the script is exhausted, a request fails with [`SendErrorKind::Connect`] and the source text `script
+/// exhausted`. A mistake in the script (an invalid status, a header without a step) fails with
+/// [`SendErrorKind::Request`] and its own text, when its step comes up. A test sees it as a failure of the
+/// call, with the reason in the error's chain.
 #[derive(Clone, Default)]
 pub struct ScriptedTransport(Arc<Mutex<Script>>);
 
@@ -54,7 +54,7 @@ pub struct ScriptedTransport(Arc<Mutex<Script>>);
 struct Script {
     steps: VecDeque<Step>,
     rest: Option<Step>,
-    /// Whether `header` and `after` mean the step for the rest, because that was written last.
+    /// True if `header` and `after` change the step for the rest, because that was added last.
     at_rest: bool,
     requests: Vec<Request>,
 }
@@ -62,7 +62,7 @@ struct Script {
 #[derive(Clone)]
 struct Step {
     outcome: Outcome,
-    /// Whether the connection breaks after the body.
+    /// True if the connection breaks after the body.
     breaks_off: bool,
     delay: Option<(Duration, TestClock)>,
 }
@@ -86,19 +86,19 @@ impl Step {
 type Respond = dyn Fn(&Request) -> Result<Answer, SendErrorKind> + Send + Sync;
 
 impl ScriptedTransport {
-    /// A script without steps.
+    /// Returns a script without steps.
     pub fn new() -> ScriptedTransport {
         ScriptedTransport::default()
     }
 
-    /// Next, this answer.
+    /// Adds a step: this answer.
     #[must_use]
     pub fn reply(self, answer: Answer) -> ScriptedTransport {
         self.push(Outcome::Answer(answer))
     }
 
-    /// Next, this status without headers. A success has the body `{}`, since a vendor that answers in JSON is not believed
-    /// to have answered with nothing. Any other status, and a 204, has no body.
+    /// Adds a step: this status without headers. A success has the body `{}`, because an empty success of a
+    /// vendor that answers in JSON is not trusted. Any other status, and a 204, has no body.
     #[must_use]
     pub fn status(self, status: u16) -> ScriptedTransport {
         let is_empty = !(200..300).contains(&status) || status == 204;
@@ -106,7 +106,7 @@ impl ScriptedTransport {
         self.push(answer(status, HeaderMap::new(), body))
     }
 
-    /// Next, this status with this body as `application/json`.
+    /// Adds a step: this status with this body as `application/json`.
     #[must_use]
     #[allow(clippy::needless_pass_by_value, reason = "so that a test writes json!(…) and no ampersand")]
     pub fn json(self, status: u16, body: serde_json::Value) -> ScriptedTransport {
@@ -114,23 +114,23 @@ impl ScriptedTransport {
         self.push(answer(status, HeaderMap::from_iter([(header::CONTENT_TYPE, json)]), body.to_string()))
     }
 
-    /// Next, a failure of this kind. Its effect is the kind's: see [`SendErrorKind::effect`].
+    /// Adds a step: a failure of this kind. Its effect is the kind's: see [`SendErrorKind::effect`].
     #[must_use]
     pub fn fail(self, kind: SendErrorKind) -> ScriptedTransport {
         self.push(Outcome::Fail(kind))
     }
 
-    /// Next, nothing at all: the exchange ends only by being dropped, for example by a timeout. On an
-    /// automatic clock add [`after`](ScriptedTransport::after) with `Duration::MAX`, or nothing moves time on
-    /// to that timeout.
+    /// Adds a step without an answer: the exchange ends only by being dropped, for example by a timeout. On an
+    /// automatic clock add [`after`](ScriptedTransport::after) with `Duration::MAX`, or nothing moves time to
+    /// that timeout.
     #[must_use]
     pub fn hang(self) -> ScriptedTransport {
         self.push(Outcome::Hang)
     }
 
-    /// Next, a connection that is never made: the exchange ends only by being dropped, as with
-    /// [`hang`](ScriptedTransport::hang), and nothing has been sent by then. A client that runs out of time makes
-    /// [`SendErrorKind::Connect`] of it.
+    /// Adds a step whose connection is never made: the exchange ends only by being dropped, as with
+    /// [`hang`](ScriptedTransport::hang), and nothing has been sent by then. A client that runs out of time
+    /// reports [`SendErrorKind::Connect`].
     #[must_use]
     pub fn never_connects(self) -> ScriptedTransport {
         self.push(Outcome::NeverConnects)
@@ -154,36 +154,35 @@ impl ScriptedTransport {
         })
     }
 
-    /// Lets the connection break after the body of the last step's answer. A call fails with
-    /// [`SendErrorKind::Truncated`]; one that streams its reply is given the body, and then an
-    /// error.
+    /// Breaks the connection after the body of the last step's answer. A call fails with
+    /// [`SendErrorKind::Truncated`]; one that streams its reply gets the body, and then an error.
     #[must_use]
     pub fn breaks_off(self) -> ScriptedTransport {
         self.last(|step| step.breaks_off = true)
     }
 
-    /// Lets the last step come only after `delay` on `clock`, as [`TestClock::latency`]: an automatic clock
-    /// moves on, and the wait is not among its [`slept`](TestClock::slept). `Duration::MAX` never ends, but
-    /// lets an automatic clock move on to the caller's timeout.
+    /// Delays the last step by `delay` on `clock`, as [`TestClock::latency`]: an automatic clock moves on, and
+    /// the wait is not among its [`slept`](TestClock::slept). `Duration::MAX` never ends, but lets an automatic
+    /// clock move on to the caller's timeout.
     #[must_use]
     pub fn after(self, delay: Duration, clock: &TestClock) -> ScriptedTransport {
         self.last(|step| step.delay = Some((delay, clock.clone())))
     }
 
-    /// When the steps are used up, this answer for all the rest. Of several the last holds.
+    /// Sets this answer for all requests after the last step. The last such setting counts.
     #[must_use]
     pub fn always(self, answer: Answer) -> ScriptedTransport {
         self.rest(Outcome::Answer(answer))
     }
 
-    /// When the steps are used up, this failure for all the rest. Of several the last holds.
+    /// Sets this failure for all requests after the last step. The last such setting counts.
     #[must_use]
     pub fn always_fail(self, kind: SendErrorKind) -> ScriptedTransport {
         self.rest(Outcome::Fail(kind))
     }
 
-    /// When the steps are used up, what `respond` makes of each request. Of several the last holds. It is called
-    /// without a lock held, on the caller's task.
+    /// Sets a function that answers all requests after the last step. The last such setting counts. It is
+    /// called without a lock held, on the caller's task.
     #[must_use]
     pub fn always_with(
         self,
@@ -192,14 +191,14 @@ impl ScriptedTransport {
         self.rest(Outcome::Respond(Arc::new(respond)))
     }
 
-    /// Every request that was sent, in the order in which they began, also those that failed. Their secrets are in
-    /// them, as a vendor would see them.
+    /// Returns every request that was sent, in the order in which they began, also those that failed. They
+    /// include their secrets, as a vendor would see them.
     pub fn requests(&self) -> Vec<Request> {
         self.0.lock().requests.clone()
     }
 
-    /// How many steps no request has met yet, without the rest: a test that ends with one left did not get as
-    /// far as it says.
+    /// Returns how many steps no request has met yet, without the rest. A test that ends with one left did not
+    /// get as far as it claims.
     pub fn remaining(&self) -> usize {
         self.0.lock().steps.len()
     }
@@ -269,7 +268,7 @@ impl Transport for ScriptedTransport {
 }
 
 impl ScriptedTransport {
-    /// The next step's answer, and whether the connection breaks after it.
+    /// Returns the next step's answer, and true if the connection breaks after it.
     async fn exchange(&self, request: &Request, limits: &Limits) -> Result<(Answer, bool), SendError> {
         let step = self
             .step(request)
@@ -312,7 +311,7 @@ fn answer(status: u16, headers: HeaderMap, body: impl Into<Bytes>) -> Outcome {
     }
 }
 
-/// Keeps the reply limit, as every transport must.
+/// Cuts the answer at the reply limit, as every transport must.
 pub fn cut(mut answer: Answer, bytes_max: usize) -> Answer {
     if answer.body.len() > bytes_max {
         answer.body.truncate(bytes_max);

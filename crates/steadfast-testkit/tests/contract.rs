@@ -1,4 +1,5 @@
-//! The contract suite as a stranger's store runs it: through the public interface, on each form of a store.
+//! The contract suite on a store that is not part of steadfast: through the public interface, on each form of a
+//! store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +23,7 @@ async fn a_shared_store_of_unknown_type_keeps_the_contract() {
     contract::check_all(fresh).await;
 }
 
-/// Does nothing otherwise.
+/// A wrapper that only counts its calls.
 #[derive(Debug, Default)]
 struct Plain {
     store: Memory,

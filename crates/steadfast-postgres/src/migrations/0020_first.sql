@@ -106,6 +106,7 @@ FROM {schema}.operation WHERE phase > 2;
 
 -- Operations that were enqueued into a sequence. It is a table of its own, so that other operations pay nothing
 -- for it.
+--
 -- While an operation waits for its turn, its row in `operation` has no `wake_ms`: due operations are then found
 -- without reading a long line of waiting ones. An operation that gets the turn is in the index from that moment
 -- on, or from its due time, if that is later.
@@ -302,8 +303,10 @@ END $$;
 -- the fence: the claim would start below it. So the trigger reads the fence again once the row exists. A
 -- statement of a trigger sees all that was committed by then (READ COMMITTED), and the purge was, or the key
 -- would not be free.
+--
 -- A transaction that reads from one snapshot to its end, such as a service's own at REPEATABLE READ, sees old
 -- fences. Only there is the row locked, because a lock is a write, and all claims would queue for it.
+--
 -- No operation begins in a store that is closed, and a copy records that it is one. Also, a process without a
 -- key writes nothing into a sealed store: a record in the clear is corrupt there.
 CREATE FUNCTION {schema}.check_first_fences() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -348,6 +351,7 @@ CREATE TRIGGER first_fences AFTER INSERT ON {schema}.operation
 -- may hold for minutes: that row then goes by itself. The limit is longer than another batch takes. The setting
 -- applies to this statement alone, so that a statement that waits for the whole table may wait as long as any
 -- other.
+--
 -- Parameters: scopes, keys, vendors, phases, ends of leases or waits from now, choices for an unknown outcome,
 -- resends, longest attempts, vendors' clocks, holders, the seal, retentions, fingerprints, wire keys, redacted
 -- fields, requests.
@@ -387,9 +391,11 @@ END $$;
 -- Transitions of a holder: updates rows that are in progress under its fence. Times count from the server's
 -- now. A row is left to the slower way if the holder's idea of the time is far off: by more than an answer's
 -- delay. The limit is below any that could matter to the state machine, whose limits are minutes.
+--
 -- Each row is found by its name. `phase + 0` keeps the index of open operations out of the plan: where the
 -- statistics show nothing in progress that index looks empty, and under an old snapshot it has an entry of
 -- every operation that was ever open.
+--
 -- Parameters: scopes, keys, fences, the holder's now, phases, ends from now, attempts, effects, details,
 -- statuses, ends of unknown sends from now, lookups, resends, reports, answers.
 CREATE FUNCTION {schema}.move_operations(
@@ -431,9 +437,11 @@ END $$;
 -- Takes the due operations of one account; the state machine defines their new state. A take does not wait for
 -- a row that another one has locked. A row with a time of a wrong clock stays, and the caller gets a flag that
 -- there is one. An operation that waits for its turn in a sequence has no wake_ms.
+--
 -- The first columns are the same in each row: the copy state of a closed store, the time, the due time of the
 -- last row that was found, how many were found, and the flag of a wrong clock. The others are those of an
 -- operation, as it is now, and of its first claim; if the first of them is null, the row has no operation.
+--
 -- Parameters: the phase of scheduled operations, vendor, account, the seal keys that the process has, the lower
 -- bound, the limit, the lease, the taker's longest attempt, the vendor's clock, how far clocks may differ, the
 -- holder.

@@ -1,4 +1,4 @@
-//! What is put to every adapter.
+//! Inputs that every adapter gets.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,10 +10,10 @@ use steadfast_core::transport::{Answer, Request, SendErrorKind};
 
 use super::{Book, Conformance};
 
-/// 2026-01-01T00:00:00Z: when the operation was first claimed.
+/// Time of the operation's first claim: 2026-01-01T00:00:00Z.
 pub(super) const CLAIMED_AT: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Every way for an answer not to come.
+/// Every kind of failure without an answer.
 pub(super) const FAILURES: [SendErrorKind; 9] = [
     SendErrorKind::Dns,
     SendErrorKind::Connect,
@@ -26,13 +26,13 @@ pub(super) const FAILURES: [SendErrorKind; 9] = [
     SendErrorKind::Redirected,
 ];
 
-/// A page that a proxy, a gateway or a sign-in portal writes.
+/// A page of a proxy, a gateway or a sign-in portal.
 pub(super) const PAGE: &str = "<!DOCTYPE html><html><head><title>Sign in</title></head></html>";
 
-/// A failure as many vendors write one, and as a gateway may.
+/// A failure in JSON as many vendors write one, and as a gateway may.
 pub(super) const PROBLEM: &str = r#"{"code":"bad","message":"no","error":{"type":"x"},"errors":[]}"#;
 
-/// Bodies that no vendor means.
+/// Bodies that no vendor sends on purpose.
 pub(super) const JUNK: [&[u8]; 14] = [
     b"",
     b"null",
@@ -61,31 +61,31 @@ pub(super) fn answer(status: u16, headers: &[(&'static str, &str)], body: impl A
     Answer::new(status, map, body.as_ref().to_vec())
 }
 
-/// A page for a browser, with this status.
+/// Returns a page for a browser, with this status.
 pub(super) fn page(status: u16) -> Answer {
     answer(status, &[("content-type", "text/html; charset=utf-8")], PAGE)
 }
 
-/// A failure in JSON, with this status.
+/// Returns a failure in JSON, with this status.
 pub(super) fn problem(status: u16) -> Answer {
     answer(status, &[("content-type", "application/json")], PROBLEM)
 }
 
-/// The same answer with another status.
+/// Returns the same answer with another status.
 pub(super) fn with_status(answer: &Answer, status: u16) -> Answer {
     let mut answer = answer.clone();
     answer.status = StatusCode::from_u16(status).unwrap_or(answer.status);
     answer
 }
 
-/// The keys of two operations.
+/// Returns the key of the first or the second of two operations.
 pub(super) fn wire_key(second: bool) -> WireKey {
     let text =
         if second { "9b3f1c2e-6d5a-8f70-9a1b-2c3d4e5f6071" } else { "1d0c8a57-42be-8c33-b6a4-7e915f20d3c8" };
     text.parse().expect("a constant that is a UUID")
 }
 
-/// The call with another method. What reads or deletes has no body.
+/// Returns the call with another method. A safe method and a DELETE have no body.
 pub(super) fn with_method(call: &Request, method: Method) -> Request {
     let mut request = call.clone();
     if method.is_safe() || method == Method::DELETE {
@@ -96,7 +96,7 @@ pub(super) fn with_method(call: &Request, method: Method) -> Request {
     request
 }
 
-/// Whether `text` is anywhere in a request.
+/// Returns true if `text` is anywhere in a request.
 pub(super) fn is_in(request: &Request, text: &str) -> bool {
     let holds = |bytes: &[u8]| bytes.windows(text.len().max(1)).any(|part| part == text.as_bytes());
     holds(request.url.as_str().as_bytes())
@@ -105,7 +105,7 @@ pub(super) fn is_in(request: &Request, text: &str) -> bool {
 }
 
 impl Conformance<'_> {
-    /// The call as the adapter stamps it, with the key as the vendor sees it.
+    /// Returns the call as the adapter stamps it, with the key as the vendor sees it.
     pub(super) fn stamped(
         &self,
         method: &Method,
@@ -124,7 +124,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// What the adapter says. `None` if it panics.
+    /// Returns the adapter's result. `None` if it panics.
     pub(super) fn asked<T>(
         &self,
         book: &mut Book,

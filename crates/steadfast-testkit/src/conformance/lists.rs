@@ -1,4 +1,4 @@
-//! Lists: where the next page is, and that half a list is no last page.
+//! Lists: the next page, and half a list that is no last page.
 
 use std::error::Error as StdError;
 
@@ -20,8 +20,8 @@ pub(super) struct List {
 type Said = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
 impl Conformance<'_> {
-    /// How the vendor answers a page of the list at `path`, with its query: one after which there is more, and the last
-    /// one. The first must lead to another page, the second to none.
+    /// Adds the vendor's answers to a page of the list at `path`, with its query: one with more pages behind
+    /// it, and the last one. The first must lead to another page, the second to none.
     pub fn list(mut self, path: &str, more: Answer, last: Answer) -> Self {
         let mut url = self.vendor.base_url().clone();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));

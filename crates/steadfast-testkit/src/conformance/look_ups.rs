@@ -1,4 +1,4 @@
-//! Lookups: what a failed, broken or wrong answer must not prove.
+//! Lookups: failed, broken and wrong answers, which must prove nothing.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Conformance<'_> {
         said.unwrap_or(Finding::CannotTell)
     }
 
-    /// It proves neither that there is an effect nor that there is none.
+    /// Checks that an answer proves neither that there is an effect nor that there is none.
     fn proves_nothing(
         &self,
         rule: &'static str,
@@ -71,7 +71,7 @@ impl Conformance<'_> {
                 self.proves_nothing(FAILED, about, &answer, book);
             }
         }
-        // Where an API says so that there is no such object, it says it itself.
+        // Where a 404 of an API means that there is no such object, its own body has to show that.
         for status in [404, 410] {
             for answer in [answer(status, &[], ""), page(status)] {
                 self.proves_nothing(FAILED, about, &answer, book);
@@ -91,7 +91,7 @@ impl Conformance<'_> {
         };
         let ours = found(subject.wire_key, AFTER);
         let said = self.finding(about, &ours, book);
-        // A part of it may be asked for next, to compare it.
+        // The adapter may ask for a part of the object next, to compare it.
         book.hold(FINDS, matches!(said, Finding::Found(_) | Finding::Next(_)), || {
             format!("{}: {}", shown(&ours), name(&said))
         });

@@ -1,4 +1,4 @@
-//! Replays: what an answer proves that the vendor marks as one from its record.
+//! Replays: what an answer proves that the vendor marks as coming from its record.
 
 use http::Method;
 use http::header::CONTENT_TYPE;
@@ -12,13 +12,15 @@ use super::verdicts::{CREDENTIALS, Case, NO_SUCCESS, Said};
 use super::{Book, Conformance};
 
 impl Conformance<'_> {
-    /// How the vendor answers a repeat of a call that it carried out, with the mark of a replay. Such an answer must be
-    /// done, and told as a replay.
+    /// Adds the vendor's answer to a repeat of a call that it carried out, with the mark of a replay. The
+    /// adapter must classify it as done, and as a replay.
     ///
-    /// The suite puts the same headers on a 5xx, and on the vendor's own [failure](Conformance::failure). Neither changes
-    /// under this key. Where the mark is in the body, give a marked 4xx too, with a second call of this method.
+    /// The suite puts the same headers on a 5xx, and on the vendor's own [failure](Conformance::failure).
+    /// Neither changes under this key. Where the mark is in the body, add a marked 4xx too, with a second call
+    /// of this method.
     ///
-    /// Leave it out for a vendor that keeps successes alone: there a failure is no replay, whatever marks it.
+    /// Leave it out for a vendor that records successes alone: there a failure is no replay, however it is
+    /// marked.
     ///
     /// ```
     /// use steadfast::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -56,7 +58,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// A success from the vendor's record, and what follows from its marks.
+    /// Checks a success from the vendor's record, and the meaning of its marks.
     fn kept_success(&self, case: &Case, marked: &Answer, book: &mut Book) {
         let is_told = |said: &Said<'_>| said.verdict == Verdict::Done { replayed: true };
         self.said(case, marked, book).hold(book, TOLD, is_told);
@@ -81,12 +83,12 @@ impl Conformance<'_> {
         said.hold(book, NOT_RETRIED, |said| !is_retry(said));
     }
 
-    /// The vendor's own no from its record.
+    /// Checks the vendor's own refusal from its record.
     fn kept_no(&self, case: &Case, marked: &Answer, book: &mut Book) {
         self.speaks_in_the_window(case, marked, book);
         let said = self.said(case, marked, book);
         said.hold(book, NOT_RETRIED, |said| !is_retry(said));
-        // Refused credentials are nobody's outcome, and a conflict may be of the earlier attempt's making.
+        // A 401 or 403 is no outcome, and a conflict may be caused by the earlier attempt.
         let is_outcome = !matches!(marked.status.as_u16(), 401 | 403 | 409);
         let has_window = self.vendor.replay_window(&case.request).is_some();
         if case.in_window && has_window && is_outcome {
@@ -113,7 +115,7 @@ fn speaks_for_earlier(said: &Said<'_>) -> bool {
     matches!(said.verdict, Verdict::Refused { speaks_for: SpeaksFor::EarlierToo, .. })
 }
 
-/// The failure with the headers of the marked answer. Its body keeps its own type.
+/// Returns the failure with the headers of the marked answer. Its body keeps its own type.
 fn with_marks(failure: &Answer, marked: &Answer) -> Answer {
     let mut answer = failure.clone();
     for name in marked.headers.keys().filter(|name| **name != CONTENT_TYPE) {

@@ -1,4 +1,4 @@
-//! The adapter's own data: what it is called, and what it must not show.
+//! The adapter's name, and the secrets that it must not show.
 
 use http::{HeaderMap, Method};
 
@@ -63,14 +63,14 @@ impl Conformance<'_> {
         Some(request)
     }
 
-    /// The texts that authorizing adds and that are no one's to see.
+    /// Returns the texts that authorizing adds and that must stay secret.
     fn secrets_of(&self, sent: &Request, book: &mut Book) -> Vec<String> {
         let kept = self
             .asked(book, || "secret_headers".to_owned(), |vendor| vendor.secret_headers())
             .unwrap_or_default();
         let mut texts = Vec::new();
         for (name, value) in &sent.headers {
-            // What was stamped is compared too: a secret does not belong there.
+            // The stamped request is compared too: a secret does not belong there.
             if self.call.headers.get(name) == Some(value) {
                 continue;
             }
@@ -107,5 +107,5 @@ const NOT_SHOWN: &str = "what could be a token is not shown";
 const SECRET_WORDS: [&str; 7] =
     ["authorization", "token", "secret", "api-key", "apikey", "cookie", "password"];
 
-/// Shorter ones are found everywhere by chance.
+/// Minimum length of a secret that is searched for: shorter ones are found everywhere by chance.
 const SECRET_LEN_MIN: usize = 4;

@@ -1,4 +1,4 @@
-//! Stamping: where the key goes, and what must stay as the caller wrote it.
+//! Stamping: the place of the key, and the parts of a request that must stay as the caller wrote them.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// What the caller wrote is there yet, in the same order and the same digits.
+    /// Checks that the caller's body is unchanged, in the same order and with the same digits.
     fn body_kept(&self, stamped: &[u8], book: &mut Book) {
         let (ours, theirs) =
             (String::from_utf8_lossy(&self.call.body), String::from_utf8_lossy(stamped).into_owned());
@@ -60,7 +60,7 @@ impl Conformance<'_> {
     }
 }
 
-/// The numbers of a text in JSON, as they are written.
+/// Returns the numbers of a JSON text, as they are written.
 fn numbers(text: &str) -> Vec<String> {
     let (mut found, mut current) = (Vec::new(), String::new());
     let (mut in_text, mut escaped) = (false, false);

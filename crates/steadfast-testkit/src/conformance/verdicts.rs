@@ -1,4 +1,4 @@
-//! Verdicts: every status and failure, and three authors: the vendor, a proxy, and no one known.
+//! Verdicts: every status and failure, from three authors: the vendor, a proxy, and one unknown.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ use super::cases::{
 };
 use super::{Book, Conformance};
 
-/// An attempt, but for its outcome.
+/// An attempt, without its outcome.
 #[derive(Clone)]
 pub(super) struct Case {
     pub(super) request: Request,
@@ -42,7 +42,7 @@ impl Conformance<'_> {
     pub(super) fn verdicts(&self, book: &mut Book) {
         let mut cases = Vec::new();
         for method in [Method::POST, Method::PATCH, Method::PUT, Method::DELETE, Method::GET] {
-            // What does not take a key is sent without one, and has the same rules.
+            // A method that takes no key is sent without one, and has the same rules.
             let keyed = method == Method::POST;
             let stamped = keyed.then(|| self.stamped(&Method::POST, false, book)).flatten();
             let request = stamped.map_or_else(|| with_method(&self.call, method), |(request, _)| request);
@@ -77,7 +77,7 @@ impl Conformance<'_> {
         said.unwrap_or(Verdict::Unknown)
     }
 
-    /// What the adapter makes of an answer, for several rules to be held to.
+    /// Returns the adapter's verdict on an answer, to check several rules on it.
     pub(super) fn said<'c>(&self, case: &'c Case, answer: &'c Answer, book: &mut Book) -> Said<'c> {
         Said { verdict: self.verdict(case, CLAIMED_AT, Ok(answer), book), case, answer }
     }
@@ -125,7 +125,7 @@ impl Conformance<'_> {
         self.own_no(case, book);
     }
 
-    /// The rules for a failure of this status, by any author.
+    /// Checks the rules for a failure of this status, by any author.
     pub(super) fn one_failure(&self, case: &Case, status: u16, said: &Said<'_>, book: &mut Book) {
         let is_write = !case.request.method.is_safe();
         let is_gone = case.request.method == Method::DELETE && matches!(status, 404 | 410);
@@ -147,7 +147,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// What the vendor itself refuses.
+    /// Checks the vendor's own refusals.
     fn own_no(&self, case: &Case, book: &mut Book) {
         let Some(own) = &self.failure else { return };
         if case.before == Effect::None {
@@ -158,7 +158,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// Whether a refusal is of the kind that its status tells, and speaks for no more than it can.
+    /// Returns true if a refusal is of the kind of its status, and speaks for no more attempts than it can.
     fn may_speak(&self, case: &Case, status: u16, said: &Verdict) -> bool {
         let Verdict::Refused { refusal, speaks_for } = *said else { return true };
         if matches!(status, 401 | 403) {
@@ -200,7 +200,7 @@ impl Conformance<'_> {
         }
     }
 
-    /// Every status with what no vendor means.
+    /// Checks every status with bodies and headers that no vendor sends on purpose.
     fn junk(&self, case: &Case, book: &mut Book) {
         let headers = [
             ("retry-after", "-99999999999999999999"),
@@ -221,7 +221,7 @@ impl Conformance<'_> {
     }
 }
 
-/// A verdict, and what it is about.
+/// A verdict, with its case and answer.
 pub(super) struct Said<'c> {
     pub(super) verdict: Verdict,
     case: &'c Case,
@@ -237,7 +237,7 @@ impl Said<'_> {
         matches!(self.verdict, Verdict::Done { .. })
     }
 
-    /// Whether it leaves open what the write did.
+    /// Returns true if the verdict leaves the write's effect unknown.
     fn is_open(&self) -> bool {
         matches!(self.verdict, Verdict::Unknown | Verdict::Retry { effect: Effect::Unknown, .. })
     }

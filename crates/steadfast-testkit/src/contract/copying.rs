@@ -1,4 +1,5 @@
-//! Copies from one store to another: all arrives, once, whatever cuts it short; and at no time are both stores open.
+//! Copies from one store to another: all records arrive, once, also after an interruption; and at no time are
+//! both stores open.
 //!
 //! [`check_maintenance`](super::check_maintenance) runs this with the store on both sides. With
 //! [`Memory`](steadfast_core::store::Memory) on either side it shows that two kinds of store agree.
@@ -23,7 +24,7 @@ use parts::{Breaks, Claimed, Fixed, InPagesOfOne};
 use rows::{act, fill};
 use shown::{Contents, assert_closed};
 
-/// Runs everything here. `from` and `to` each give a new and empty store, each time.
+/// Runs all checks of this module. `from` and `to` each return a new and empty store, each time.
 pub async fn check_copying(from: impl AsyncFn() -> Arc<dyn Store>, to: impl AsyncFn() -> Arc<dyn Store>) {
     check_copy(from().await, to().await).await;
     check_copy_of_what_changes(&from, &to).await;
@@ -33,7 +34,8 @@ pub async fn check_copying(from: impl AsyncFn() -> Arc<dyn Store>, to: impl Asyn
     check_giving_a_copy_up(&from, &to).await;
 }
 
-/// Everything is in the target as it was in the source, which is closed; fences go on.
+/// Checks that the target has everything that the source had, that the source is closed, and that fences
+/// continue.
 pub async fn check_copy(source: Arc<dyn Store>, target: Arc<dyn Store>) {
     fill(&*source).await;
     source.register("prod/acme/a", Some("terms")).await.expect("it is open");
@@ -52,17 +54,17 @@ pub async fn check_copy(source: Arc<dyn Store>, target: Arc<dyn Store>) {
     assert_closed(&*source, "the new store").await;
     let again = store::copy(&*source, &*target, &how()).await.expect("it was complete");
     assert!(again.was_complete && again.written == 0);
-    // Neither a key that was purged nor a new one goes back.
+    // The fence of a purged key does not go back, nor does that of a new one.
     for key in ["purged", "never-seen"] {
         let record = take(&*target, claim_at(&name(key), LATER)).await;
         assert!(record.fence > head.notes.purged, "{key}: {}", record.fence);
     }
-    // What was left goes on there.
+    // Operations that were left are taken in the target.
     let taken = target.take(lapsed(LATER)).await.expect("the target is open");
     assert!(taken.iter().any(|record| record.id == name("left")), "{taken:?}");
 }
 
-/// What is in the way is named, and neither store is changed.
+/// Checks that each refusal names the obstacle, and changes neither store.
 pub async fn check_copy_refusals(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
@@ -83,7 +85,7 @@ pub async fn check_copy_refusals(
     for store in [&source, &other, &occupied] {
         assert_eq!(head(store).await.standing, Standing::default());
     }
-    // Half-way: to another target, from another source, on from the target.
+    // A copy that was interrupted: to another target, from another source, and from the target.
     let half = to().await;
     cut_short(&source, &half, 3, false).await.expect_err("cut short");
     let error = store::copy(&*source, &*other, &how()).await.expect_err("under way elsewhere");
@@ -100,7 +102,8 @@ pub async fn check_copy_refusals(
     assert!(matches!(error, CopyError::OtherCopy { .. }), "{error}");
 }
 
-/// While a lease is live, a copy is refused with the time of the last one's end, or waits and copies what came of it.
+/// Checks a copy while a lease is live: it is refused with the end of the last lease, or waits and copies the
+/// result.
 pub async fn check_copy_of_held_operations(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
@@ -142,7 +145,8 @@ pub async fn check_copy_of_held_operations(
     assert_eq!(two.state.name(), "succeeded");
 }
 
-/// Wherever it is cut short, before a write or after it: never are both open, and the same again completes it.
+/// Checks a copy that fails at each write, before it or after it: never are both stores open, and the same copy
+/// again completes it.
 pub async fn check_copy_that_is_cut_short(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
@@ -170,7 +174,7 @@ pub async fn check_copy_that_is_cut_short(
     }
 }
 
-/// What moved, went or came between two runs is in the target as it is in the source.
+/// Checks that records that changed, went or came between two runs are in the target as they are in the source.
 pub async fn check_copy_of_what_changes(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
@@ -186,7 +190,7 @@ pub async fn check_copy_of_what_changes(
     // As a service would have, had the first run been given up.
     let leaving = head(&source).await.standing;
     maintenance(&source).stand(&leaving, &Standing::default()).await.expect("the store works");
-    // It lies before others.
+    // Its row is before others in the order of the copy.
     act(&*source, "exhausted", Action::Redrive { forced: true }).await;
     let far = LATER.plus(Duration::from_secs(3 * 24 * 3600));
     let_pass(&*source, far).await;
@@ -199,7 +203,8 @@ pub async fn check_copy_of_what_changes(
     assert_eq!(head(&target).await.notes, head(&source).await.notes);
 }
 
-/// What is given up leaves the source open and the target closed; what is complete is not given up.
+/// Checks that a copy that is given up leaves the source open and the target closed, and that a complete one
+/// cannot be given up.
 pub async fn check_giving_a_copy_up(
     from: &impl AsyncFn() -> Arc<dyn Store>,
     to: &impl AsyncFn() -> Arc<dyn Store>,
@@ -230,7 +235,7 @@ pub async fn check_giving_a_copy_up(
     take(&*source, claim_at(&name("new"), LATER)).await;
 }
 
-/// A store that is closed registers nothing.
+/// Checks that a closed store registers no terms.
 pub async fn check_terms_of_a_closed_store(store: Arc<dyn Store>) {
     store.register("prod/acme/b", Some("two")).await.expect("it is open");
     let leaving = Standing { stage: Stage::Leaving, ..Standing::default() };
@@ -243,7 +248,7 @@ pub async fn check_terms_of_a_closed_store(store: Arc<dyn Store>) {
     assert_eq!(head(&store).await.accounts, expected);
 }
 
-/// A copy that ends with an error at the write number `writes`, before it or after it.
+/// Runs a copy that fails at the write number `writes`, before it or after it.
 async fn cut_short(
     source: &Arc<dyn Store>,
     target: &Arc<dyn Store>,

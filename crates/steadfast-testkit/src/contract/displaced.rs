@@ -1,5 +1,5 @@
-//! A store that was opened at another place than its records are from takes nothing until a person says what it is. A
-//! copy leaves what is open to the original.
+//! A store that was opened at another place than its records are from takes no operation until an operator says
+//! what it is. A copy leaves open operations to the original.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use steadfast_core::{Effect, Reason, store};
 
 use super::{LEASE, NOW, claim, claim_at, dead_letter, get, id, succeed, take, transition_at, write};
 
-/// What a person says of a store that was opened elsewhere is carried out.
+/// Checks that each answer of an operator about a displaced store is carried out.
 pub async fn check_displaced(store: &dyn Store) {
     let maintenance = store.maintenance().expect("the store has maintenance");
     fill(store).await;
@@ -35,10 +35,10 @@ pub async fn check_displaced(store: &dyn Store) {
     refused(store.act(&name("letter"), act(Action::Redrive { forced: true })).await.map(drop));
     refused(store.purge(LATER, 10).await.map(drop));
     refused(store.register("prod/acme/a", Some("terms")).await.map(drop));
-    // What is on record is told, and not that there is nothing.
+    // A record can be read, but the store does not report that there is none.
     assert_eq!(get(store, &name("done")).await.expect("is there").phase(), Phase::Succeeded);
     refused(store.get(&name("never")).await.map(drop));
-    // Whoever holds an operation here says what the vendor said.
+    // A holder of an operation can write the vendor's answer here.
     write(store, &name("answered"), transition_at(1, LATER, succeed())).await.expect("its holder");
 
     let shown = store::here(store, None, ("", ""), LATER).await.expect("the store works");
@@ -48,7 +48,7 @@ pub async fn check_displaced(store: &dyn Store) {
         assert_eq!(error.kind(), StoreErrorKind::Invalid, "{said:?}: {error}");
     }
     check_left_to_the_original(store, maintenance).await;
-    // Moved, all goes on.
+    // Once the store is declared moved, everything continues.
     let standing = maintenance.stand(&Standing::default(), &displaced).await.expect("the store works");
     assert_eq!(standing.stage, Stage::Displaced);
     store::here(store, Some(Said::Moved), ("ada", "new host"), LATER).await.expect("is said");
@@ -82,7 +82,7 @@ async fn check_left_to_the_original(store: &dyn Store, maintenance: &dyn Mainten
     for (key, phase) in [("done", Phase::Succeeded), ("said", Phase::Resolved)] {
         assert_eq!(get(store, &name(key)).await.expect("is there").phase(), phase, "{key}");
     }
-    // A holder of before the copy has nothing to say of it but what is true.
+    // A holder from before the copy can write nothing but a proof.
     let late = write(store, &name("held"), transition_at(1, LATER, dead_letter(Reason::Exhausted))).await;
     assert!(late.is_err(), "{late:?}");
     take(store, claim_at(&name("new"), LATER)).await;
@@ -143,10 +143,10 @@ fn name(key: &str) -> OperationId {
     id("test/displaced/a/POST /x", key)
 }
 
-/// A minute before leases of then are over, and after those of the suite's time.
+/// Ten minutes after the suite's time: leases of the suite's time are over, and later ones are not.
 const LATER: steadfast_core::clock::Timestamp = steadfast_core::clock::Timestamp::from_millis(
     NOW.as_millis() + Duration::from_secs(600).as_millis() as u64,
 );
 
-/// More than are closed at a time.
+/// Number of operations: more than are closed at a time.
 const MANY: usize = 510;

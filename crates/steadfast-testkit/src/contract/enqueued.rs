@@ -1,4 +1,4 @@
-//! Claims that hold nothing: the operation is left to a dispatcher.
+//! Claims without a holder: the operation is left to a dispatcher.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use steadfast_core::{Effect, Refusal};
 
 use super::{LEASE, NOW, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
 
-/// When it is due.
+/// Due time of the operation.
 const LATER: Timestamp = Timestamp::from_millis(1_700_000_060_000);
 
-/// It is on record as due, and no process holds it. What is on record already is not touched: nothing is taken over,
-/// not even what is due, nor made earlier or later.
+/// Checks that an enqueued operation is on record as due, and has no holder. An operation that is on record
+/// already does not change: it is not taken over, not even if it is due, and its time stays.
 pub async fn check_enqueue(store: &dyn Store) {
     let new = id("test/enqueue//POST /x", "new");
     let left = |id: &OperationId| Claim { due: Some(LATER), ..claim_at(id, NOW) };

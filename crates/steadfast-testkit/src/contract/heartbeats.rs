@@ -1,4 +1,4 @@
-//! How dispatchers hear of each other.
+//! Heartbeats of dispatchers.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use steadfast_core::store::delivery::{Beat, Heartbeat, Peer};
 
 use super::{NOW, delivery};
 
-/// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken
-/// back.
+/// Checks that each dispatcher gets the last heartbeat of every other one for its accounts, with its age, until
+/// it expires or is withdrawn.
 pub async fn check_heartbeats(store: &dyn Store) {
     let (a, b) = ("test/beats/a", "test/beats/b");
     let alone = beat(store, NOW, &[(a, "one", Some("1"))]).await;
@@ -17,7 +17,7 @@ pub async fn check_heartbeats(store: &dyn Store) {
     let later = NOW.plus(Duration::from_millis(300));
     let both = beat(store, later, &[(a, "two", Some("2")), (b, "two", Some("of b"))]).await;
     assert_eq!(both, [peer(a, "one", "1", 300), peer(a, "two", "2", 0), peer(b, "two", "of b", 0)]);
-    // What is said about another account is no business of this one.
+    // A heartbeat for another account is not returned.
     let again = NOW.plus(Duration::from_millis(999));
     let heard = beat(store, again, &[(a, "one", Some("1'"))]).await;
     assert_eq!(heard, [peer(a, "one", "1'", 0), peer(a, "two", "2", 699)], "the last word of each");
@@ -28,7 +28,7 @@ pub async fn check_heartbeats(store: &dyn Store) {
     assert_eq!(heard, [], "one has taken its word back");
     let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await;
     assert_eq!(heard, [peer(a, "one", "3", 0)], "and is there again");
-    // A clock that was ahead said it, and was set back or died: nobody can tell when that was.
+    // A heartbeat of a clock that was ahead, and was set back or died: its real time is unknown.
     let said = at_its_end.plus(Duration::from_secs(90_000));
     let heard_at = said.minus(LASTS);
     beat(store, said, &[(a, "ahead", Some("4"))]).await;

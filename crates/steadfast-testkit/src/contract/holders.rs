@@ -1,4 +1,4 @@
-//! Who holds what.
+//! Holders of operations on record.
 
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Claim, Phase, State, Takeover};
@@ -7,8 +7,8 @@ use steadfast_core::store::Store;
 use super::takers::asking;
 use super::{LEASE, NOW, claim, claim_at, get, id, take, transition_at, write};
 
-/// Who claims is on record, and so is who takes it over. What is enqueued has no holder until it is taken; who lets go
-/// of it stays on record as the last.
+/// Checks that the holder of a claim or a takeover is on record. An enqueued operation has none until it is
+/// taken. After a release the last holder stays on record.
 pub async fn check_holders(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     let scope = "test/holders//POST /x";

@@ -1,4 +1,4 @@
-//! What a dispatcher is told when it looks.
+//! Results of a dispatcher's look.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use steadfast_core::store::delivery::{Look, Sight, Version, Waiting};
 
 use super::{LEASE, NOW, claim_at, delivery, id, succeed, take, transition_at, write};
 
-/// A look tells of each account what a take would find by then, and when the first of the rest is due; and whether a
-/// purge would find something. It takes nothing.
+/// Checks that a look returns for each account the operations that a take would find, and the due time of the
+/// next one. It also shows if a purge would find something. It takes nothing.
 pub async fn check_looks(store: &dyn Store) {
     let second = Duration::from_secs(1);
     let nothing = [Waiting::default(); 3];
@@ -55,7 +55,7 @@ pub async fn check_looks(store: &dyn Store) {
     assert!(look(store, now).await.expired, "a purge would remove it");
 }
 
-/// The version of an operation changes with each of its moves, and of what is not there there is none.
+/// Checks that the version of an operation changes with each transition, and that an absent one has none.
 pub async fn check_versions(store: &dyn Store) {
     let (known, absent) = (id("test/versions//POST /x", "known"), id("test/versions//POST /x", "absent"));
     let ids = [absent.clone(), known.clone(), absent];

@@ -1,4 +1,4 @@
-//! An operation that goes on under another name: started over under another key, or adopted by another scope.
+//! Operations that continue under another name: started over under another key, or adopted by another scope.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
 
-/// What a claim that names a predecessor is told, from each state of the predecessor; and that the letter is closed by
-/// the claim, or nothing is written at all.
+/// Checks the result of a claim that names a predecessor, from each state of the predecessor. The claim closes
+/// the dead letter, or writes nothing at all.
 pub async fn check_starting_over(store: &dyn Store) {
     let none = Effect::None;
     #[rustfmt::skip]
@@ -57,7 +57,7 @@ pub async fn check_starting_over(store: &dyn Store) {
         assert_eq!((&said.resolution, said.at), (&superseded, LATER), "{start}");
         assert_eq!(kept, Record { resolved: Some(said), updated_at: LATER, ..before }, "{start}");
         let entry = audit(store, Some(&old)).await.pop().expect("on the audit record");
-        // Nobody sends a refused one again anyway.
+        // A refused operation is never sent again.
         let (after, why_not) = match start {
             "refused" => (Phase::Refused, Forbidden::NotDead),
             _ => (Phase::Resolved, Forbidden::Resolved),
@@ -77,8 +77,8 @@ pub async fn check_starting_over(store: &dyn Store) {
     }
 }
 
-/// A claim that is not the first of its key: what is on record of that key answers, whatever the predecessor is. A
-/// predecessor that can be closed is closed all the same, unless the key is another request's.
+/// Checks a claim that is not the first of its key: the record of that key decides, whatever the predecessor
+/// is. A predecessor that can be closed is closed, unless the key is of another request.
 pub async fn check_starting_over_again(store: &dyn Store) {
     let (old, new) = (id("test/again//POST /x", "a"), id("test/again//POST /x", "a-2"));
     dead(store, &old, Effect::None).await;
@@ -100,7 +100,7 @@ pub async fn check_starting_over_again(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await.len(), 1, "closed once");
 }
 
-/// What an adoption writes under the new name, and leaves under the old.
+/// Checks the records of an adoption, under the new name and under the old one.
 pub async fn check_adoption(store: &dyn Store) {
     for start in ["waiting", "left", "succeeded", "refused", "unsure", "not applied", "unauthorized"] {
         let old = id("test/old/a/POST /x", start);
@@ -150,8 +150,8 @@ pub async fn check_adoption(store: &dyn Store) {
     }
 }
 
-/// A late success of a name that was adopted is proof under each name that carries it on, unless that one is settled. It
-/// is the same operation at the vendor: sent again, it would be a second effect.
+/// Checks that a late success of an adopted name is proof under each later name, unless that one is settled. It
+/// is the same operation at the vendor: a resend would be a second effect.
 pub async fn check_late_success_of_an_adopted_name(store: &dyn Store) {
     for start in ["clean", "waiting", "unsure", "carried on twice", "compensated"] {
         let old = id("test/old/a/POST /late", start);
@@ -182,8 +182,8 @@ pub async fn check_late_success_of_an_adopted_name(store: &dyn Store) {
     }
 }
 
-/// A new name that is on record is left alone, and so is the old one; one whose time is over gives way, and its fence
-/// stays known.
+/// Checks an adoption to a name that is on record: neither record changes. An expired record gives way, and its
+/// fence stays known.
 pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     let (old, to) = (id("test/old/a/POST /y", "k"), Scope::from_stored("test/new/b/POST /y"));
     let new = OperationId::new(to.clone(), old.key.clone());
@@ -226,7 +226,7 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     assert_eq!(do_it(store, &new, itself).await, Err(Forbidden::NameTaken), "its own name");
 }
 
-/// An operator whose clock is ahead of all others makes no name free by it.
+/// Checks that an operator whose clock is ahead of all others frees no name.
 pub async fn check_adoption_by_one_clock(store: &dyn Store) {
     let (old, to) = (id("test/old/a/POST /y", "k"), Scope::from_stored("test/new/b/POST /y"));
     let new = OperationId::new(to.clone(), old.key.clone());
@@ -238,7 +238,7 @@ pub async fn check_adoption_by_one_clock(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await, []);
 }
 
-/// What has succeeded a minute ago is not over because the clock of the one who starts it over is ahead.
+/// Checks that a success of a minute ago has not expired because the clock of a later claim is ahead.
 pub async fn check_supersession_by_one_clock(store: &dyn Store) {
     let (old, new) = (id("test/supersede//POST /x", "ahead"), id("test/supersede//POST /x", "ahead/2"));
     take(store, claim_at(&old, NOW)).await;
@@ -248,8 +248,8 @@ pub async fn check_supersession_by_one_clock(store: &dyn Store) {
     assert_eq!((obstacle, effect), (Obstacle::Succeeded, Effect::Applied));
 }
 
-/// What was started over is remembered for as long as the operation that took its place. That holds in a store that was
-/// idle for a month too, although it doubts the time of the claim at first.
+/// Checks that a superseded operation stays on record as long as its successor. That holds also in a store that
+/// was idle for a month, although it doubts the time of the claim at first.
 pub async fn check_supersession_after_a_pause(store: &dyn Store) {
     let (old, new) = (id("test/supersede//POST /x", "paused"), id("test/supersede//POST /x", "paused/2"));
     dead(store, &old, Effect::None).await;
@@ -261,8 +261,8 @@ pub async fn check_supersession_after_a_pause(store: &dyn Store) {
     assert!(matches!(told, Claimed::Settled(_)), "a second effect: {told:?}");
 }
 
-/// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and
-/// gives way to proof.
+/// Checks that a cancelled operation is a resolved dead letter, with its effect as on record. It can be
+/// reopened, and a late proof settles it.
 pub async fn check_cancellation(store: &dyn Store) {
     for (start, effect) in [("waiting", Effect::None), ("left", Effect::Unknown)] {
         let id = id("test/cancel//POST /x", start);

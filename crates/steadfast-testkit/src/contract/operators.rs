@@ -1,4 +1,4 @@
-//! What operators do: each action from each phase, and the audit record of it.
+//! Operators' actions: each action from each phase, and its audit record.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::{
     write,
 };
 
-/// Each action from each phase: the phase it leads to, or why it is not allowed. An allowed action is on the
-/// audit record, and nothing else is.
+/// Checks each action from each phase: the phase it leads to, or why it is forbidden. An allowed action is in
+/// the audit record, and nothing else is.
 pub async fn check_every_action_from_every_phase(store: &dyn Store) {
     use Forbidden::{Held, NotDead, NotExpired, NotOpen, NotResolved, Resolved as Spoken};
     use Phase::{Dead, InProgress, Refused, Resolved, Scheduled, Succeeded};
@@ -67,8 +67,8 @@ pub async fn check_every_action_from_every_phase(store: &dyn Store) {
     assert_eq!(audit(store, Some(&absent)).await, []);
 }
 
-/// What a redrive does to the record: due at once, next fence, no answer; the window starts anew only where
-/// the attempts proved that nothing took effect.
+/// Checks a redrive: due at once, next fence, no answer. The window starts anew only where the attempts proved
+/// that nothing took effect.
 pub async fn check_redrive(store: &dyn Store) {
     for (key, effect, said, forced) in [
         ("clean", Effect::None, false, false),
@@ -105,7 +105,7 @@ pub async fn check_redrive(store: &dyn Store) {
     }
 }
 
-/// A redrive by 16 people at once, each of whom looked at the same dead letter: one sends it.
+/// Checks a redrive by 16 operators at once, each of whom looked at the same dead letter: one succeeds.
 ///
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_redrives_at_once(store: Arc<dyn Store>) {
@@ -126,7 +126,8 @@ pub async fn check_redrives_at_once(store: Arc<dyn Store>) {
     assert_eq!(audit(&*store, Some(&id)).await.len(), 1, "one action, one entry");
 }
 
-/// An action names the fence that the operator saw, is signed and explained, and keeps within its limits.
+/// Checks that an action needs the fence that the operator saw, a name and a reason, and keeps within its
+/// limits.
 pub async fn check_actions_are_guarded(store: &dyn Store) {
     let id = id("test/guards//POST /x", "k");
     let dead = dead(store, &id, Effect::Unknown).await;
@@ -154,8 +155,8 @@ pub async fn check_actions_are_guarded(store: &dyn Store) {
     assert_eq!(log.iter().map(|entry| (&entry.by, &entry.why)).collect::<Vec<_>>(), [(&long.by, &long.why)]);
 }
 
-/// A resolved dead letter answers a claim, may expire, and gives way to proof unless its effect was undone. Its
-/// audit record outlives it.
+/// Checks that a resolved dead letter answers a claim, may expire, and gives way to proof unless its effect was
+/// undone. Its audit record outlives it.
 pub async fn check_resolution(store: &dyn Store) {
     for (key, resolution, promoted) in [
         ("applied", Resolution::Applied { vendor_id: "ch_ü".into() }, true),
@@ -190,7 +191,7 @@ pub async fn check_resolution(store: &dyn Store) {
     assert_eq!((&second.rows[..], second.next), (&whole[2..], None));
 }
 
-/// Brings an operation into a state, and gives its record.
+/// Brings an operation into a state, and returns its record.
 async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
     take(store, claim_at(id, NOW)).await;
     let to = match start {
@@ -238,7 +239,7 @@ fn actions() -> [Action; 9] {
     ]
 }
 
-/// Where operations of the table are adopted: a name for each, since they have keys of their own.
+/// Returns the scope that adopts operations of the table; they have keys of their own.
 fn renamed() -> Scope {
     Scope::from_stored("test/acts/renamed/POST /x")
 }

@@ -1,4 +1,4 @@
-//! Many callers at once: one winner.
+//! Races of many callers: one wins.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use steadfast_core::store::Store;
 
 use super::{LEASE, NOW, claim_at, get, id, succeed, take, transition_at};
 
-/// 64 claims of one operation at once: of a new one, and of one whose lease has run out. Claims of different
-/// operations do not stand in each other's way.
+/// Checks 64 claims of one operation at once: of a new one, and of one whose lease has expired. Claims of
+/// different operations do not block each other.
 ///
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_claims_at_once(store: Arc<dyn Store>) {
@@ -31,7 +31,7 @@ pub async fn check_claims_at_once(store: Arc<dyn Store>) {
     assert!(told.iter().all(|told| matches!(told, Claimed::Fresh(_))), "different operations: {told:?}");
 }
 
-/// 64 settlements under one fence at once: the first stays, the others are told so.
+/// Checks 64 settlements under one fence at once: the first counts, and the others are declined.
 ///
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_settlements_at_once(store: Arc<dyn Store>) {

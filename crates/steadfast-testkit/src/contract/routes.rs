@@ -1,4 +1,4 @@
-//! Takers that want one route alone, or leave it out.
+//! Takes of one route alone, or of all others.
 
 use steadfast_core::operation::record::{Claim, Part, Phase, State, Takeover, Transition, Wanted};
 use steadfast_core::operation::{OperationId, RouteName};
@@ -6,8 +6,8 @@ use steadfast_core::store::Store;
 
 use super::{LEASE, NOW, claim_at, id, transition_at, write};
 
-/// A store and [`RouteName`] agree on which operations are of a route, whatever its segments are like. What only one of the
-/// two takes for an id would never be probed.
+/// Checks that a store and [`RouteName`] agree on which operations belong to a route, whatever its segments
+/// are. If only one of the two took a segment for an id, that route would never be probed.
 pub async fn check_routes(store: &dyn Store) {
     let long = "create-renewals_of:subscriptions.v";
     let forms = [
@@ -54,7 +54,7 @@ pub async fn check_routes(store: &dyn Store) {
     }
 }
 
-/// What a taker is given, which is left again as it was.
+/// Takes operations, and leaves them again as they were.
 async fn give(store: &dyn Store, wanted: Wanted, limit: usize) -> Vec<OperationId> {
     let later = NOW.plus(LEASE);
     let account = Some("test/routes/a".to_owned());

@@ -1,4 +1,4 @@
-//! Rows of an outbox: they are there once they are committed, become an operation once, and hold their sequence.
+//! Rows of an outbox: they exist once they are committed, become an operation once, and hold their sequence.
 
 use bytes::Bytes;
 use http::Method;
@@ -12,7 +12,7 @@ use steadfast_core::{OnUnknown, Sequence};
 
 use super::{KEEP, NOW, claim_at, get, let_pass, succeed, take, transition_at, write};
 
-/// What was put is read as it was written, by its account alone, in pages.
+/// Checks that a row is read as it was written, for its account alone, in pages.
 pub async fn check_rows(store: &dyn Store) {
     let outbox = begun(store).await;
     assert_eq!(outbox.have_rows(&[of("a"), of("b")]).await.expect("the store works"), [false, false]);
@@ -54,8 +54,8 @@ pub async fn check_rows(store: &dyn Store) {
     assert_eq!(counted, [("a".to_owned(), 3, 0), ("b".to_owned(), 1, 0)]);
 }
 
-/// A row is admitted once, and goes in the commit that has its operation on record. What is not on record for its
-/// request stays.
+/// Checks that a row is admitted once, and is removed in the commit that records its operation. A row whose
+/// request did not become the operation's stays.
 pub async fn check_admission(store: &dyn Store) {
     let outbox = begun(store).await;
     let one = name("a", "one");
@@ -75,8 +75,8 @@ pub async fn check_admission(store: &dyn Store) {
     assert_eq!(waiting(outbox, "a").await, [], "the same request is");
 }
 
-/// A row is admitted after those before it in its sequence. One that was rejected holds the sequence, if a dead letter
-/// would.
+/// Checks that a row is admitted after those before it in its sequence. A rejected row holds the sequence, if a
+/// dead letter would.
 pub async fn check_row_sequences(store: &dyn Store) {
     let outbox = begun(store).await;
     let held = async |line: &str| outbox.holds_back(&of("a"), line).await.expect("the store works");
@@ -102,8 +102,8 @@ pub async fn check_row_sequences(store: &dyn Store) {
     }
 }
 
-/// What was rejected is shown with its reason, and admitted no more. What is removed is on the audit record. What is
-/// disowned holds nothing.
+/// Checks that a rejected row is listed with its reason, and not admitted any more. A removed row is in the
+/// audit record. A disowned row holds nothing.
 pub async fn check_rejection(store: &dyn Store) {
     let outbox = begun(store).await;
     let number =
@@ -135,7 +135,7 @@ pub async fn check_rejection(store: &dyn Store) {
     assert_eq!(rejected.iter().map(|row| &*row.why).collect::<Vec<_>>(), ["a copy", "a copy"]);
 }
 
-/// A purge spares what a row's claim is judged by, a rejected row's too.
+/// Checks that a purge spares the record that decides a row's claim, also a rejected row's.
 pub async fn check_spared_records(store: &dyn Store) {
     let outbox = begun(store).await;
     let kept = name("a", "kept");
@@ -152,13 +152,13 @@ pub async fn check_spared_records(store: &dyn Store) {
     assert_eq!(store.purge(over, 10).await.expect("the store works"), 1);
 }
 
-/// The store's outbox, once the store has seen the suite's time.
+/// Returns the store's outbox, once the store has seen the suite's time.
 async fn begun(store: &dyn Store) -> &dyn Outbox {
     store.believed(NOW).await.expect("the store works");
     store.outbox().expect("the store has an outbox")
 }
 
-/// Commits a row, and gives its number.
+/// Commits a row, and returns its number.
 async fn lay(outbox: &dyn Outbox, account: &Account, row: &OutboxRow) -> u64 {
     let statements = outbox.put(account, row).expect("it can be written");
     outbox.write(statements).await.expect("the store works");

@@ -1,4 +1,4 @@
-//! Sealed stores: what a process cannot read it leaves alone, and what is sealed anew stays what it was.
+//! Sealed stores: a process leaves alone the rows that it cannot read, and a resealed row has the same content.
 //!
 //! A store that can seal runs this beside [`check_all`](super::check_all), which it runs on a sealed store too.
 
@@ -17,11 +17,11 @@ use steadfast_core::{Reason, store};
 
 use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, write};
 
-/// Opens a store with these keys, or with none. Each that it gives is another one on the same records, as two processes
-/// have them; the first finds none.
+/// A function that opens a store with these keys, or with none. Each store that it returns is another one on
+/// the same records, as two processes have them; the first finds no records.
 pub type Open = Box<dyn Fn(Option<SealKeys>) -> Arc<dyn Store> + Send + Sync>;
 
-/// Runs everything here. `fresh` gives a new set of records, and a way to open it, each time.
+/// Runs all checks of this module. `fresh` returns a new set of records, and a way to open it, each time.
 pub async fn check_sealing(fresh: impl Fn() -> Open) {
     check_unreadable_rows(&fresh()).await;
     check_reseal(&fresh()).await;
@@ -29,8 +29,8 @@ pub async fn check_sealing(fresh: impl Fn() -> Open) {
     check_reseal_beside_a_service(&fresh()).await;
 }
 
-/// A row that cannot be read is neither claimed, nor taken, nor acted upon, and does not keep the others from their
-/// turn.
+/// Checks that an unreadable row is neither claimed, nor taken, nor acted upon, and does not keep the others
+/// from their turn.
 pub async fn check_unreadable_rows(open: &Open) {
     let (behind, ahead) = (open(Some(key(1))), open(Some(key(2).with_older([1; 32]))));
     let sealed: Vec<OperationId> = (0..5).map(|nth| name(&format!("ahead {nth}"))).collect();
@@ -81,19 +81,20 @@ pub async fn check_unreadable_rows(open: &Open) {
     for (id, before) in sealed.iter().chain([&dead]).zip(&before) {
         assert_eq!(whole(&*ahead, id).await, *before, "neither fence, nor lease, nor effect has moved");
     }
-    // What columns can answer is answered.
+    // Reads of columns alone still work.
     let claimed = behind.claim(claim_at(&sealed[1], NOW)).await.expect("the store works");
     assert!(matches!(claimed, Claimed::Busy { .. }), "{claimed:?}");
     let letters = Filter { phases: vec![Phase::Dead], ..Filter::default() };
     assert_eq!(behind.list(&letters, None, 10).await.expect("the store works").rows.len(), 1);
-    // Whoever can read them carries on.
+    // A process that has their keys can take them.
     assert_eq!(ahead.take(lapsed(10)).await.expect("the store works").len(), 5);
     ahead.act(&dead, redrive).await.expect("the store works").expect("a dead letter");
 }
 
-/// Everything is sealed with the current key and nothing else changes; cut short, the same again does the rest.
+/// Checks that everything is sealed with the current key and nothing else changes. After an interruption, the
+/// same again does the rest.
 pub async fn check_reseal(open: &Open) {
-    // What is in the clear comes first: a store that is empty when a key first opens it is sealed from then on.
+    // Records in the clear come first: a store that is empty when a key first opens it is sealed from then on.
     let all = [(None, "plain"), (Some(key(1)), "old"), (Some(key(2).with_older([1; 32])), "new")];
     let (mut names, mut stores) = (Vec::new(), Vec::new());
     for (keys, word) in all {
@@ -143,7 +144,7 @@ pub async fn check_reseal(open: &Open) {
         let error = old.get(id).await.expect_err("sealed with the newer key");
         assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
     }
-    // Who held an operation all the while holds it still.
+    // A holder keeps its operation through all of this.
     for word in ["plain", "old"] {
         let id = name(&format!("{word} held"));
         let done = State::Succeeded { answer: answer(200, "late"), reconciled: false };
@@ -152,15 +153,15 @@ pub async fn check_reseal(open: &Open) {
     }
 }
 
-/// A record in the clear is corrupt in a store that is sealed: no process with the key wrote it. `forge` puts bytes in
-/// the place of an operation's stored request, as a process can that writes to the records and has no key.
+/// Checks that a record in the clear is corrupt in a sealed store: no process with the key wrote it. `forge` replaces
+/// the bytes of an operation's stored request, as a process without a key can that writes to the records.
 pub async fn check_record_in_the_clear(open: &Open, forge: impl AsyncFnOnce(&OperationId, Vec<u8>)) {
     let (sealed, id) = (open(Some(key(1))), name("forged"));
     let held = take(&*sealed, claim_at(&id, NOW)).await;
     move_on(&*sealed, &held, State::Scheduled { at: NOW }).await;
     store::reseal(&*sealed, false).await.expect("the store works");
     forge(&id, codec::request_bytes(&held.request).expect("a small one")).await;
-    // One that has learned that the store is sealed, and one that has just been opened.
+    // A process that knows that the store is sealed, and one that has just opened it.
     for store in [sealed, open(Some(key(1)))] {
         let error = store.get(&id).await.expect_err("in the clear");
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
@@ -179,7 +180,7 @@ pub async fn check_record_in_the_clear(open: &Open, forge: impl AsyncFnOnce(&Ope
     }
 }
 
-/// Without a key nothing can be sealed; what another key sealed is told of and left.
+/// Checks that nothing can be sealed without a key. Rows of another key are reported and left.
 pub async fn check_reseal_needs_keys(open: &Open) {
     let plain = open(None);
     take(&*plain, claim_at(&name("plain"), NOW)).await;
@@ -206,10 +207,11 @@ pub async fn check_reseal_needs_keys(open: &Open) {
     assert_eq!(whole(&*two, &name("plain")).await.request, claim_at(&name("plain"), NOW).request);
 }
 
-/// A service that still seals with the older key loses nothing while its rows are sealed anew, again and again.
+/// Checks that a service that still seals with the older key loses nothing while its rows are resealed, again
+/// and again.
 pub async fn check_reseal_beside_a_service(open: &Open) {
     let (service, new) = (open(Some(key(1))), open(Some(key(2).with_older([1; 32]))));
-    // The service reads what the newer key sealed: in a rotation it has both.
+    // The service reads the rows that the newer key sealed: in a rotation it has both.
     drop(service);
     let service = open(Some(key(1).with_older([2; 32])));
     let calls = async {

@@ -1,4 +1,4 @@
-//! Sequences: who is given what, in which order, and who waits for whom.
+//! Sequences: which operation a take returns, in which order, and which operations wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ mod line;
 
 use line::Line;
 
-/// One at a time, in the order of the claims, whatever time each is due. What is in no sequence, in another one, or
-/// in one of that name in another account does not wait.
+/// Checks that operations are taken one at a time, in the order of the claims, whatever time each is due. An
+/// operation in no sequence, in another one, or in one of that name in another account does not wait.
 pub async fn check_sequences(store: &dyn Store) {
     let line = Line::new(store, "order");
     line.enter("a", "one").await;
@@ -44,7 +44,7 @@ pub async fn check_sequences(store: &dyn Store) {
     }
     line.enter("e", "one").await;
     assert_eq!(line.take().await, ["e"], "the sequence goes on");
-    // What starts over an operation of another sequence has no place to take.
+    // An operation that supersedes one of another sequence has no place to take.
     line.enter("old", "left").await;
     assert_eq!(line.take().await, ["old"]);
     line.end("old", dead_letter(Reason::Exhausted)).await;
@@ -69,7 +69,8 @@ pub async fn check_sequences(store: &dyn Store) {
     assert_eq!(line.take_at(later).await, ["later"]);
 }
 
-/// What waits for another attempt or whose holder died holds those behind it; a refusal lets them go.
+/// Checks that an operation that waits for another attempt, or whose holder died, holds those behind it; a
+/// refusal releases them.
 pub async fn check_sequence_retries(store: &dyn Store) {
     let line = Line::new(store, "retries");
     for key in ["a", "b", "c"] {
@@ -86,7 +87,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     line.end("a", refuse(Refusal::Rejected)).await;
     assert_eq!(line.take_at(lapsed).await, ["b"], "a refusal is an end");
 
-    // The holder of the retry before comes late with proof.
+    // The earlier holder of the retry comes late with proof.
     line.end("b", State::Scheduled { at: lapsed }).await;
     let held = line.record("b").await;
     assert_eq!(line.take_at(lapsed).await, ["b"]);
@@ -98,8 +99,8 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     assert_eq!(line.take_at(lapsed).await, [""; 0]);
 }
 
-/// A dead letter holds its sequence until a person has dealt with it, or lets it go on, as its call said. One that is
-/// redriven or reopened comes before those that wait, and after the one that is being sent.
+/// Checks that a dead letter holds its sequence until it is resolved, or does not hold it, as its call chose. A
+/// redriven or reopened one comes before those that wait, and after the one in flight.
 pub async fn check_sequence_dead_letters(store: &dyn Store) {
     let line = Line::new(store, "letters");
     for key in ["a", "b", "c", "d", "e", "f"] {
@@ -118,7 +119,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
     line.act("a", Action::Resolve(Resolution::NotApplied)).await;
     assert_eq!((line.holding().await, line.take().await), (vec![], vec!["b".to_owned()]));
 
-    // In the middle: what is being sent is not disturbed, and what waits waits for it.
+    // In the middle: the operation in flight is not disturbed, and those that wait, wait for it.
     line.act("a", Action::Redrive { forced: false }).await;
     assert_eq!(line.take().await, [""; 0], "one at a time");
     assert_eq!(
@@ -137,7 +138,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
     assert_eq!((line.holding().await, line.take().await), (vec!["c".to_owned()], vec![]));
     line.act("c", Action::Resolve(Resolution::Compensated)).await;
 
-    // A person ends one that waits, and one whose turn it is.
+    // An operator ends one that waits, and one that has the turn.
     line.act("e", Action::Cancel).await;
     assert_eq!(line.take().await, ["d"]);
     line.end("d", State::Scheduled { at: NOW }).await;
@@ -162,7 +163,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
     assert_eq!(line.listed("skip").await, [""; 0]);
 }
 
-/// A claim does not jump the queue. It is told when to ask again, as far as anybody knows.
+/// Checks that a claim does not jump the queue. Its result has the time to try again, as far as it is known.
 pub async fn check_sequence_claims(store: &dyn Store) {
     let line = Line::new(store, "claims");
     for key in ["a", "b", "c"] {
@@ -182,7 +183,7 @@ pub async fn check_sequence_claims(store: &dyn Store) {
         Claimed::Busy { frees_at: NOW.plus(LEASE) },
         "its key is free, and b is being sent"
     );
-    // Enqueued anew, it waits at its place.
+    // Enqueued again, it waits at its place.
     let again = Claim { due: Some(NOW), ..claim_at(&a.id, NOW) };
     let Claimed::Freed(again) = claim(store, again).await else { panic!("its key is free") };
     assert_eq!(again.waits_for().map(|ahead| ahead.id.key.as_str()), Some("b"));
@@ -195,14 +196,14 @@ pub async fn check_sequence_claims(store: &dyn Store) {
         }
     }
     assert_eq!(send("c").await, Claimed::Busy { frees_at: exchange }, "it is not known when a person comes");
-    // On record already: nothing of it changes.
+    // An operation that is on record already does not change.
     let other = Claim { sequence: Some(Sequence::new("t")), due: Some(NOW), ..claim_at(&line.id("c"), NOW) };
     assert_eq!(claim(store, other).await, Claimed::Busy { frees_at: NOW });
     assert_eq!(line.listed("t").await, [""; 0]);
 }
 
-/// Ended operations that are removed, keys that are used again, and operations that start others over leave the order as
-/// it is.
+/// Checks that removed operations, keys that are used again, and operations that supersede others leave the
+/// order as it is.
 pub async fn check_sequence_lives(store: &dyn Store) {
     let line = Line::new(store, "lives");
     line.enter("a", "s").await;
@@ -244,7 +245,7 @@ pub async fn check_sequence_lives(store: &dyn Store) {
         assert_eq!(line.take_at(end).await, [next], "what is new is behind all that wait");
         line.end(next, succeed()).await;
     }
-    // Of a sequence that nobody is in any more nothing is left.
+    // Of a sequence without operations nothing is left.
     let last = end.plus(KEEP * 2);
     for (key, at) in [("x", end), ("y", last)] {
         let_pass(store, at).await;
@@ -258,7 +259,8 @@ pub async fn check_sequence_lives(store: &dyn Store) {
     }
 }
 
-/// What is adopted leaves its sequence, and joins the end of the one of that name in its new account.
+/// Checks that an adopted operation leaves its sequence, and joins the end of the one of that name in its new
+/// account.
 pub async fn check_sequence_adoption(store: &dyn Store) {
     let line = Line::new(store, "moves");
     for key in ["a", "b", "c"] {
@@ -277,7 +279,7 @@ pub async fn check_sequence_adoption(store: &dyn Store) {
         let fence = get(store, &id).await.expect("on record").fence;
         write(store, &id, transition_at(fence, NOW, succeed())).await.expect("the holder may write");
     }
-    // Proof that comes late under the old name ends the heir as well, and lets the next one go.
+    // Late proof under the old name ends the heir as well, and releases the next one.
     for key in ["d", "e"] {
         line.enter(key, "t").await;
     }
@@ -293,8 +295,8 @@ pub async fn check_sequence_adoption(store: &dyn Store) {
     assert_eq!(line.take_of("third").await, ["e"]);
 }
 
-/// Eight takers at once, and callers who enqueue meanwhile: each operation goes to one of them, after the one before it
-/// has ended.
+/// Checks eight takers at once, with callers that enqueue meanwhile: each operation goes to one of them, after
+/// the one before it has ended.
 ///
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_sequences_at_once(store: Arc<dyn Store>) {
@@ -317,7 +319,7 @@ pub async fn check_sequences_at_once(store: Arc<dyn Store>) {
             let line = Line::new(&*store, "race");
             while ended.lock().values().map(Vec::len).sum::<usize>() < EACH * NAMES.len() {
                 for key in line.take().await {
-                    // Before it is written down: from then on the next may be taken.
+                    // Before it is written: from then on the next may be taken.
                     ended.lock().entry(key[..1].to_owned()).or_default().push(key.clone());
                     line.end(&key, succeed()).await;
                 }

@@ -1,4 +1,4 @@
-//! Each call from each state, as a table: what the caller is told, and what is on record afterwards.
+//! Each call from each state, as a table: the caller's result, and the record afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Start {
     Absent,
-    /// In progress, its lease running.
+    /// In progress, with a live lease.
     Held,
-    /// In progress, its lease run out.
+    /// In progress, with an expired lease.
     Lapsed,
     /// Scheduled, not yet due.
     Waiting,
@@ -36,7 +36,7 @@ enum Start {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Call {
     Claim,
-    /// With another fingerprint.
+    /// A claim with another fingerprint.
     ClaimOther,
     Renew,
     Schedule,
@@ -45,7 +45,7 @@ enum Call {
     DeadLetter,
 }
 
-/// What the caller is told.
+/// The caller's result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Fresh,
@@ -60,12 +60,13 @@ enum Outcome {
     Declined(Declined),
 }
 
-/// What a call meets with the current fence, and what each transition meets with another one.
+/// Results of each call with the current fence, and of each transition with another one.
 struct Row {
     start: Start,
     /// In the order of [`CALLS`].
     current: [Outcome; 7],
-    /// In the order of [`CALLS`], less the two claims. Fence 0 and 2: of an earlier life, and never given out.
+    /// In the order of [`CALLS`], without the two claims. Fence 0 and 2: of an earlier life, and never given
+    /// out.
     other_fence: [Outcome; 5],
 }
 
@@ -89,7 +90,7 @@ const TABLE: [Row; 10] = {
     const UNSURE: Outcome = TakenOver(Effect::Unknown);
     const CLEAN: Outcome = TakenOver(Effect::None);
     [
-        // A late true answer is proof, in the life of the key that it was asked in.
+        // A late success is proof, in the life of the key that its call was made in.
         //                              claim    other     renew    schedule succeed  refuse   dead letter
         Row { start: Start::Absent,
               current: /*           */ [Fresh,   Fresh,    ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT],
@@ -124,7 +125,7 @@ const TABLE: [Row; 10] = {
     ]
 };
 
-/// Each operation from each starting state, with the current fence, an older one and one never given out.
+/// Checks each call from each starting state, with the current fence, an older one and one never given out.
 pub async fn check_every_call_from_every_state(store: &dyn Store) {
     for row in &TABLE {
         for (call, told) in CALLS.into_iter().zip(row.current) {
@@ -184,7 +185,7 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
     }
 }
 
-/// Brings a new operation into a state, and gives its record.
+/// Brings a new operation into a state, and returns its record.
 async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Record> {
     if start == Start::Absent {
         return None;
@@ -211,7 +212,7 @@ async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Re
 
 async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome, Option<Record>) {
     let mut wanted = claim_at(id, LATER);
-    // A repeat has bytes of its own; what is resent is what was first sent.
+    // A repeat has bytes of its own; a resend has those of the first send.
     Arc::make_mut(&mut wanted.request).headers.insert("x-repeat", http::HeaderValue::from_static("yes"));
     if matches!(call, Call::ClaimOther) {
         wanted.fingerprint = Fingerprint::from_bytes([8; 32]);
@@ -254,12 +255,12 @@ fn state_after(call: Call) -> State {
     }
 }
 
-/// A takeover moves the fence by one; nothing else does.
+/// Returns the fence after a call: a takeover raises it by one; nothing else does.
 fn fence_after(told: Outcome) -> u64 {
     if matches!(told, Outcome::TakenOver(_) | Outcome::Freed) { 2 } else { 1 }
 }
 
-/// When the call under test is made: the very moment at which the first lease runs out.
+/// Time of the call under test: the very moment at which the first lease expires.
 const LATER: Timestamp = Timestamp::from_millis(NOW.as_millis() + LEASE.as_millis() as u64);
 const FREES_AT: Timestamp = Timestamp::from_millis(LATER.as_millis() + 1);
 const RENEWED_UNTIL: Timestamp =

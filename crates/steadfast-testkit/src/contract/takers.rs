@@ -1,4 +1,4 @@
-//! Sweepers and dispatchers: who is given what, when, and how often.
+//! Takes by recovery and dispatchers: which operations, when, and how often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use steadfast_core::{Effect, Reason, Refusal};
 
 use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
 
-/// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
-/// given no more than it asks for, and nothing of another account's. Each is then its own under the next fence.
+/// Checks that a take returns operations at their very end and not a millisecond earlier, the longest waiting
+/// first. It returns no more than its limit, and nothing of another account. Each belongs to the taker, under
+/// the next fence.
 pub async fn check_takes(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     for (phase, effect) in [(Phase::InProgress, Effect::Unknown), (Phase::Scheduled, Effect::None)] {
@@ -70,8 +71,8 @@ pub async fn check_takes(store: &dyn Store) {
     }
 }
 
-/// Of what is due, each account that a taker reaches has its turn. So it is also where another one has more than was
-/// asked for, all of it for longer, and where less is asked for than there are accounts.
+/// Checks that each account that a taker reaches has its turn. That holds also where another account has more
+/// than the limit, all of it due for longer, and where the limit is below the number of accounts.
 pub async fn check_takes_in_turn(store: &dyn Store) {
     let due = NOW.plus(LEASE);
     let scope = |account: &str| format!("test/tenants/{account}/POST /x");
@@ -96,7 +97,8 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
     }
     for one in ["platform", "platform>a", "platform>z"] {
         let place = order.iter().position(|account| account == one);
-        // Two stores on one file each have turns of their own, and the many may be taken from by both before.
+        // Two stores on one file each have turns of their own, so both may take from the account with many
+        // first.
         assert!(place.is_some_and(|place| place < 5), "{one} among the first five: {order:?}");
     }
     assert_eq!(order.iter().filter(|account| *account == "platform>many").count(), 3, "{order:?}");
@@ -117,8 +119,8 @@ async fn leave_at(store: &dyn Store, scope: &str, key: &str, at: Timestamp) {
     write(store, &id, transition_at(1, NOW, State::Scheduled { at })).await.expect("the holder may write");
 }
 
-/// What a clock that was wrong has put far off is taken at once, after what is due: its length alone is believed, and
-/// its first claim opens no window. What is only far off stays where it is.
+/// Checks that a row whose time a wrong clock set far ahead is taken at once, after due ones. Only its length
+/// is trusted, and its first claim opens no window. A row that is only far ahead stays.
 pub async fn check_wrong_clocks(store: &dyn Store) {
     let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
     for (phase, effect) in [(Phase::InProgress, Effect::Unknown), (Phase::Scheduled, Effect::None)] {
@@ -145,7 +147,8 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         assert_eq!(get(store, &far.id).await, Some(far), "{phase:?}");
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
     }
-    // What was enqueued for later keeps its time. It hides nothing else of that clock, and no look finds it.
+    // An operation that was enqueued for later keeps its time. It hides no other row of that clock, and no look
+    // finds it.
     let (postponed, for_later) =
         (id("test/wrong//POST /x", "postponed"), id("test/wrong//POST /x", "for later"));
     take(store, claim_at(&postponed, ahead)).await;
@@ -162,7 +165,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         let sight = delivery.look(&look).await.expect("the store works");
         assert_eq!(sight.waiting[0].due, None, "nothing is due");
     }
-    // Beside what is due soon it is due at once.
+    // Beside an operation that is due soon it is due at once.
     for (key, now, put) in
         [("soon", NOW, NOW.plus(Duration::from_millis(500))), ("far", ahead, ahead.plus(LEASE))]
     {
@@ -179,8 +182,8 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     }
 }
 
-/// What is known of an effect that is unknown goes with every transition, is kept by a takeover of what is due, and
-/// ends with the effect.
+/// Checks that the time since when an effect is unknown goes with every transition, is kept by a takeover of a
+/// due operation, and ends with the effect.
 pub async fn check_unknown_since(store: &dyn Store) {
     let id = id("test/unknown//POST /x", "k");
     let mut claim = claim_at(&id, NOW);
@@ -215,8 +218,7 @@ pub async fn check_unknown_since(store: &dyn Store) {
     assert_eq!(get(store, &id).await, Some(moved));
 }
 
-/// What is settled is never taken, however late it is. A takeover of a phase that is none of what was left takes nothing
-/// at all.
+/// Checks that a settled operation is never taken, at any time. A take of another phase takes nothing at all.
 pub async fn check_settled_is_not_taken(store: &dyn Store) {
     for (key, to) in [
         ("succeeded", succeed()),
@@ -259,7 +261,7 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
     assert_eq!(purged, 6, "and hides nothing from a purge: all but the dead letter");
 }
 
-/// Sweepers and dispatchers, eight at once: each operation goes to one of them, once.
+/// Checks eight takers at once, recovery and dispatchers: each operation goes to one of them, once.
 ///
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_takers_at_once(store: Arc<dyn Store>) {
@@ -296,8 +298,9 @@ pub async fn check_takers_at_once(store: Arc<dyn Store>) {
     }
 }
 
-/// A taker that leaves accounts and routes out is given the rest, and one that wants some of them alone is given those. So
-/// it is of those that were held before, or were not, from the end that it asks for.
+/// Checks that a take that leaves accounts and routes out returns the rest, and one that wants some of them
+/// alone returns those. It checks the same for operations that were held before, or were not, from the end that
+/// the take asks for.
 pub async fn check_wanted_takes(store: &dyn Store) {
     const ROUTES: [&str; 5] = [
         "PUT /v2/orders/17",
@@ -324,7 +327,7 @@ pub async fn check_wanted_takes(store: &dyn Store) {
         wanted,
         ..asking(Phase::Scheduled, later)
     };
-    // What is taken is left again at once, as it is, so that the next take finds it.
+    // Taken operations are left again at once, as they are, so that the next take finds them.
     let give = async |wanted: Wanted, limit| {
         let given = taken(store, &ask(wanted, limit)).await;
         for record in &given {
@@ -361,7 +364,7 @@ pub async fn check_wanted_takes(store: &dyn Store) {
     assert_eq!(give(tried, 9).await, of(&[0]), "held once, and nothing sent");
     let all = Wanted { without: vec![route("GET /nothing")], ..Wanted::default() };
     assert_eq!(give(all.clone(), 20).await.len(), 10, "none of another account's, and all of its own");
-    // What a clock that was wrong has put far off is found beside what is left out, and left out as well.
+    // A row that a wrong clock set far ahead is found beside the excluded ones, and excluded as well.
     let (far, ahead) = (id("test/wanted/a/POST /far", "k"), later.plus(Duration::from_secs(25 * 3_600)));
     take(store, claim_at(&far, ahead)).await;
     let at = State::Scheduled { at: ahead.plus(LEASE) };
@@ -405,5 +408,5 @@ fn names(records: &[Record]) -> Vec<&OperationId> {
     records.iter().map(|record| &record.id).collect()
 }
 
-/// The last moment that a store must tell from others.
+/// The last moment that a store must distinguish from others.
 const FAR: Timestamp = Timestamp::from_millis(i64::MAX as u64);

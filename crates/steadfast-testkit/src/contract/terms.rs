@@ -1,8 +1,8 @@
-//! What clients register for their accounts.
+//! Terms that clients register for their accounts.
 
 use steadfast_core::store::Store;
 
-/// The first to register an account is the one whose terms stay, until they are removed.
+/// Checks that the terms of the first client to register an account stay, until they are removed.
 pub async fn check_terms(store: &dyn Store) {
     for (account, terms, before) in [
         ("prod/acme/a", Some("one"), None),

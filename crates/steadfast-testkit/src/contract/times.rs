@@ -14,8 +14,8 @@ use super::{
     transition_at, write,
 };
 
-/// A takeover moves the fence by one, and nothing that an earlier holder writes changes anything, but an answer: see
-/// [`check_late_success`].
+/// Checks that a takeover raises the fence by one, and that a write of an earlier holder changes nothing,
+/// except a success: see [`check_late_success`].
 pub async fn check_fences(store: &dyn Store) {
     let id = id("test/fences//POST /x", "k");
     let mut now = NOW;
@@ -40,8 +40,9 @@ pub async fn check_fences(store: &dyn Store) {
     assert_eq!(settled.map(|record| record.state.name()), Ok("succeeded"), "the last holder still holds it");
 }
 
-/// A lease or a schedule is over at its very end and not a millisecond earlier; neither 0 nor a huge one means
-/// "none". What was tried is due within the retention, however late it was scheduled.
+/// Checks that a lease or a schedule is over at its very end and not a millisecond earlier; neither 0 nor a
+/// huge one means "none". An operation that was tried is due within its retention, however late it was
+/// scheduled.
 pub async fn check_lease_boundaries(store: &dyn Store) {
     let ends: [(&str, Timestamp, Duration); 5] = [
         ("at the epoch", Timestamp::from_millis(0), LEASE),
@@ -80,8 +81,8 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
     assert!(matches!(told, Claimed::TakenOver(_)), "a lease of 0 is over at once: {told:?}");
 }
 
-/// A late success from a holder that was fenced out settles the operation, also under a new holder and while it
-/// waits: once, and for every process. It settles neither what is settled nor another life of the key.
+/// Checks that a late success of a fenced holder settles the operation, also under a new holder and while it
+/// waits: once, and for every process. It settles neither a settled operation nor another life of the key.
 pub async fn check_late_success(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     for (key, to, effect, proof) in [
@@ -126,8 +127,9 @@ pub async fn check_late_success(store: &dyn Store) {
     }
 }
 
-/// What has expired is met as if it had been purged, whether or not it was. It is a new life, also of another
-/// request, under a fence above all of the last life's. No holder of an earlier life can write in it, not even proof.
+/// Checks that an expired record counts as purged, whether or not it was. The claim begins a new life, also
+/// with another request, under a fence above all of the last life's. No holder of an earlier life can write in
+/// it, not even proof.
 pub async fn check_lives(store: &dyn Store) {
     for (key, purged) in [("met", false), ("purged", true)] {
         let id = id("test/lives//POST /x", key);
@@ -176,8 +178,8 @@ pub async fn check_lives(store: &dyn Store) {
     assert!(stranger.fence > 2, "a store cannot know whose fences it purged");
 }
 
-/// Refused credentials free the key for another try. The vendor's window starts anew only if no attempt can
-/// have reached the vendor's books.
+/// Checks that refused credentials free the key for another try. The vendor's window starts anew only if no
+/// attempt can have reached the vendor's records.
 pub async fn check_unauthorized_retake(store: &dyn Store) {
     for (key, effect) in [("clean", Effect::None), ("unsure", Effect::Unknown)] {
         let id = id("test/unauthorized//POST /x", key);
@@ -195,8 +197,8 @@ pub async fn check_unauthorized_retake(store: &dyn Store) {
     }
 }
 
-/// Settled records expire `keep` after they settled; a purge takes the expired ones, at most `limit`; what is
-/// under way, scheduled or dead stays for ever.
+/// Checks that settled records expire `keep` after they settled, and that a purge removes expired ones, at most
+/// `limit`. Operations in flight, scheduled or dead stay for ever.
 pub async fn check_expiry_and_purge(store: &dyn Store) {
     let settle = async |key: &str, to: Option<State>| -> (OperationId, Record) {
         let id = id("test/purge//POST /x", key);
@@ -240,8 +242,9 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
     assert!(matches!(told, Claimed::Fresh(_)), "a purged name is free: {told:?}");
 }
 
-/// A host whose clock is days ahead forgets nothing that the others know, however often it asks, and purges nothing of
-/// it. A time that all agree on for an hour is believed, to the millisecond; an earlier one at once.
+/// Checks that a host whose clock is days ahead expires nothing for the others, however often it asks, and
+/// purges nothing. A time that all hosts agree on for an hour is believed, to the millisecond; an earlier one
+/// at once.
 pub async fn check_doubted_times(store: &dyn Store) {
     let minutes = |count: u32| Duration::from_secs(60) * count;
     let settle = async |key: &str, now: Timestamp| -> OperationId {
@@ -280,7 +283,7 @@ pub async fn check_doubted_times(store: &dyn Store) {
     let_pass(store, early).await;
     assert!(is_kept(&second, early).await, "a millisecond early");
     assert!(matches!(claim(store, claim_at(&second, on_time)).await, Claimed::Fresh(_)), "on time");
-    // One that goes on is doubted from its first moment, and not from its last.
+    // A clock that goes on is doubted from its first moment, and not from its last.
     let idle = on_time.plus(KEEP * 2);
     for by in [0, 30, 61] {
         look(store, idle.plus(minutes(by))).await;
@@ -296,5 +299,6 @@ async fn count(store: &dyn Store, ids: &[OperationId]) -> usize {
     count
 }
 
-/// The last moment that a store must tell from others: the milliseconds that a signed 64-bit column holds.
+/// The last moment that a store must distinguish from others: the milliseconds that a signed 64-bit column
+/// holds.
 const FAR: Timestamp = Timestamp::from_millis(i64::MAX as u64);

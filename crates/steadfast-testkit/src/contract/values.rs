@@ -1,4 +1,4 @@
-//! Names and contents that a store must keep apart and give back to the byte.
+//! Names and contents that a store must keep apart and return to the byte.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use steadfast_core::transport::Answer;
 
 use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
 
-/// Names that differ in case, in a space, in a wildcard or only in where the scope ends are different
-/// operations.
+/// Checks that names that differ in case, in a space, in a wildcard or only in where the scope ends are
+/// different operations.
 pub async fn check_look_alike_names(store: &dyn Store) {
     let names = [
         ("a", "b/c"),
@@ -55,7 +55,7 @@ pub async fn check_look_alike_names(store: &dyn Store) {
     }
 }
 
-/// The longest key, a long scope, and bodies as large as the default limits, of every byte there is.
+/// Checks the longest key, a long scope, and bodies as large as the default limits, with every byte.
 pub async fn check_sizes(store: &dyn Store) {
     let scope = format!("test/sizes/{}/POST /{}", "a".repeat(500), "r".repeat(500));
     let id = id(&scope, &"~".repeat(Key::LEN_MAX));
@@ -88,7 +88,7 @@ pub async fn check_sizes(store: &dyn Store) {
     }
 }
 
-/// An empty body is an answer; no answer is none; a dead letter may have either.
+/// Checks that an empty body is an answer, that no answer is none, and that a dead letter may have either.
 pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
     let mut bare = answer(204, "");
     bare.headers = HeaderMap::new();
@@ -116,7 +116,8 @@ pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
     }
 }
 
-/// The names of redacted fields are the first claim's. No later claim, settlement, takeover or action changes them.
+/// Checks that the redacted fields are the first claim's. No later claim, settlement, takeover or action
+/// changes them.
 pub async fn check_redacted_fields(store: &dyn Store) {
     let fields = |names: &[&str]| RedactedFields::new(names.iter().copied()).expect("valid names");
     let names = ["email", "card[number]", "a \"quote\", a , and an ü"];
@@ -189,7 +190,7 @@ fn every_byte(length: usize) -> Bytes {
     (0..length).map(|at| (at % 256) as u8).collect()
 }
 
-/// A hundred names, one of them three times, with the bytes beyond ASCII that HTTP allows in a value.
+/// Returns a hundred headers, one name three times, with the bytes beyond ASCII that HTTP allows in a value.
 fn many_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     for nth in 0..100 {
@@ -202,7 +203,8 @@ fn many_headers() -> HeaderMap {
     headers
 }
 
-/// The values of each name, in their order; the order among names means nothing (RFC 9110, section 5.3).
+/// Returns the values of each name, in their order; the order among names means nothing (RFC 9110, section
+/// 5.3).
 fn header_lines(headers: &HeaderMap) -> Vec<(String, Vec<Vec<u8>>)> {
     let values = |name| headers.get_all(name).iter().map(|value| value.as_bytes().to_vec()).collect();
     let mut lines: Vec<_> = headers.keys().map(|name| (name.to_string(), values(name))).collect();

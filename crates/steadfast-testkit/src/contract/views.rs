@@ -1,4 +1,4 @@
-//! What a store shows: lists and their pages, counts, and each operation's log.
+//! Reads of a store: lists and their pages, counts, and each operation's log.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{
     transition_at, write,
 };
 
-/// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
+/// Checks each part of a filter alone, and together: exactly the matches, in the order of the first claims.
 pub async fn check_filters(store: &dyn Store) {
     fill(store).await;
     let all = keys(store, &Filter::default()).await;
@@ -74,7 +74,8 @@ pub async fn check_filters(store: &dyn Store) {
     }
 }
 
-/// Pages of any size give each row once and in order, also while rows come and go; the last says that it is.
+/// Checks that pages of any size return each row once and in order, also while rows come and go; the last page
+/// is marked.
 pub async fn check_pages(store: &dyn Store) {
     fill(store).await;
     let all = list(store, &Filter::default()).await;
@@ -122,7 +123,7 @@ pub async fn check_pages(store: &dyn Store) {
     }
 }
 
-/// How many of each vendor are in each phase, and since when.
+/// Checks the number of operations of each vendor and phase, and the time of the oldest.
 pub async fn check_tally(store: &dyn Store) {
     assert_eq!(store.tally().await.expect("the store works"), []);
     fill(store).await;
@@ -144,8 +145,8 @@ pub async fn check_tally(store: &dyn Store) {
     assert_eq!(store.tally().await.expect("the store works"), expected);
 }
 
-/// A log keeps what was appended, in order, under whatever fence; a transition's reports are on it even if the
-/// transition was declined. It goes with its operation and belongs to no other.
+/// Checks that a log keeps its reports, in order, under any fence. A transition's reports are in it even if the
+/// transition was declined. It is removed with its operation and belongs to no other.
 pub async fn check_evidence(store: &dyn Store) {
     // First, so that the operation under test is the last: its place may be given to the next.
     let other = id("test/evidence//POST /x", "K");
@@ -178,7 +179,8 @@ pub async fn check_evidence(store: &dyn Store) {
     assert_eq!(evidence(store, &name).await, [], "a new operation of the same name starts a new log");
 }
 
-/// What is counted of what waits is what a list of it gives, and the word of each dispatcher is there while it counts.
+/// Checks that the counts of waiting operations match a list of them, and that the heartbeat of each dispatcher
+/// is there until it expires.
 pub async fn check_backlog(store: &dyn Store) {
     fill(store).await;
     let line = |key: &str| Claim {
@@ -194,7 +196,7 @@ pub async fn check_backlog(store: &dyn Store) {
     let mut sent = transition_at(1, at(9), State::Scheduled { at: at(9).plus(2 * LATE) });
     sent.attempts = 2;
     write(store, &tried, sent).await.expect("the holder may write");
-    // What an outage spared was sent as well, and no step counts it.
+    // An operation that an outage held back was sent as well, and no step counts it.
     let spare = async |route: &str, moved: u64| {
         let spared = id(&format!("test/a//POST /{route}"), "spared");
         take(store, claim_at(&spared, NOW)).await;
@@ -203,7 +205,7 @@ pub async fn check_backlog(store: &dyn Store) {
         write(store, &spared, again).await.expect("the holder may write");
     };
     spare("spared", 5).await;
-    // It says less than one that has a step on record.
+    // It ranks below one that has a step on record.
     spare("x", 10).await;
     let open = of(&[Phase::InProgress, Phase::Scheduled, Phase::Dead]);
     let listed = list(store, &open).await;
@@ -234,7 +236,8 @@ pub async fn check_backlog(store: &dyn Store) {
     assert_eq!(said(NOW.plus(lasts)).await, [], "it has lasted");
 }
 
-/// One operation in each phase, each last moved at a time of its own, and one of another vendor's.
+/// Fills a store: one operation in each phase, each with its own time of the last change, and one of another
+/// vendor.
 async fn fill(store: &dyn Store) {
     let unsure = State::Dead { reason: Reason::Unknown, answer: None };
     for (nth, (scope, key, to)) in [
@@ -254,7 +257,7 @@ async fn fill(store: &dyn Store) {
         let mut wanted = claim_at(&id, NOW);
         wanted.lease = LEASE;
         take(store, wanted).await;
-        // The last two moves share a moment with nobody: 4, 5, then 7 for the resolution and 6 for the other.
+        // The last two changes share a time with no other: 4, 5, then 7 for the resolution and 6 for the other.
         let now = at(if key == "done" && nth == 7 { 6 } else { nth as u64 });
         let Some(to) = to else { continue };
         let mut transition = transition_at(1, now, to);
@@ -278,7 +281,7 @@ async fn act(store: &dyn Store, id: &OperationId, action: Action, millis: u64) {
     store.act(id, act).await.expect("the store works").expect("allowed");
 }
 
-/// The wire key of an operation as the suite claims it.
+/// Returns a filter for the wire key of an operation as the suite claims it.
 fn by_wire_key(scope: &str, key: &str) -> Filter {
     Filter { wire_key: Some(id(scope, key).wire_key().to_string()), ..Filter::default() }
 }

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{Fault, FaultPlan, Rule};
 use crate::near::near;
 
-/// As [`Fault::to_header`] writes it.
+/// Writes the form of [`Fault::to_header`].
 impl Serialize for Fault {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_header())
     }
 }
 
-/// As [`Fault::from_header`] reads it.
+/// Reads the form of [`Fault::from_header`].
 impl<'de> Deserialize<'de> for Fault {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fault, D::Error> {
         deserializer.deserialize_str(FaultName)
@@ -37,8 +37,8 @@ impl Visitor<'_> for FaultName {
     }
 }
 
-/// Reads `seed`, `rate` and `among` as [`FaultPlan::seeded`] takes them, and under `fault` a list of what
-/// [`next`](FaultPlan::next), [`when`](FaultPlan::when) and [`whenever`](FaultPlan::whenever) take.
+/// Reads `seed`, `rate` and `among`, the arguments of [`FaultPlan::seeded`], and under `fault` a list of
+/// arguments of [`next`](FaultPlan::next), [`when`](FaultPlan::when) and [`whenever`](FaultPlan::whenever).
 ///
 /// ```
 /// use http::Method;
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for FaultPlan {
     }
 }
 
-/// A plan, and the settings of the fake that it is for.
+/// Reads a plan, and the settings of the fake that it is for.
 pub fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(FaultPlan, S), D::Error> {
@@ -104,7 +104,7 @@ struct Written<S> {
     settings: S,
 }
 
-/// Those of a plan that is for no fake.
+/// Settings of a plan that is for no fake.
 #[derive(Default)]
 struct NoSettings;
 
@@ -114,13 +114,13 @@ impl<'de> Deserialize<'de> for NoSettings {
     }
 }
 
-/// One fault to come.
+/// A fault to come.
 #[derive(Debug)]
 pub struct FaultRule {
     fault: Fault,
     path: String,
     method: Option<Method>,
-    /// `None`: for ever.
+    /// Number of requests that meet it. `None`: all.
     times: Option<usize>,
 }
 
@@ -161,7 +161,7 @@ impl TryFrom<WrittenRule> for FaultRule {
     }
 }
 
-/// The faults that last until they are cleared: which, on which method and below which path.
+/// Returns the faults that last until they are cleared: the fault, its method and its path prefix.
 pub fn lasting(plan: &FaultPlan) -> Vec<(Fault, Option<Method>, String)> {
     let plan = plan.0.lock();
     let lasting = plan.rules.iter().filter(|rule| !rule.once);
@@ -169,7 +169,7 @@ pub fn lasting(plan: &FaultPlan) -> Vec<(Fault, Option<Method>, String)> {
 }
 
 impl FaultRule {
-    /// Without a path and a method it is for the next requests, whatever they ask.
+    /// Adds the rule to `plan`. Without a path and a method it is for the next requests, whatever their target.
     pub fn add_to(&self, plan: &FaultPlan) {
         match self.times {
             Some(times) if self.path.is_empty() && self.method.is_none() => {
@@ -189,7 +189,7 @@ impl FaultRule {
     }
 }
 
-/// More than any test means, and no more than the queue may hold.
+/// Maximum of `times`: more than any test needs, and no more than the queue may hold.
 const TIMES_MAX: usize = 100_000;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use steadfast_core::clock::Instant;
 use super::*;
 use crate::{FAULT_HEADER, WaitForm};
 
-/// What the backend was sent: method, path, fault header and body.
+/// Requests that the backend got: method, path, fault header and body.
 type Seen = Arc<Mutex<Vec<(String, String, Option<String>, String)>>>;
 
 const BODY: &str = r#"{"id":"ch_1","amount":1000}"#;
@@ -58,18 +58,18 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     causes(error).map(|error| format!("{error}; ")).collect()
 }
 
-/// Sends bytes as they are, ends its own side, and gives everything that comes back.
+/// Sends bytes as they are, ends its own side, and returns everything that comes back.
 async fn raw(front: &Front, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(front.address()).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = Vec::new();
-    // A close with bytes unread is a reset; what came before it counts.
+    // A close with bytes unread is a reset; the bytes before it count.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
 
-/// A failure instead of a test that never ends. Real time, because real sockets are what is waited for.
+/// Fails instead of a test that never ends. Real time, because the wait is for real sockets.
 #[allow(
     clippy::disallowed_methods,
     reason = "bounds a wait for real sockets, in which no injected clock moves"
@@ -158,7 +158,7 @@ async fn a_hang_ends_with_the_callers_timeout() {
     for (fault, effects) in [(Fault::Hang, 0), (Fault::HangAfterApply, 1)] {
         let (front, plan, seen) = started().await;
         plan.next(fault);
-        // Real time, bounded: reqwest's own timeout is what is shown to fire. Long enough for the request to
+        // Real time, bounded: the test shows that reqwest's own timeout fires. Long enough for the request to
         // reach the backend on a busy machine.
         let client = reqwest::Client::builder().timeout(Duration::from_millis(500)).build().unwrap();
         let error = client.post(front.url()).send().await.unwrap_err();
@@ -308,7 +308,7 @@ async fn garbage_is_answered_with_400_and_harms_nobody() {
         let answer = raw(&front, bytes).await;
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
     }
-    // Cut off in the head or the body: nobody is left to answer to.
+    // Cut off in the head or the body: no caller is left to get an answer.
     assert_eq!(raw(&front, b"POST / HT").await, "");
     assert_eq!(raw(&front, b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nabc").await, "");
     assert_eq!(applied(&seen), 0);

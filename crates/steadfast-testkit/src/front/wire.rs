@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as the front needs: whole messages in, whole messages out (RFC 9112).
+//! The part of HTTP/1.1 that the front needs: whole messages in, whole messages out (RFC 9112).
 //!
 //! Nothing here may panic on any bytes: a test that sends garbage must see an answer to it, not a dead front.
 
@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 
 use crate::FAULT_HEADER;
 
-/// A connection and what was read from it beyond the last message.
+/// A connection, and the bytes that were read from it beyond the last message.
 pub(super) struct Reader {
     pub(super) stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// How long a body is.
+/// Length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(usize),
@@ -24,7 +24,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// A head and how many bytes it took; `None` for more to come.
+/// A head and how many bytes it took; `None` if more bytes must come.
 pub(super) type Parsed<T> = io::Result<Option<(T, usize)>>;
 
 impl Reader {
@@ -32,7 +32,7 @@ impl Reader {
         Reader { stream, buffer: Vec::new() }
     }
 
-    /// The next head; `None` if the connection ended between two messages.
+    /// Reads the next head; `None` if the connection ended between two messages.
     pub(super) async fn head<T>(&mut self, parse: fn(&[u8]) -> Parsed<T>) -> io::Result<Option<T>> {
         loop {
             if let Some((head, taken)) = parse(&self.buffer)? {
@@ -48,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// The body, whole and without its chunks.
+    /// Reads the body, whole and without its chunk headers.
     pub(super) async fn body(&mut self, framing: Framing) -> io::Result<Vec<u8>> {
         match framing {
             Framing::Length(length) => self.take(length).await,
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// The next line with its end.
+    /// Reads the next line with its end.
     async fn line(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -114,7 +114,7 @@ impl Reader {
     }
 }
 
-/// Names as they came, values as bytes: a front changes neither.
+/// Headers, with names as they came and values as bytes: a front changes neither.
 #[derive(Debug, Default)]
 struct Headers(Vec<(String, Vec<u8>)>);
 
@@ -128,7 +128,7 @@ impl Headers {
         named.map(|(_, value)| value.as_slice())
     }
 
-    /// Whether a list header holds `token`, in any case.
+    /// Returns true if a list header has `token`, in any case.
     fn has(&self, name: &str, token: &str) -> bool {
         self.all(name).any(|value| {
             value
@@ -153,7 +153,7 @@ impl Headers {
         Ok(found)
     }
 
-    /// Writes all but what belongs to one connection or is the front's own to say.
+    /// Writes all headers except those of one connection and those that the front sets itself.
     fn encode_into(&self, bytes: &mut Vec<u8>) {
         for (name, value) in &self.0 {
             if !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
@@ -182,7 +182,7 @@ impl RequestHead {
         }
     }
 
-    /// The target's path, without the query.
+    /// Returns the target's path, without the query.
     pub(super) fn path(&self) -> String {
         let target = match self.target.split_once("://") {
             Some((_, rest)) if !self.target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
@@ -191,7 +191,8 @@ impl RequestHead {
         target.split(['?', '#']).next().unwrap_or_default().to_owned()
     }
 
-    /// Whether a page of another site sent it, as browsers say in `Sec-Fetch-Site` and in `Origin`.
+    /// Returns true if a page of another site sent it, which browsers report in `Sec-Fetch-Site` and in
+    /// `Origin`.
     pub(super) fn is_of_another_site(&self) -> bool {
         let is_foreign = |site: &[u8]| !matches!(site, b"same-origin" | b"none");
         let host = self.headers.all("host").next().unwrap_or_default();
@@ -211,7 +212,7 @@ impl RequestHead {
         self.minor_version == 0 || self.headers.has("connection", "close")
     }
 
-    /// The request for the backend.
+    /// Returns the bytes of the request for the backend.
     pub(super) fn encode(&self, fault: Option<&str>, body: &[u8], close: bool) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         self.headers.encode_into(&mut bytes);
@@ -237,12 +238,12 @@ pub(super) struct ResponseHead {
     pub(super) status: u16,
     reason: String,
     headers: Headers,
-    /// Whether the answer has no body whatever its headers say: to HEAD, 204 and 304.
+    /// True if the answer has no body whatever its headers are: to HEAD, 204 and 304.
     bodiless: bool,
 }
 
 impl ResponseHead {
-    /// A text of the front's own.
+    /// Returns the head of a text from the front itself.
     pub(super) fn plain(status: u16, reason: &str) -> ResponseHead {
         ResponseHead::with(status, reason, &[("content-type", "text/plain; charset=utf-8".to_owned())])
     }
@@ -252,12 +253,12 @@ impl ResponseHead {
         ResponseHead { status, reason: reason.into(), headers: Headers(headers.collect()), bodiless: false }
     }
 
-    /// Whether the sender closes the connection behind it.
+    /// Returns true if the sender closes the connection after it.
     pub(super) fn closes(&self) -> bool {
         self.headers.has("connection", "close")
     }
 
-    /// RFC 9112, section 6.3.
+    /// Returns the length of the answer's body, by RFC 9112, section 6.3.
     pub(super) fn framing(&mut self, method: &str) -> io::Result<Framing> {
         self.bodiless = method == "HEAD" || matches!(self.status, 204 | 304);
         if self.bodiless {
@@ -269,8 +270,8 @@ impl ResponseHead {
         Ok(self.headers.length()?.map_or(Framing::UntilClose, Framing::Length))
     }
 
-    /// The answer for the caller. A bodiless one keeps the length it came with, which is of a body that a GET
-    /// would have got.
+    /// Returns the bytes of the answer for the caller. A bodiless one keeps the length it came with, which is
+    /// that of the body for a GET.
     pub(super) fn encode(&self, body: &[u8], close: bool) -> Vec<u8> {
         let mut bytes = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         self.headers.encode_into(&mut bytes);
@@ -334,8 +335,8 @@ fn put(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-/// What is never passed on: the headers of one connection (RFC 9110, section 7.6.1) and the length, which the front
-/// knows better. Nor the fault header, which only the front may set.
+/// Headers that are never passed on: those of one connection (RFC 9110, section 7.6.1) and the length, which
+/// the front computes. Nor the fault header, which only the front may set.
 const OWN: [&str; 10] = [
     "connection",
     "keep-alive",
@@ -349,11 +350,11 @@ const OWN: [&str; 10] = [
     FAULT_HEADER,
 ];
 
-/// The longest head: what a vendor's client would ever send, with much room.
+/// Maximum length of a head: more than a vendor's client ever sends.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest body: twice the crate's default reply limit, so that a test can go beyond that limit.
+/// Maximum length of a body: twice the crate's default reply limit, so that a test can go beyond that limit.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The most headers in a head.
+/// Maximum of headers in a head.
 const HEADERS_MAX: usize = 128;

@@ -13,28 +13,28 @@ use steadfast_core::store::{Store, StoreError, Wrapper};
 
 use super::maintenance;
 
-/// Fails at one of its writes, and from then on.
+/// A store that fails at one of its writes, and at all later ones.
 #[derive(Debug)]
 pub(super) struct Breaks {
     store: Arc<dyn Store>,
-    /// With the one that fails.
+    /// Number of writes left, with the one that fails.
     left: Arc<AtomicUsize>,
-    /// Whether that one is carried out all the same.
+    /// True if the failing write is carried out.
     is_written: bool,
 }
 
 impl Breaks {
-    /// The write number `writes` is the one, before it or after it.
+    /// Returns a store that fails at the write number `writes`, before it or after it.
     pub(super) fn at(store: &Arc<dyn Store>, writes: usize, is_written: bool) -> Breaks {
         Breaks { store: store.clone(), left: Arc::new(AtomicUsize::new(writes + 1)), is_written }
     }
 
-    /// Another store, whose writes count on.
+    /// Returns a wrapper of another store that counts the same writes.
     pub(super) fn beside(&self, store: &Arc<dyn Store>) -> Breaks {
         Breaks { store: store.clone(), left: self.left.clone(), is_written: self.is_written }
     }
 
-    /// Whether this write is carried out, and whether it fails.
+    /// Returns true if this write is carried out, and its result.
     fn next(&self) -> (bool, Result<(), StoreError>) {
         let left = self.left.load(Ordering::SeqCst);
         self.left.store(left.saturating_sub(1), Ordering::SeqCst);
@@ -78,7 +78,7 @@ impl Maintenance for Breaks {
     }
 }
 
-/// A process claims while the copy is about to mark it.
+/// A store where a process claims while the copy is about to mark it.
 #[derive(Debug)]
 pub(super) struct Claimed(pub Arc<dyn Store>, pub Claim);
 
@@ -110,7 +110,7 @@ impl Maintenance for Claimed {
     }
 }
 
-/// A page may have fewer rows than were asked for.
+/// A store that returns pages with fewer rows than the limit.
 #[derive(Debug)]
 pub(super) struct InPagesOfOne(pub Arc<dyn Store>);
 

@@ -1,4 +1,4 @@
-//! A store with an operation in every state, and some whose rows have a past.
+//! A store with an operation in every state, and some rows with earlier lives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::super::{
 };
 use super::{LATER, name};
 
-/// No process holds anything at [`LATER`]; some records have been removed.
+/// Fills a store. At [`LATER`] no process holds an operation, and some records have been removed.
 pub(super) async fn fill(store: &dyn Store) {
     fill_with_a_past(store).await;
     for (key, to) in [
@@ -62,7 +62,7 @@ pub(super) async fn fill(store: &dyn Store) {
     }
 }
 
-/// A life that came after another one, and a name that was removed.
+/// Adds a second life of a key, and a name that was removed.
 async fn fill_with_a_past(store: &dyn Store) {
     for key in ["again", "purged"] {
         for fence in 1..4 {
@@ -87,7 +87,7 @@ pub(super) async fn act(store: &dyn Store, key: &str, action: Action) {
     acted.unwrap_or_else(|forbidden| panic!("{key}: {forbidden:?}"));
 }
 
-/// A claim that says something in each of its parts.
+/// Returns a claim with a value in each of its fields.
 fn with_all(key: &str) -> Claim {
     let mut claim = claim_at(&id("test/copied/a/POST /x", key), at(1));
     Arc::make_mut(&mut claim.request).headers.insert("x-customer", HeaderValue::from_static("17"));
@@ -109,7 +109,7 @@ fn report(number: u32, status: Option<u16>) -> AttemptReport {
     report
 }
 
-/// Minutes in the hours before [`LATER`], after the first lives are over.
+/// Returns a time in the hours before [`LATER`], after the first lives are over.
 fn at(minute: u64) -> Timestamp {
     LATER.minus(HOUR * 4).plus(Duration::from_secs(60 * minute))
 }

@@ -1,4 +1,4 @@
-//! What a store shows of itself: all that is in it, and that it is closed.
+//! The visible contents of a store, and its refusals when it is closed.
 
 use steadfast_core::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary, Tally};
 use steadfast_core::store::delivery::Look;
@@ -8,7 +8,7 @@ use steadfast_core::store::{Store, StoreErrorKind};
 use super::super::{claim_at, succeed, transition_at};
 use super::{LATER, lapsed, maintenance_of, name};
 
-/// Each write is refused, and its error says where the other store is.
+/// Checks that each write is refused, and that its error names the other store.
 pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
     let holder = name("left");
     let held = store.get(&holder).await.expect("it is read all the same");
@@ -42,13 +42,13 @@ pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
     }
 }
 
-/// All that a store shows.
+/// All that a store returns.
 #[derive(Debug, PartialEq)]
 pub(super) struct Contents {
     listed: Vec<Summary>,
     pub rows: Vec<Row>,
     audit: Vec<AuditEntry>,
-    /// How many of each there are.
+    /// Number of operations of each vendor and phase.
     tally: Vec<Tally>,
 }
 

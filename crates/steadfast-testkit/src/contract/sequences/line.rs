@@ -1,4 +1,4 @@
-//! What a check of sequences asks a store, in words of one line.
+//! Helpers for checks of sequences.
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::operation::OperationId;
@@ -10,7 +10,7 @@ use steadfast_core::{Effect, Sequence};
 
 use super::super::{LEASE, NOW, claim, claim_at, get, id, transition_at};
 
-/// The operations of one check, all in one account unless it says so.
+/// The operations of one check, all in one account except where a vendor is given.
 pub(super) struct Line<'a> {
     store: &'a dyn Store,
     namespace: &'static str,
@@ -42,7 +42,7 @@ impl<'a> Line<'a> {
         let claimed = claim(self.store, wanted).await;
         let Claimed::Fresh(record) = claimed else { panic!("{key} is new: {claimed:?}") };
         assert_eq!(record.state, State::Scheduled { at: due });
-        // What is ahead may have ended since.
+        // The operation ahead may have ended since.
         let kept = self.record(key).await;
         let position = |record: &Record| record.sequence.as_ref().map(|place| place.position);
         assert_eq!((position(&kept), kept.fence >= record.fence), (position(&record), true), "{key}");
@@ -71,7 +71,7 @@ impl<'a> Line<'a> {
         self.take_for(vendor, Phase::Scheduled, NOW).await
     }
 
-    /// The keys of what is taken, sorted.
+    /// Takes operations, and returns their keys, sorted.
     pub(super) async fn take_for(&self, vendor: &str, phase: Phase, now: Timestamp) -> Vec<String> {
         let take = Takeover {
             phase,
@@ -97,7 +97,7 @@ impl<'a> Line<'a> {
         get(self.store, &self.id(key)).await.expect("it is on record")
     }
 
-    /// What its holder says of it, without an effect.
+    /// Ends an operation as its holder, without an effect.
     pub(super) async fn end(&self, key: &str, to: State) {
         let held = self.record(key).await;
         let now = held.updated_at;
@@ -117,7 +117,7 @@ impl<'a> Line<'a> {
         acted.unwrap_or_else(|forbidden| panic!("{key}: {forbidden:?}")).phase()
     }
 
-    /// Of the sequence `one`: key, position, and the key of who has the turn.
+    /// Returns the places in the sequence `one`: key, position, and the key of the operation that has the turn.
     pub(super) async fn places(&self) -> Vec<(&'static str, u64, Option<&'static str>)> {
         let keys = ["a", "b", "c"];
         let mut places = Vec::new();
@@ -137,7 +137,7 @@ impl<'a> Line<'a> {
         self.list(Filter { sequence: Some(sequence.to_owned()), ..Filter::default() }).await
     }
 
-    /// The dead letters that hold a sequence.
+    /// Returns the dead letters that hold a sequence.
     pub(super) async fn holding(&self) -> Vec<String> {
         self.list(Filter { holds_sequence: true, ..Filter::default() }).await
     }
