@@ -1,5 +1,5 @@
-//! What can be typed. Options come in the same order in every command: its own, which dead letters, who and why, and
-//! what every command has.
+//! The command line's arguments. Options come in the same order in every command: its own, the filter of dead
+//! letters, name and reason, and those of every command.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::selection::Select;
 use crate::signature::{Signature, Signer};
 use crate::status::{ListArguments, SelectWaiting};
 
-/// Looks after the operations that a service recorded: dead letters above all.
+/// Manages the operations that a service recorded: dead letters above all.
 ///
-/// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
+/// It works on the service's store while the service runs. Only `dispatch` sends anything.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "--help also lists the exit codes.", after_long_help = crate::help::after_help())]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     #[arg(help_heading = ALWAYS, display_order = LAST + 2)]
     pub json: bool,
-    /// Prints help; --help says more than -h
+    /// Prints help; --help prints more than -h
     #[arg(short, long, global = true, action = ArgAction::Help)]
     #[arg(help_heading = ALWAYS, display_order = LAST + 3)]
     help: Option<bool>,
@@ -48,80 +48,83 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Says in one screen what waits, what keeps it, since when, and when it will be gone
+    /// Shows in one screen what waits, why, since when, and when it will be delivered
     ///
-    /// For each account it says whether the circuit is open, or it is held or paused, as far as the processes that deliver
-    /// say. It counts what waits, and has the last answer of each route. It reads open operations alone, and is as fast with a
-    /// million that have ended.
+    /// For each account it shows if the circuit is open, or if the account is held or paused, as its
+    /// dispatchers report. It counts waiting operations, and shows the last answer of each route. It reads open
+    /// operations alone, and is as fast with a million that have ended.
     Status,
-    /// Lists what waits for its next attempt or is under way, in the order in which it was recorded
+    /// Lists operations that are scheduled or in progress, in the order of their claims
     List(ListArguments),
     /// Counts operations by vendor and phase
     Stats,
-    /// Shows one operation, whatever became of it
+    /// Shows one operation, in any phase
     Show(ShowArguments),
     /// Lists calls from callers' own transactions that cannot be made, with the reason
     ///
-    /// Each is shown by its number in the table steadfast_outbox; on Postgres the table is outbox, in the store's
-    /// schema. Nothing of it was sent, and its key is not used up. Mend the row and set its columns rejected_at_ms
-    /// and rejected to NULL, and it is tried again; or delete it.
+    /// Each is shown by its number in the table steadfast_outbox; on Postgres the table is outbox, in the
+    /// store's schema. Nothing of it was sent, and its key is free. To try it again, correct the row and set
+    /// its columns rejected_at_ms and rejected to NULL; or delete it.
     Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left
     ///
-    /// It becomes a dead letter that is closed; its effect stays as on record. It is refused while a process holds
-    /// it.
+    /// It becomes a resolved dead letter; its effect stays as on record. The command is refused while a process
+    /// holds the operation.
     ///
-    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given, as with dead-letters redrive.
+    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given, as with dead-letters
+    /// redrive.
     Cancel(CancelArguments),
-    /// Carries operations on under a new name, after an account, a namespace or a vendor was renamed
+    /// Moves operations to a new name, after an account, a namespace or a vendor was renamed
     ///
-    /// It is a dry run until --yes is given, and needs a vendors file that has the new name. Each operation keeps the
-    /// key that the vendor knows it by. One is held back if a process holds it, or if its new name is on record
-    /// already. So is one that was sent to another address than the new name's client calls. The exit code is then 1.
+    /// It is a dry run until --yes is given, and needs a vendors file that has the new name. Each operation
+    /// keeps its wire key. It is held back if a process holds it, or if its new name is on record already. So
+    /// is one that was sent to another address than the new name's client calls. The exit code is then 1.
     Adopt(AdoptArguments),
-    /// Seals every operation with the current key: what an older key sealed, and what is not sealed
+    /// Seals every operation with the current key, if an older key sealed it or none did
     ///
-    /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or what the vendors file names.
-    /// It works in small batches beside the running service. If it is cut short, the same again does the rest. The
-    /// exit code is 1 if some operations are still not sealed with the current key at the end.
+    /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or those that the vendors
+    /// file names. It works in small batches beside the running service. After an interruption, run it again.
+    /// The exit code is 1 if some operations are still not sealed with the current key at the end.
     Reseal(ResealArguments),
-    /// Makes the schema of a store on Postgres, or brings it up to date
+    /// Creates or migrates the schema of a store on Postgres
     ///
-    /// A service does so itself when it starts, if its role may. This is for a role that may, before the services of
-    /// a new release start, and beside those of the old one. It is one transaction; of several at once, one does it
-    /// and the others find it done. An SQLite file needs no such thing: the process that opens it brings it up to
-    /// date.
+    /// A service does so itself when it starts, if its role may. This is for a role that may, before the
+    /// services of a new release start, and beside those of the old one. It is one transaction; of several at
+    /// once, one does it and the others find it done. An SQLite file does not need it: the process that opens
+    /// it migrates it.
     Migrate(MigrateArguments),
-    /// Copies all records to another store, and closes the one that they were in
+    /// Copies all records to another store, and closes the old one
     ///
-    /// Stop the service first: from the beginning, no process can write to either store. While a process holds an
-    /// operation in the old store, the copy is refused, and the exit code is 1. At the end every operation, its log
-    /// and every entry of the audit record are compared; then the new store is open. A process that still uses the
-    /// old one sends nothing, and is told where the new one is.
+    /// Stop the service first: from the beginning, no process can write to either store. While a process holds
+    /// an operation in the old store, the copy is refused, and the exit code is 1. At the end every operation,
+    /// its log and every entry of the audit record are compared; then the new store is open. A process that
+    /// still uses the old one sends nothing, and its error names the new one.
     ///
-    /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in
-    /// STEADFAST_SEAL_KEYS, and the new one is sealed with the first of them.
+    /// After an interruption, run it again. Both stores are opened with the keys in STEADFAST_SEAL_KEYS, and
+    /// the new one is sealed with the first of them.
     Copy(CopyArguments),
-    /// Shows what clients have registered for their accounts, or removes it
+    /// Shows the terms that clients have registered for their accounts, or removes them
     ///
-    /// A client registers its base URL and what else must be the same for all services that share an account, when it
-    /// first recovers. A service whose client differs is refused. Before a deployment that changes such a thing on
-    /// purpose, --forget removes what is registered; the next process to start registers its own.
+    /// The terms are a client's base URL and other settings that all services of an account must share. A
+    /// client registers them when it first recovers. A service whose client differs is refused. Before a
+    /// deployment that changes them on purpose, --forget removes them; the next process to start registers its
+    /// own.
     Terms(TermsArguments),
-    /// Shows where the store is, or says of a store that was opened elsewhere what it is
+    /// Shows the store's place, or declares a store that was opened at another place moved or a copy
     ///
-    /// A store knows the file, or the database and its schema, that its records are from. Opened elsewhere it may be a
-    /// copy, whose original sends the same. So it takes nothing until this says what it is; what has ended is replayed
-    /// all the same. Services that run go on by themselves then.
+    /// A store knows the file, or the database and its schema, that its records are from. Opened at another
+    /// place it may be a copy, whose original sends the same calls. So it takes no operations until this
+    /// command declares it; settled operations are replayed all the same. Running services then continue by
+    /// themselves.
     ///
-    /// Without an option it shows where the store is. The exit code is 1 if it takes nothing.
+    /// Without an option it shows the place. The exit code is 1 if the store takes no operations.
     Here(HereArguments),
-    /// Delivers what services enqueued, in a process of its own
+    /// Delivers operations that services enqueued, in a process of its own
     ///
-    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until
-    /// SIGTERM or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest. Another
-    /// process can take the rest over at once. The vendors' secrets must be set in the environment as for the
-    /// service; the store must be there. Any number of these may run beside each other and beside the service.
+    /// It delivers due operations and those of dead processes, of all vendors of the vendors file, until
+    /// SIGTERM or SIGINT. Then it takes no more, waits for the sends in flight, and releases the rest. Another
+    /// process can take them over at once. The vendors' secrets must be set in the environment as for the
+    /// service; the store must exist. Any number of these may run beside each other and beside the service.
     ///
     /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for
     /// Prometheus.
@@ -138,12 +141,12 @@ pub(crate) enum Command {
     ///
     /// It needs a build with the feature testkit: cargo install steadfast-cli --features testkit
     Fakes(FakesArguments),
-    /// What failed, was not refused, and waits for a person
+    /// Lists, shows, redrives and resolves dead letters
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
     /// Checks a vendors file, without any secret, and warns of the store if it is there
     Check {
-        /// The file; without it, what --vendors or STEADFAST_VENDORS names
+        /// The file; without it, that of --vendors or STEADFAST_VENDORS
         file: Option<PathBuf>,
     },
     /// Prints completions for a shell
@@ -166,33 +169,34 @@ pub(crate) enum DeadLettersCommand {
         /// Counts them by failure instead
         #[arg(long, conflicts_with_all = ["after", "limit"])]
         group: bool,
-        /// At most so many
+        /// Maximum of results
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
-        /// Goes on after a page: what that page printed as next
+        /// Continues after a page: the cursor that the page printed as next
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         #[command(flatten)]
         select: Select,
     },
-    /// Shows one: request, reply, every attempt, what was done to it
+    /// Shows one: request, reply, every attempt, and operators' actions
     Show(ShowArguments),
     /// Makes dead letters due again; the running service sends them
     ///
-    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time
-    /// at which it was frozen; --before with that time takes the same letters and none that died later.
+    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints
+    /// the time at which it was frozen; --before with that time takes the same letters and none that died
+    /// later.
     ///
-    /// What may have taken effect is only redriven where the vendor's rules (--vendors) make that safe. The rest is
-    /// held back, and the exit code is then 1; a filter that matches nothing is no error.
+    /// A letter that may have taken effect is only redriven where the vendor's rules (--vendors) make that
+    /// safe. The rest is held back, and the exit code is then 1; a filter that matches nothing is no error.
     Redrive(RedriveArguments),
-    /// Says what became of dead letters
+    /// Records the outcome of dead letters
     ///
     /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time
     /// at which it was frozen; --before with that time takes the same letters and none that died later.
     Resolve(ResolveArguments),
     /// Sends another body instead, under a new key
     Edit(EditArguments),
-    /// Writes them as JSON lines, each as `show --json` gives it
+    /// Writes them as JSON lines, each as `show --json` prints it
     Export {
         /// Into this new file instead of the terminal; --json needs it
         #[arg(long, value_name = "PATH")]
@@ -204,7 +208,7 @@ pub(crate) enum DeadLettersCommand {
         #[command(flatten)]
         signature: Signature,
     },
-    /// Removes records whose time is over; never an unresolved dead letter
+    /// Removes expired records; never an unresolved dead letter
     Purge {
         #[command(flatten)]
         signer: Signer,
@@ -250,16 +254,16 @@ pub(crate) struct RedriveArguments {
     /// All dead letters
     #[arg(long)]
     pub all: bool,
-    /// Redrives what a filter matches; without it a filter is a dry run
+    /// Redrives the matches of a filter; without it a filter is a dry run
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Only counts, and needs no name
     #[arg(long)]
     pub dry_run: bool,
-    /// Also what may have taken effect: risks a second effect, and needs --why
+    /// Also letters that may have taken effect: risks a second effect, and needs --why
     #[arg(long)]
     pub force: bool,
-    /// Also a PUT, PATCH or DELETE without a condition: it overwrites what was written since, and needs --why
+    /// Also a PUT, PATCH or DELETE without a condition: it overwrites later writes, and needs --why
     #[arg(long)]
     pub overwrite: bool,
     #[command(flatten)]
@@ -280,16 +284,16 @@ pub(crate) struct ResolveArguments {
     pub signature: Signature,
 }
 
-/// Which operations, if not by a filter, and whether it is done.
+/// Operations for a command on many, and its confirmation.
 #[derive(Args, Debug)]
 pub(crate) struct Many {
     /// The operations: keys, wire keys from the vendor's dashboard, or whole names
     #[arg(value_name = "OPERATION")]
     pub operations: Vec<String>,
-    /// All that there are
+    /// All of them
     #[arg(long)]
     pub all: bool,
-    /// Does it for what a filter matches; without it a filter is a dry run
+    /// Changes the matches of a filter; without it a filter is a dry run
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Only counts, and needs no name
@@ -300,7 +304,7 @@ pub(crate) struct Many {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Word {
-    /// It took effect, and this is the vendor's name for it
+    /// It took effect, and this is the vendor's ID for it
     #[arg(long, value_name = "VENDOR_ID", value_parser = NonEmptyStringValueParser::new())]
     pub applied: Option<String>,
     /// It did not take effect
@@ -309,7 +313,7 @@ pub(crate) struct Word {
     /// It took effect and was undone
     #[arg(long)]
     pub compensated: bool,
-    /// Takes an earlier word back
+    /// Takes back an earlier resolution
     #[arg(long)]
     pub reopen: bool,
 }
@@ -341,10 +345,10 @@ pub(crate) struct AdoptArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct OutboxArguments {
-    /// At most so many
+    /// Maximum of results
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
-    /// Goes on after a page: what that page printed as next
+    /// Continues after a page: the cursor that the page printed as next
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
 }
@@ -354,15 +358,15 @@ pub(crate) struct ResealArguments {
     /// Only counts
     #[arg(long, conflicts_with = "wipe")]
     pub dry_run: bool,
-    /// Then writes the store anew, because its free space may still hold what was there before; calls wait meanwhile
+    /// Then rewrites the store, because its free space may still hold the old bytes; calls wait meanwhile
     #[arg(long)]
     pub wipe: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArguments {
-    /// Also makes the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and gives each
-    /// what it needs; make each login a member of one
+    /// Also creates the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and
+    /// grants their rights; make each login a member of one
     #[arg(long)]
     pub roles: bool,
     /// Prints the statements for an empty database instead, and connects to nothing
@@ -375,10 +379,10 @@ pub(crate) struct CopyArguments {
     /// The store that has the records, such as sqlite:vendor-calls.db, or the path of its file
     #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath)]
     pub from: OsString,
-    /// The new store; it is made if it is not there
+    /// The new store; it is created if it does not exist
     #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath, required_unless_present = "lost")]
     pub to: Option<OsString>,
-    /// Waits for those who hold operations; the old store takes no new ones meanwhile
+    /// Waits for the holders of operations; the old store takes no new ones meanwhile
     #[arg(long)]
     pub wait: bool,
     /// Does not seal the new store
@@ -394,14 +398,14 @@ pub(crate) struct CopyArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct HereArguments {
-    /// It was moved here, and the original is gone: it goes on
+    /// It was moved here, and the original is gone: it continues
     #[arg(long, conflicts_with_all = ["copy", "will_move"])]
     pub moved: bool,
-    /// It is a copy, and the original may still be used: what is open in it is closed, because the original carries it
-    /// out
+    /// It is a copy, and the original may still be used: its open operations are closed, because the original
+    /// delivers them
     #[arg(long, conflicts_with = "will_move")]
     pub copy: bool,
-    /// It will be moved within a day: the first other place where it is opened is its own
+    /// It will be moved within a day: the first other place where it is opened becomes its own
     #[arg(long)]
     pub will_move: bool,
     #[command(flatten)]
@@ -410,7 +414,7 @@ pub(crate) struct HereArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct TermsArguments {
-    /// Removes what is registered for this account, NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live
+    /// Removes the terms of this account, NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live
     #[arg(long, value_name = "ACCOUNT_PATH")]
     pub forget: Option<String>,
 }
@@ -422,10 +426,10 @@ pub(crate) struct EditArguments {
     /// The new operation's key
     #[arg(long)]
     pub key: String,
-    /// A file with the new body, or - for what comes in
+    /// A file with the new body, or - for the standard input
     #[arg(long, value_name = "PATH")]
     pub body: PathBuf,
-    /// Also if the old one may have taken effect: risks a second effect
+    /// Also if the old operation may have taken effect: risks a second effect
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -433,7 +437,7 @@ pub(crate) struct EditArguments {
 }
 
 impl Command {
-    /// As it is typed, and as a JSON answer names it.
+    /// Returns the command's name as it is typed, and as a JSON answer has it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Command::Status => "status",
@@ -466,8 +470,8 @@ impl Command {
     }
 }
 
-/// The heading of what every command has.
+/// Heading of the options of every command.
 const ALWAYS: &str = "In every command";
 
-/// After every command's own options, which clap would otherwise mix these with.
+/// Order after every command's own options, which clap would otherwise mix these with.
 const LAST: usize = 1_000;

@@ -1,4 +1,4 @@
-//! One function to a command: call the library, print, say how it went.
+//! One function for each command: call the library, print, return the exit code.
 
 use std::fs;
 use std::io::{self, Read};
@@ -133,7 +133,7 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
     let name = &arguments.operation.name;
     let rows = letters.queued(name).await?;
     let id = match letters.find(name).await {
-        // Of a store that was opened elsewhere it cannot be said that there is no operation beside them.
+        // A store that was opened at another place does not report that there is no operation beside the rows.
         Err(DeadLetterError::Absent(_) | DeadLetterError::Store { .. }) if !rows.is_empty() => {
             return output.put(DONE, &json!({ "queued": rows }), |_, out| outbox::queued(&rows, out));
         }
@@ -185,7 +185,7 @@ async fn redrive(
         .put(code, &redriven, |redriven, out| print::redriven(redriven, &to_do_it(arguments, redriven), out))
 }
 
-/// What to type for the redrive after its dry run.
+/// Returns the arguments that do the redrive after its dry run.
 fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
     let needs_why = arguments.force || arguments.overwrite;
     let of = many::Asked { dry_run: arguments.dry_run, is_frozen: arguments.select.is_frozen(), needs_why };
@@ -208,7 +208,7 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
     output.put(DONE, &json!({ "old": old, "new": new }), |_, out| print::edited(&old, &new, out))
 }
 
-/// Who looks at bodies, and why; `None` if they were not asked for.
+/// Returns name and reason for showing bodies; `None` if they were not asked for.
 fn opening(arguments: &ViewArguments, signature: &Signature) -> Result<Option<Change>, Failure> {
     arguments.bodies.then(|| signature.name_and_reason()).transpose()
 }

@@ -1,4 +1,4 @@
-//! Records that go from one store to another.
+//! Copies of records from one store to another.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ pub(crate) async fn copy(arguments: CopyArguments, output: &mut Output<'_>) -> R
     let how = if wait { how.wait() } else { how };
     let keys = seal_keys()?;
     let names = (from.to_string(), to.as_ref().map(ToString::to_string));
-    // What names one file twice would be told that it has records of its own.
+    // Two names of one file would be refused as a target with records of its own.
     if to.as_ref().is_some_and(|to| is_one_file(from.path(), to.path())) {
         return Err(Failure::Copy(CopyError::SameStore));
     }
@@ -47,7 +47,7 @@ pub(crate) async fn copy(arguments: CopyArguments, output: &mut Output<'_>) -> R
     }
 }
 
-/// A whole path, because other processes are told it.
+/// Reads a store's URL, with an absolute path, because other processes get it in errors.
 fn read(option: &str, text: &OsStr) -> Result<StoreUrl, Failure> {
     let url =
         StoreUrl::from_argument(text).map_err(|error| Failure::Arguments(format!("{option}: {error}")))?;
@@ -65,7 +65,7 @@ fn open(url: StoreUrl, keys: Option<SealKeys>) -> Result<Arc<dyn Store>, Failure
     url.open().map_err(Failure::Store)
 }
 
-/// Whether both are there and the same, also by way of a link.
+/// Returns true if both files exist and are the same, also by way of a link.
 fn is_one_file(from: Option<&Path>, to: Option<&Path>) -> bool {
     let whole = |path: Option<&Path>| path.and_then(|path| path.canonicalize().ok());
     whole(from).is_some_and(|from| whole(to) == Some(from))

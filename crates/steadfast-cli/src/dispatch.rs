@@ -1,4 +1,4 @@
-//! A process of its own that delivers what services enqueued.
+//! A process of its own that delivers operations that services enqueued.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -32,21 +32,21 @@ use page::Page;
 
 #[derive(Args, Debug)]
 pub(crate) struct DispatchArguments {
-    /// The vendors file; without it, what --vendors or STEADFAST_VENDORS names
+    /// The vendors file; without it, that of --vendors or STEADFAST_VENDORS
     pub file: Option<PathBuf>,
     /// Serves GET /health and GET /metrics on this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// How long what is under way may take to end after SIGTERM or SIGINT; a second signal ends it at once
+    /// How long sends in flight may take to end after SIGTERM or SIGINT; a second signal ends it at once
     #[arg(long, value_name = "TIME", default_value = "31s", value_parser = time)]
     pub stop_within: Duration,
-    /// How long at most until what another process enqueued is found
+    /// Longest time until an operation that another process enqueued is found
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period)]
     pub look_every: Duration,
     /// The form of the log on the standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub log: Form,
-    /// What is logged: error, warn, info, debug or trace
+    /// The most detailed level that is logged: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log_level: Level,
 }
@@ -59,14 +59,14 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Delivers until a signal says to stop.
+/// Delivers until a signal asks to stop.
 pub(crate) async fn dispatch(
     place: &Place,
     arguments: DispatchArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
     log_to_stderr(arguments.log, arguments.log_level);
-    // Before the clients are built: they count from their first call on.
+    // Before the clients are built: their metrics start with the first call.
     let counted = arguments.listen.map(|_| count());
     let (clients, store) = place.open_clients(arguments.file.as_ref())?;
     let gauges = Gauges::new(DeadLetters::new(store), &clients);
@@ -93,7 +93,7 @@ pub(crate) async fn dispatch(
             None
         }
     };
-    // Until here it says that it is stopping.
+    // Until here the page reports that it is stopping.
     page.inspect(JoinHandle::abort);
     info!(cut_off, "stopped");
     output.put(DONE, &json!({ "cut_off": cut_off }), |_, out| match cut_off {
@@ -103,25 +103,26 @@ pub(crate) async fn dispatch(
     })
 }
 
-/// Counts what every client of the process counts, for the page.
+/// Installs a recorder for the metrics of all clients of the process, for the page.
 fn count() -> PrometheusHandle {
     let builder = PrometheusBuilder::new().set_buckets(&BOUNDS).expect("there are bounds");
     let recorder = builder.build_recorder();
     let counted = recorder.handle();
-    // Refused where there is one already: a program has one.
+    // Refused where one is installed already: a program has one.
     let _ = metrics::set_global_recorder(recorder);
     counted
 }
 
-/// Upper bounds of a histogram's buckets, in seconds: from a call on the same host to the longest that a call may take.
+/// Upper bounds of a histogram's buckets, in seconds: from a call on the same host to the longest that a call
+/// may take.
 const BOUNDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| Failure::Listen(address, error))
 }
 
-/// Of other crates only warnings: what they say of requests may be anything. A second subscriber is not possible, and
-/// there is no first one.
+/// Sets up the log. Other crates log only warnings: their messages about requests may have any content. A
+/// second subscriber is not possible, and there is no first one.
 fn log_to_stderr(form: Form, level: Level) {
     let targets = Targets::new().with_target("steadfast", level).with_default(level.min(Level::WARN));
     let layer = tracing_subscriber::fmt::layer().with_writer(|| Lines(io::stderr())).with_ansi(false);
@@ -133,7 +134,8 @@ fn log_to_stderr(form: Form, level: Level) {
     };
 }
 
-/// A line for each event, whatever a vendor or a caller put in it: the subscriber writes an event at once.
+/// A writer that puts each event on one line, whatever text of a vendor or a caller is in it: the subscriber
+/// writes an event at once.
 struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
@@ -161,7 +163,7 @@ fn period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// A hundred looks a second: more only costs the store.
+/// Shortest period: a hundred looks a second. More only costs the store.
 const PERIOD_MIN: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Dead letters as lines of JSON, on the terminal or in a new file.
+//! Export of dead letters as lines of JSON, to the terminal or a new file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,11 +15,11 @@ use crate::place::Place;
 use crate::print;
 use crate::selection::Select;
 
-/// What an export writes.
+/// Contents of an export.
 pub(crate) struct Exported {
     pub select: Select,
     pub redact: Vec<String>,
-    /// Who looks at bodies, and why; `None` withholds them.
+    /// Name and reason for showing bodies; `None` withholds them.
     pub how: Option<Change>,
 }
 
@@ -37,7 +37,7 @@ impl Exported {
     }
 }
 
-/// Lines are what an export is: only one that goes into a file leaves room for an answer.
+/// Exports dead letters. The output is lines, so only an export into a file leaves room for an answer.
 pub(crate) async fn export(
     place: &Place,
     what: &Exported,
@@ -74,7 +74,7 @@ pub(crate) async fn export(
     })
 }
 
-/// A new file that only its owner can read: it may hold what the store does not show.
+/// Creates a new file that only its owner can read: it may have contents that the store does not show.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);

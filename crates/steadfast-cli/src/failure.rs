@@ -1,4 +1,4 @@
-//! What went wrong, in the exit codes that the help promises.
+//! Failures, with the exit codes that the help lists.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,51 +11,51 @@ use steadfast::dead_letter::DeadLetterError;
 use steadfast::store::{CopyError, StoreError, StoreErrorKind};
 
 pub(crate) enum Failure {
-    /// Arguments that cannot be read.
+    /// Arguments that cannot be parsed.
     Usage(clap::Error),
-    /// Arguments that can, and say too little or too much.
+    /// Arguments that can be parsed, but are too few or contradict each other.
     Arguments(String),
-    /// The variable with the seal keys.
+    /// The variable with the seal keys is invalid.
     SealKeys(steadfast::Error),
     /// The store does not open.
     Store(StoreError),
-    /// The store is open, and could not be sealed or written anew.
+    /// The store is open, but could not be sealed or rewritten.
     Upkeep(StoreError),
     /// Records were not copied.
     Copy(CopyError),
-    /// The store that the vendors file names, or what seals it.
+    /// The store that the vendors file names, or its seal keys.
     NamedStore(steadfast::Error),
-    /// The library's word.
+    /// An error of the library.
     Letters(DeadLetterError),
-    /// The vendors file.
+    /// The vendors file is invalid.
     Vendors(steadfast::Error),
-    /// The address that was to be listened on.
+    /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
-    /// The port that a fake was to listen on.
+    /// The port of a fake cannot be listened on.
     #[cfg(feature = "testkit")]
     FakePort(&'static str, u16, io::Error),
-    /// The file with the faults.
+    /// The file with the faults is invalid.
     #[cfg(feature = "testkit")]
     FaultPlan(PathBuf, toml::de::Error),
-    /// Signals cannot be waited for.
+    /// The signals' handlers cannot be installed.
     Signals(io::Error),
-    /// A file that was to be read.
+    /// A file cannot be read.
     Input(PathBuf, io::Error),
-    /// A file or a directory that was to be written.
+    /// A file or a directory cannot be written.
     File(PathBuf, io::Error),
-    /// The terminal, or the program that reads our output.
+    /// The terminal, or the program that reads our output, cannot be written to.
     Output(io::Error),
 }
 
 /// Done, also if there was nothing to do: an empty list is an answer.
 pub(crate) const DONE: u8 = 0;
-/// Something was refused or held back.
+/// An operation was refused or held back.
 pub(crate) const HELD_BACK: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const STORE: u8 = 3;
 pub(crate) const VENDORS: u8 = 4;
 pub(crate) const FILES: u8 = 5;
-/// A code of its own: a script that asks whether an operation is on record must not take another failure for *no*.
+/// A code of its own: a script that checks if an operation is on record must not take another failure for *no*.
 pub(crate) const ABSENT: u8 = 6;
 
 impl Failure {
@@ -67,7 +67,7 @@ impl Failure {
             Failure::Copy(_) => HELD_BACK,
             Failure::NamedStore(error) if store_kind(error).is_some() => STORE,
             Failure::NamedStore(_) => USAGE,
-            // What --after was given.
+            // The cursor of --after is invalid.
             Failure::Letters(DeadLetterError::Store { source, .. })
                 if source.kind() == StoreErrorKind::Invalid =>
             {
@@ -95,7 +95,7 @@ impl Failure {
         }
     }
 
-    /// Whether a store is meant that is not there.
+    /// Returns true if a store does not exist.
     pub(crate) fn is_absent_store(&self) -> bool {
         let kind = match self {
             Failure::Store(error) => Some(error.kind()),
@@ -105,7 +105,7 @@ impl Failure {
         kind == Some(StoreErrorKind::Absent)
     }
 
-    /// All layers, from what was tried to what stood in the way, and what to do.
+    /// Returns all layers: what failed, why, and what to do.
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Usage(error) => error.to_string().trim_start_matches("error: ").trim_end().to_owned(),
@@ -198,12 +198,12 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// What is wrong with the store that a vendors file names; `None` if the file itself is wrong.
+/// Returns the kind of error of the store that a vendors file names; `None` if the file itself is wrong.
 fn store_kind(error: &steadfast::Error) -> Option<StoreErrorKind> {
     error.source()?.downcast_ref::<StoreError>().map(StoreError::kind)
 }
 
-/// All layers of an error.
+/// Returns all layers of an error.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -25,11 +25,11 @@ pub(crate) struct FakesArguments {
     /// An Adyen on this port, such as 12114
     #[arg(long, value_name = "PORT")]
     pub adyen: Option<u16>,
-    /// What goes wrong on the way, and how each fake is set, from a TOML file; without it nothing goes wrong
+    /// A TOML file with the faults and settings of each fake; without it nothing goes wrong
     ///
-    /// Each vendor has a table. [stripe] is its plan of faults, and [stripe.settings] is what the builder of StripeFake
-    /// can be told, under the names of its methods: busy_for = "2s". The recipe "Test in another language" lists
-    /// them.
+    /// Each vendor has a table. [stripe] is its plan of faults, and [stripe.settings] has the settings of the
+    /// builder of StripeFake, under the names of its methods: busy_for = "2s". The recipe "Test in another
+    /// language" lists them.
     #[arg(long, value_name = "PATH")]
     pub plan: Option<PathBuf>,
 }
@@ -86,10 +86,10 @@ mod with_testkit {
         adyen: Option<AdyenFake>,
     }
 
-    /// Serves until a signal says to stop.
+    /// Serves until a signal asks to stop.
     pub(crate) async fn fakes(arguments: FakesArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
         let plans = arguments.plan.as_deref().map_or_else(|| Ok(Plans::default()), read)?;
-        // Before anybody is told the addresses: who knows them may send the signal.
+        // Before the addresses are printed: a reader may send the signal at once.
         let mut signals = Signals::new()?;
         let port_taken = |vendor, port| move |error| Failure::FakePort(vendor, port, error);
         let mut urls = Map::new();
@@ -120,7 +120,7 @@ mod with_testkit {
             }
             Ok(())
         })?;
-        // Who started this waits for the addresses.
+        // The parent process waits for the addresses.
         output.out.flush()?;
         signals.next().await;
         drop(running);

@@ -1,8 +1,8 @@
-//! The tables that help and manual share.
+//! Tables that help and manual share.
 
 use crate::failure::{ABSENT, DONE, FILES, HELD_BACK, STORE, USAGE, VENDORS};
 
-/// What follows the root command's long help.
+/// Returns the text after the root command's long help.
 pub(crate) fn after_help() -> String {
     let table = |rows: &[(String, &str)]| {
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
@@ -18,7 +18,8 @@ pub(crate) fn exit_codes() -> Vec<(String, &'static str)> {
     EXIT_CODES.into_iter().map(|(code, what)| (code.to_string(), what)).collect()
 }
 
-/// An empty list is an answer and no failure; that a named operation is not there is told from all else.
+/// Exit codes. An empty list is an answer and no failure; a named operation that is missing has a code of its
+/// own.
 const EXIT_CODES: [(u8, &str); 7] = [
     (DONE, "done; also when nothing matched"),
     (HELD_BACK, "something was refused or held back"),

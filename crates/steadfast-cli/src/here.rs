@@ -1,4 +1,4 @@
-//! Where a store is, and what is said of that.
+//! The store's place, and an operator's answer about it.
 
 use std::io::{self, Write};
 

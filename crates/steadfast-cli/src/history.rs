@@ -1,4 +1,4 @@
-//! What happened to one operation: its attempts, and what people did.
+//! History of one operation: its attempts, and operators' actions.
 
 use std::io;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use steadfast::{AttemptReport, Effect};
 
 use crate::text::{self, Out, millis, plain, wrapped};
 
-/// How often it was sent, and how many of these are steps of the ladder, if not all are. The steps show how far away
-/// a dead letter is. A redrive begins to count anew; the log keeps what came before it.
+/// Returns the number of sends, and how many of these are steps of the ladder, if not all are. The steps show
+/// how far away a dead letter is. A redrive begins to count anew; the log keeps the earlier attempts.
 pub(crate) fn attempts(shown: &Shown) -> String {
     let redriven = shown.audit.iter().filter(|entry| is_redrive(entry)).map(|entry| entry.at).max();
     let since = if redriven.is_some() { " since the redrive" } else { "" };
@@ -29,8 +29,8 @@ pub(crate) fn attempts(shown: &Shown) -> String {
     }
 }
 
-/// Attempts and what people did, in the order of their time: so that a redrive stands between the attempts before it and
-/// after it.
+/// Prints attempts and operators' actions in the order of their time, so that a redrive stands between the
+/// attempts before it and after it.
 pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     writeln!(out)?;
     let mut acts = shown.audit.iter().peekable();
@@ -52,7 +52,7 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
             writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
             continue;
         }
-        // Counted through: an attempt that is no step gives its own number to the next one.
+        // Numbered here: an attempt that is no step has the same number as the next one.
         sent += 1;
         writeln!(out, "attempt {sent} at {}, {took}", report.started_at)?;
         let no_step = if is_step { "" } else { "; no step of the ladder" };
@@ -62,7 +62,7 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     acts.try_for_each(|entry| act(entry, out))
 }
 
-/// Which lines of the log are steps of the ladder.
+/// Returns for each line of the log if it is a step of the ladder.
 fn are_steps(shown: &Shown) -> Vec<bool> {
     let redriven = |from: Timestamp, to: Option<Timestamp>| {
         let is_between = |entry: &AuditEntry| entry.at > from && to.is_none_or(|to| entry.at <= to);
@@ -77,18 +77,19 @@ fn are_steps(shown: &Shown) -> Vec<bool> {
 }
 
 struct Line {
-    /// `None` for a lookup.
+    /// The attempt's number. `None` for a lookup.
     number: Option<u32>,
     then_redriven: bool,
 }
 
-/// An attempt that is no step gives its number to the next one, and is not among those that the record counts.
+/// Returns for each line if it is a step. An attempt that is no step has the number of the next one, and the
+/// record does not count it.
 fn steps(lines: &[Line], counted: u32) -> Vec<bool> {
     let mut counted = counted;
     let mut steps: Vec<bool> = Vec::with_capacity(lines.len());
     for Line { number, then_redriven } in lines.iter().rev() {
         if *then_redriven {
-            // What was counted before a redrive is not on record.
+            // The count before a redrive is not on record.
             counted = u32::MAX;
         }
         steps.push(number.is_none_or(|number| number <= counted));
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(of(&[1, 2, 2, 3], None, 3), [true, false, true, true]);
         // 0 stands for a lookup.
         assert_eq!(of(&[1, 0, 1, 2], None, 2), [false, true, true, true]);
-        // A redrive begins to count anew, and says nothing of those before it.
+        // A redrive begins to count anew, and the count does not cover earlier attempts.
         assert_eq!(of(&[1, 2, 3, 1, 2], Some(2), 2), [true; 5]);
         assert_eq!(of(&[1, 2, 3], Some(2), 0), [true; 3]);
         assert_eq!(of(&[1, 1, 1], Some(1), 0), [false, true, false]);

@@ -1,5 +1,5 @@
-//! `steadfast`: the operator's command line. It parses, calls the library and prints; what a command means is
-//! said and tested in [`steadfast::dead_letter`] and [`steadfast::dispatcher`].
+//! `steadfast`: the operator's command line. It parses, calls the library and prints; the meaning of a command
+//! is documented and tested in [`steadfast::dead_letter`] and [`steadfast::dispatcher`].
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -46,17 +46,17 @@ fn main() -> ExitCode {
         }
         // Help and version.
         Err(said) if said.exit_code() == 0 => said.exit(),
-        // What was typed cannot be read, but which form the answer is wanted in can.
+        // The arguments cannot be parsed, but the form of the answer is known.
         Err(error) => {
             (std::env::args_os().any(|argument| argument == "--json"), None, Err(Failure::Usage(error)))
         }
     };
     match result {
         Ok(code) => ExitCode::from(code),
-        // Whoever reads us has seen enough, as in `steadfast … | head`.
+        // The reader has closed the pipe, as in `steadfast … | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            // There is nowhere left to say that either of these failed.
+            // If these writes fail, no output is left to report it.
             if json {
                 let _ = Answer::failed(command, &failure).write(&mut io::stdout().lock());
             }

@@ -1,4 +1,4 @@
-//! Manual pages and completions, made from the definition of the arguments.
+//! Manual pages and completions, generated from the definition of the arguments.
 
 use std::fs;
 use std::io;
@@ -12,19 +12,19 @@ use clap_mangen::roff::{Roff, bold, roman};
 use crate::arguments::Arguments;
 use crate::help::{ENVIRONMENT, exit_codes};
 
-/// The completions of `shell`, to be sourced by it.
+/// Returns the completions of `shell`, to be sourced by it.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), NAME, &mut script);
     script
 }
 
-/// The page of the whole program.
+/// Returns the page of the whole program.
 pub(crate) fn page() -> io::Result<Vec<u8>> {
     render(&built())
 }
 
-/// Writes a page for each command into a directory, which is made if it is not there. Gives the files.
+/// Writes a page for each command into a directory, which is created if it is missing. Returns the files.
 pub(crate) fn write_pages(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::create_dir_all(directory).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
@@ -42,14 +42,14 @@ fn write_page(command: &Command, directory: &Path, files: &mut Vec<PathBuf>) -> 
     command.get_subcommands().try_for_each(|command| write_page(command, directory, files))
 }
 
-/// The definition with what every command has in each of them.
+/// Returns the definition, with the options of every command in each of them.
 fn built() -> Command {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     command
 }
 
-/// clap's sections, and in place of its one for all that follows the help, those that a manual has for it.
+/// Renders a page: clap's sections, but with the manual's own sections in place of clap's one after the help.
 fn render(command: &Command) -> io::Result<Vec<u8>> {
     let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
     let (man, mut page) = (Man::new(command.clone()).source(source).manual(NAME), Vec::new());

@@ -1,4 +1,4 @@
-//! What is done to many operations at once, and still to one: dead letters are resolved, what waits is cancelled.
+//! Commands on many operations at once, or on one: resolving dead letters, and cancelling.
 
 use serde_json::json;
 
@@ -69,7 +69,7 @@ pub(crate) async fn cancel(
         let gone = remove_rows(&letters, name, &how).await?;
         match find_whole(&letters, name).await {
             Ok(id) if gone.is_empty() => ids.push(id),
-            // What has ended is another call of the row's key.
+            // An ended operation is another call of the row's key.
             Ok(id) => match letters.cancel(&id, &how).await {
                 Ok(_) | Err(DeadLetterError::Refused { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -106,7 +106,7 @@ pub(crate) async fn cancel(
     })
 }
 
-/// Removes the rows of the outbox of this name. One that a dispatcher records meanwhile is an operation then.
+/// Removes the outbox rows of this name. A row that a dispatcher records meanwhile is an operation then.
 async fn remove_rows(letters: &DeadLetters, name: &str, how: &Change) -> Result<Vec<Queued>, Failure> {
     let rows = letters.queued(name).await?;
     let mut ids: Vec<_> = rows.iter().map(|row| row.id.clone()).collect();
@@ -128,7 +128,7 @@ fn put(outcome: &Outcome, done: &str, to_do_it: &str, output: &mut Output<'_>) -
     output.put(code, &json!(outcome), |_, out| print::changed(outcome, done, to_do_it, out))
 }
 
-/// Either names, or a filter.
+/// Checks that there are either names or a filter.
 pub(crate) fn check_one(named: bool, filtered: bool) -> Result<(), Failure> {
     if named == filtered {
         return Err(Failure::Arguments("name either operations, or a filter, or --all".to_owned()));
@@ -151,7 +151,7 @@ async fn ids(many: &Many, letters: &DeadLetters) -> Result<Vec<OperationId>, Fai
     Ok(ids)
 }
 
-/// How a command was typed whose dry run says what to type for it.
+/// The arguments of a command whose dry run prints how to do it.
 pub(crate) struct Asked {
     pub dry_run: bool,
     pub is_frozen: bool,
@@ -159,8 +159,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What to type to do it. A reason or a name that is missing is asked for here already, not only when the command is
-    /// refused for it.
+    /// Returns the arguments that do it. Asks for a missing reason or name already here, not only when the
+    /// command is refused for it.
     pub(crate) fn to_do_it(&self, signature: &Signature, outcome: &Outcome) -> String {
         let mut more = Vec::new();
         if let Some(frozen_at) = outcome.frozen_at {

@@ -1,4 +1,4 @@
-//! The schema of a store on Postgres, made or brought up to date.
+//! Creation and migration of a schema on Postgres.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What an operator names: an operation, or a vendor of whom there may be none.
+//! Names that an operator types: an operation, or a vendor that may have none.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::text::plain;
 
-/// The operation that a command is to change. What only holds its wire key, such as a line of a log, is not enough: it
-/// may name two, and the other one may be meant.
+/// Returns the operation that a command is to change. A text that only contains its wire key, such as a line of
+/// a log, is not enough: it may name two, and the other one may be meant.
 pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
     match letters.find_whole(name).await {
         Err(DeadLetterError::Absent(_)) => {
@@ -22,7 +22,8 @@ pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<Oper
     }
 }
 
-/// The same of an operation that must be on record: one that is still in the outbox is said to be there.
+/// Form of [`find_whole`] for an operation that must be on record: the error names the row if it is still in
+/// the outbox.
 pub(crate) async fn find_recorded(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
     let found = find_whole(letters, name).await;
     if found.is_err()
@@ -36,8 +37,9 @@ pub(crate) async fn find_recorded(letters: &DeadLetters, name: &str) -> Result<O
     found
 }
 
-/// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
-/// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
+/// Warns after a filter by vendor that matched nothing, if no operation at all is of this vendor: it may be a
+/// typing mistake. Only for people: the count reads every record, and a script that asks each minute should not
+/// pay for it.
 pub(crate) async fn absent_vendor(
     letters: &DeadLetters,
     vendor: Option<&str>,
@@ -53,7 +55,7 @@ pub(crate) async fn absent_vendor(
     Ok(())
 }
 
-/// For a filter by a vendor of whom nothing is on record.
+/// Returns the warning for a vendor without operations.
 fn nothing_of(vendor: &str, on_record: &BTreeSet<&str>) -> String {
     let quoted = |name: &str| format!("`{}`", plain(name));
     let there_are = match on_record.len() {

@@ -1,4 +1,4 @@
-//! Calls that callers put in transactions of their own, and that are no operations yet.
+//! Rows of the outbox: calls from callers' own transactions that are no operations yet.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::text::{plain, whole_seconds, wrapped};
 
-/// Lists what cannot become an operation.
+/// Lists rows that cannot become operations.
 pub(crate) async fn rejected(
     place: &Place,
     arguments: OutboxArguments,
@@ -46,7 +46,7 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
     }
 }
 
-/// The rows of a key: calls that no dispatcher has recorded.
+/// Prints the rows of a key: calls that no dispatcher has recorded.
 pub(crate) fn queued(rows: &[Queued], out: &mut (dyn Write + Send)) -> io::Result<()> {
     for Queued { number, id, enqueued_at, due, sequence, rejected, .. } in rows {
         let stands = if rejected.is_some() { "rejected" } else { "not on record yet" };
@@ -73,7 +73,7 @@ pub(crate) fn removed(rows: &[Queued], dry_run: bool, out: &mut (dyn Write + Sen
     Ok(())
 }
 
-/// Says beside a list of dead letters that there are rejected rows too: an operator would not look for them.
+/// Prints below a list of dead letters that there are rejected rows too: an operator would not look for them.
 pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io::Result<()> {
     if rejected == 0 {
         return Ok(());
@@ -89,7 +89,7 @@ fn whose_path(group: &OutboxTally) -> String {
     format!("{}/{}/{}", group.namespace, group.vendor, group.account)
 }
 
-/// Lines for what there is, among the counts of operations.
+/// Prints lines for the outbox, among the counts of operations.
 pub(crate) fn counts(stats: &Stats, out: &mut (dyn Write + Send)) -> io::Result<()> {
     for group in &stats.outbox {
         let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");

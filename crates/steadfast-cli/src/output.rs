@@ -1,8 +1,8 @@
-//! Where an answer goes: to people as text, to programs as one JSON object of one shape, whatever the command.
+//! Output of an answer: to people as text, to programs as one JSON object of one shape, whatever the command.
 //!
-//! The shape is described by `examples/command-line.schema.json`. It goes to the standard output also when a command
-//! fails, so a program reads one stream and finds one object there. The sentence for people is on the standard error
-//! as ever. The exit code is in it because a pipe loses it.
+//! The shape is described by `examples/command-line.schema.json`. It goes to the standard output also when a
+//! command fails, so a program reads one stream and finds one object there. The message for people is on the
+//! standard error as always. The exit code is in the object because a pipe loses it.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -20,22 +20,22 @@ pub(crate) struct Output<'a> {
     pub command: &'static str,
 }
 
-/// What a program gets.
+/// The answer for a program.
 #[derive(Serialize)]
 pub(crate) struct Answer<'a, T> {
-    /// Moves when a member is renamed or goes. New members leave it as it is.
+    /// Raised when a member is renamed or removed. New members leave it as it is.
     format: u8,
-    /// As it was typed; null if that could not be read.
+    /// The command as it was typed; null if it could not be parsed.
     command: Option<&'a str>,
     exit_code: u8,
-    /// Null if it failed.
+    /// The result; null if the command failed.
     result: Option<T>,
-    /// Null if it did not.
+    /// The error; null if the command succeeded.
     error: Option<Value>,
 }
 
 impl Output<'_> {
-    /// Gives the command's one answer, and the code that it ends with.
+    /// Prints the command's one answer, and returns its exit code.
     pub(crate) fn put<T: Serialize>(
         &mut self,
         code: u8,
@@ -54,7 +54,7 @@ impl Output<'_> {
 }
 
 impl<'a> Answer<'a, Value> {
-    /// What a program gets of a failure.
+    /// Returns the answer for a failure.
     pub(crate) fn failed(command: Option<&'a str>, failure: &Failure) -> Answer<'a, Value> {
         let exit_code = failure.exit_code();
         Answer { format: FORMAT, command, exit_code, result: None, error: Some(failure.to_json()) }
@@ -67,7 +67,7 @@ impl<T: Serialize> Answer<'_, T> {
     }
 }
 
-/// Says on the standard error what went wrong: on one line, unless a person looks at it.
+/// Prints a problem on the standard error: on one line, unless it is a terminal.
 pub(crate) fn say(problem: &str) -> io::Result<()> {
     let mut out = io::stderr().lock();
     let lines: Vec<_> = problem.lines().map(plain).collect();

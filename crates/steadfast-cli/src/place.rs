@@ -1,4 +1,4 @@
-//! Which store a command works on, and which vendors' rules it knows.
+//! The store that a command works on, and the vendors' rules that it knows.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use steadfast::{Client, Vendors};
 
 use crate::failure::Failure;
 
-/// Where things are.
+/// Names of the store and of the vendors file.
 pub(crate) struct Place {
-    /// What names the store, and the name.
+    /// The option or variable that names the store, and the name. `None` if none does.
     store: Option<(&'static str, OsString)>,
     pub vendors: Option<PathBuf>,
 }
 
 impl Place {
-    /// The options, else the environment. clap could read the environment, but its usage lines then show what the
-    /// environment sets as options that have to be typed.
+    /// Returns the options, else the environment. clap could read the environment, but its usage lines then
+    /// show variables that are set as options that have to be typed.
     pub fn named_by(store: Option<OsString>, vendors: Option<PathBuf>) -> Place {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let given = store.map(|store| ("--store", store));
@@ -29,12 +29,12 @@ impl Place {
         }
     }
 
-    /// The last step before the work: what is wrong with the arguments is said first.
+    /// Opens the store. The last step before the work: mistakes in the arguments are reported first.
     pub fn open(&self) -> Result<DeadLetters, Failure> {
         self.open_both().map(|(letters, _)| letters)
     }
 
-    /// As [`open`](Place::open), with the store itself.
+    /// Form of [`open`](Place::open) that also returns the store itself.
     pub fn open_both(&self) -> Result<(DeadLetters, Arc<dyn Store>), Failure> {
         let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
         let rules = vendors.as_ref().map(Vendors::rules).transpose().map_err(Failure::Vendors)?;
@@ -49,7 +49,8 @@ impl Place {
         Ok((letters, store))
     }
 
-    /// The clients of all vendors of the vendors file, on the store: they can send. `file` comes before `--vendors`.
+    /// Returns the clients of all vendors of the vendors file, on the store: they can send. `file` comes before
+    /// `--vendors`.
     pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<(Vec<Client>, Arc<dyn Store>), Failure> {
         let Some(file) = file.or(self.vendors.as_ref()) else {
             let problem = "which vendors file? Name it: steadfast dispatch FILE, or set STEADFAST_VENDORS";
@@ -72,8 +73,8 @@ impl Place {
 }
 
 impl Place {
-    /// What there is to say against the store, or why it could not be looked at. One that is named nowhere, or is not
-    /// there yet, has nothing to be said of.
+    /// Returns warnings about the store, or why it could not be checked. No warning if no store is named, or it
+    /// does not exist yet.
     pub fn warnings(&self, vendors: &Vendors) -> Vec<String> {
         let opened = match &self.store {
             Some((source, store)) => open(source, store).map(Some),
@@ -90,7 +91,7 @@ impl Place {
         warnings
     }
 
-    /// Where the store is, and nothing of it is opened.
+    /// Returns the store's URL, and opens nothing.
     pub fn url(&self) -> Result<StoreUrl, Failure> {
         if let Some((source, store)) = &self.store {
             return url(source, store);
@@ -108,7 +109,7 @@ fn which_store() -> Failure {
     Failure::Arguments(problem.to_owned())
 }
 
-/// `source` is what named it.
+/// Parses the store's URL. `source` is the option or variable that named it.
 fn url(source: &str, store: &OsString) -> Result<StoreUrl, Failure> {
     StoreUrl::from_argument(store).map_err(|error| Failure::Arguments(format!("{source}: {error}")))
 }
@@ -119,7 +120,7 @@ fn open(source: &str, store: &OsString) -> Result<Arc<dyn Store>, Failure> {
     url.open().map_err(Failure::Store)
 }
 
-/// The keys of the environment, if it has any.
+/// Returns the keys of the environment; `None` if it has none.
 pub(crate) fn seal_keys() -> Result<Option<SealKeys>, Failure> {
     let is_set = std::env::var_os(SEAL_KEYS).is_some();
     is_set.then(|| SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)).transpose()

@@ -1,4 +1,4 @@
-//! For people. Programs read `--json`, so that this may change.
+//! Output for people. Programs read `--json`, so this may change.
 
 use std::io;
 
@@ -75,8 +75,8 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What is held back first, since there may be much of it. The sum and the line to copy come last: that is what a
-/// person who has typed it looks at. `to_do_it`: what has to be typed after a dry run.
+/// Prints the result of a redrive. Held-back operations come first, since there may be many. The sum and the
+/// line to copy come last, where a person looks. `to_do_it` is what to type after a dry run.
 pub(crate) fn redriven(redriven: &Outcome, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
     held_back(redriven, out)?;
     let Outcome { matched, done: due, forced, looked_up, held_back: others, .. } = redriven;
@@ -91,7 +91,7 @@ pub(crate) fn redriven(redriven: &Outcome, to_do_it: &str, out: Out<'_>) -> io::
     }
 }
 
-/// `done` is what became of those that were changed, such as `resolved`.
+/// Prints the result of a change. `done` is the new state of the changed ones, such as `resolved`.
 pub(crate) fn changed(outcome: &Outcome, done: &str, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
     held_back(outcome, out)?;
     let Outcome { matched, done: count, held_back: others, .. } = outcome;
@@ -107,7 +107,7 @@ fn to_do(to_do_it: &str, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))
 }
 
-/// By reason, each with the first of them: five thousand lines would hide the sum.
+/// Prints held-back operations by reason, each with the first of them: five thousand lines would hide the sum.
 pub(crate) fn held_back(outcome: &Outcome, out: Out<'_>) -> io::Result<()> {
     for (reason, count) in &outcome.reasons {
         writeln!(out, "{}", hanging(&format!("{count} held back: "), &plain(&reason.to_string())))?;
@@ -233,7 +233,7 @@ fn held(shown: &Shown, until: Timestamp, out: Out<'_>) -> io::Result<()> {
     holder.try_for_each(|holder| writeln!(out, "holder:   {}{last}", plain(holder)))
 }
 
-/// Why something that is due still waits.
+/// Prints why a due operation still waits.
 fn overdue(account: &AccountStatus, now: Timestamp, letters: &DeadLetters, out: Out<'_>) -> io::Result<()> {
     let mut why: Vec<String> =
         account.closed.iter().map(|closed| status::closed_for(closed, account.dispatchers, now)).collect();
@@ -281,5 +281,5 @@ fn answered(status: Option<u16>) -> String {
     status.map_or("no answer".to_owned(), |status| status.to_string())
 }
 
-/// How many that are held back for one reason are named.
+/// Maximum of operations that are named for each reason.
 const HELD_BACK_NAMED: usize = 3;

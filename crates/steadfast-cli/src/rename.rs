@@ -1,4 +1,4 @@
-//! Names that changed: what no client carries on with, and what is done about it.
+//! Renamed accounts: operations without a client, and their adoption.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::text::plain;
 use crate::{outbox, print};
 
-/// The counts; and with a vendors file, what none of its clients carries on with.
+/// Prints the counts and, with a vendors file, the operations that none of its clients delivers.
 pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
     let letters = place.open()?;
     let (stats, unreached): (Stats, Vec<Unreached>) = (letters.stats().await?, letters.unreached().await?);

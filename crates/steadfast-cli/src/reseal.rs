@@ -1,4 +1,4 @@
-//! Everything sealed with the current key.
+//! Resealing of all operations with the current key.
 
 use std::io::{self, Write};
 

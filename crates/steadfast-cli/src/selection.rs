@@ -10,7 +10,7 @@ use steadfast::operation::Scope;
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::{Effect, Reason};
 
-/// The options that narrow down both dead letters and what waits.
+/// Options that narrow down both dead letters and waiting operations.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Which {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
@@ -28,16 +28,17 @@ pub(crate) struct Which {
     /// In the sequence of this name, such as customer-7
     #[arg(long, value_name = "NAME", value_parser = Text::new())]
     sequence: Option<String>,
-    /// That last moved at least so long ago, such as 30m or 2days
+    /// Last changed at least so long ago, such as 30m or 2days
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
-    /// That last moved before this time, in milliseconds since 1970: what a dry run printed as frozen
+    /// Last changed before this time, in milliseconds since 1970: the time that a dry run printed as frozen
     #[arg(long, value_name = "MILLISECONDS")]
     before: Option<u64>,
 }
 
 impl Which {
-    /// Ages count by `now`, the time in the store, or by when it was frozen: what has grown old since is not among them.
+    /// Returns the filter. Ages are relative to `now`, the time in the store, or to the frozen time: operations
+    /// that have become old since are not matched.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let now = self.counts_from(now);
         let filter = Filter {
@@ -59,12 +60,12 @@ impl Which {
         self.vendor.as_deref()
     }
 
-    /// What ages and dues are counted from.
+    /// Returns the time that ages and due times are relative to.
     pub(crate) fn counts_from(&self, now: Timestamp) -> Timestamp {
         self.before.map_or(now, Timestamp::from_millis)
     }
 
-    /// Whether it is what a dry run has frozen.
+    /// Returns true if the filter is one that a dry run has frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         self.before.is_some()
     }
@@ -89,16 +90,16 @@ pub(crate) struct Select {
     /// Whose error had this code, such as UNKNOWN.effect
     #[arg(long, value_parser = Text::new(), help_heading = HEADING)]
     code: Option<String>,
-    /// That last moved less than so long ago
+    /// Last changed less than so long ago
     #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
     younger_than: Option<Duration>,
-    /// Those, too, that have been resolved
+    /// Also resolved ones
     #[arg(long, help_heading = HEADING)]
     resolved_too: bool,
 }
 
 impl Select {
-    /// Ages count by `now`, the time in the store.
+    /// Returns the filter. Ages are relative to `now`, the time in the store.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let mut filter = Filter {
             wire_key: self.wire_key.clone(),
@@ -121,7 +122,7 @@ impl Select {
         self.which.vendor()
     }
 
-    /// Whether it is what a dry run has frozen.
+    /// Returns true if the filter is one that a dry run has frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         self.which.is_frozen()
     }
@@ -135,7 +136,7 @@ fn names<T>(all: &[(&'static str, T)]) -> PossibleValuesParser {
     PossibleValuesParser::new(all.iter().map(|(name, _)| *name))
 }
 
-/// The parser has let none but these names through.
+/// Returns the value of a name; the parser has checked it.
 fn named<T: Copy>(all: &[(&str, T)], name: &str) -> T {
     all.iter().find(|(known, _)| *known == name).unwrap_or(&all[0]).1
 }

@@ -1,8 +1,9 @@
-//! The signals that ask a process to end.
+//! Signals that ask a process to end.
 
 use crate::failure::Failure;
 
-/// Both ask a process to end: an orchestrator, and a person at a terminal.
+/// SIGTERM and SIGINT. Both ask a process to end: the first from an orchestrator, the second from a person at a
+/// terminal.
 #[cfg(unix)]
 pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
@@ -11,7 +12,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// From now on they no longer end the process by themselves.
+    /// Installs the handlers: from now on the signals no longer end the process by themselves.
     pub(crate) fn new() -> Result<Signals, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
 

@@ -1,6 +1,6 @@
-//! Who does it, and why: what goes on the audit record.
+//! Name and reason of an operator, for the audit record.
 //!
-//! Asked for here and not by clap, which would name the reason in one error and the name in the next.
+//! Checked here and not by clap, which would name the reason in one error and the name in the next.
 
 use clap::Args;
 
@@ -12,25 +12,25 @@ use crate::failure::Failure;
 pub(crate) struct Signature {
     #[command(flatten)]
     pub signer: Signer,
-    /// Why, for the audit record
+    /// The reason, for the audit record
     #[arg(long, value_name = "REASON", help_heading = HEADING)]
     pub why: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Signer {
-    /// Who does it, for the audit record [default: STEADFAST_BY, USER or LOGNAME]
+    /// Your name, for the audit record [default: STEADFAST_BY, USER or LOGNAME]
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     pub by: Option<String>,
 }
 
 impl Signature {
-    /// The name, and the reason if there is one.
+    /// Returns the name, and the reason if there is one.
     pub(crate) fn name(&self) -> Result<Change, Failure> {
         self.signed_from(variable, false)
     }
 
-    /// The name and the reason.
+    /// Returns the name and the reason.
     pub(crate) fn name_and_reason(&self) -> Result<Change, Failure> {
         self.signed_from(variable, true)
     }
@@ -57,17 +57,17 @@ impl Signature {
 }
 
 impl Signer {
-    /// The name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> Result<String, Failure> {
         self.name_from(variable).map_err(|give_by| missing("a name is", give_by))
     }
 
-    /// The name, or what to do about it.
+    /// Returns the operator's name, or a hint on how to set it.
     fn name_from(&self, variable: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
         let given = |name: &String| !name.trim().is_empty();
         match &self.by {
             Some(name) if given(name) => Ok(name.clone()),
-            // Not the next in turn: a script that means somebody else must not sign as whoever runs it.
+            // Not the next source: a script that means another person must not sign as the one who runs it.
             Some(_) => Err("give a name with --by, which is empty"),
             None => VARIABLES
                 .into_iter()
@@ -85,8 +85,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Where a name is looked for, in this order. The first is for containers and scheduled jobs, which have no login; a
-/// login sets one of the others or both.
+/// Variables that are searched for a name, in this order. The first is for containers and scheduled jobs, which
+/// have no login; a login sets one of the others or both.
 const VARIABLES: [&str; 3] = ["STEADFAST_BY", "USER", "LOGNAME"];
 
 const HEADING: &str = "Who does it, and why";

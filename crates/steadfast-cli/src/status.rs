@@ -1,4 +1,4 @@
-//! What waits, and why: the whole store in one screen, and the operations one by one.
+//! Waiting operations, with the reasons: the whole store in one screen, and the operations one by one.
 
 use std::io;
 
@@ -19,10 +19,10 @@ use crate::text::{Out, ago, attempts, plain, wrapped};
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
-    /// At most so many
+    /// Maximum of results
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
-    /// Goes on after a page: what that page printed as next
+    /// Continues after a page: the cursor that the page printed as next
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct SelectWaiting {
 }
 
 impl SelectWaiting {
-    /// Times count by `now`, the time in the store.
+    /// Returns the filter. Times are relative to `now`, the time in the store.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let within = if self.overdue { Some(std::time::Duration::ZERO) } else { self.due_within };
         let just_after = std::time::Duration::from_millis(1);
@@ -70,7 +70,7 @@ impl SelectWaiting {
     }
 }
 
-/// The parser has let no other name through.
+/// Returns the phase of a name; the parser has checked it.
 fn phase(name: &str) -> Phase {
     if name == Phase::InProgress.name() { Phase::InProgress } else { Phase::Scheduled }
 }
@@ -106,12 +106,13 @@ pub(crate) async fn list(
 
 fn print_row(row: &Summary, now: Timestamp, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", plain(&row.id.to_string()))?;
-    // What an outage spares is not counted, nor what is on its way: none counted is not none made.
+    // Sends in an outage are not counted, nor is one in flight: a count of none does not mean that none was
+    // sent.
     let sent = if row.attempts == 0 { "no attempt counted".to_owned() } else { attempts(row.attempts) };
     writeln!(out, "    {}, {sent}, effect {}", when(row, now), row.effect)
 }
 
-/// When something happens to it by itself.
+/// Returns when the operation next changes by itself.
 fn when(row: &Summary, now: Timestamp) -> String {
     let behind = row.sequence.as_ref().and_then(|place| place.behind.as_ref());
     match (row.phase, row.until, behind) {
@@ -139,7 +140,8 @@ pub(crate) async fn status(place: &Place, output: &mut Output<'_>) -> Result<u8,
     })
 }
 
-/// In one screen, whatever waits: accounts that are kept from delivering come first, and the rest is summed up.
+/// Prints the status in one screen: accounts that are kept from delivering come first, and the rest is summed
+/// up.
 fn print(status: &Status, letters: &DeadLetters, out: Out<'_>) -> io::Result<()> {
     let Status { now, accounts, .. } = status;
     if accounts.is_empty() && status.rejected_rows == 0 {
@@ -207,7 +209,7 @@ fn print_account(
     if besides.is_empty() { Ok(()) } else { writeln!(out, "{}", wrapped(&besides.join("; "), "    ")) }
 }
 
-/// What a gate does to the account, and since when.
+/// Returns the effect of a closed gate on the account, and since when.
 pub(crate) fn closed_for(closed: &Closed, dispatchers: u32, now: Timestamp) -> String {
     let route = closed.route.as_deref().map(plain).unwrap_or_default();
     let what = match closed.gate.as_str() {
@@ -256,7 +258,7 @@ fn waiting(account: &AccountStatus, now: Timestamp) -> String {
     text
 }
 
-/// Why no process takes what is due, where no dispatcher says why.
+/// Returns why no process takes due operations, where no dispatcher reports a reason.
 pub(crate) fn unattended(account: &AccountStatus, letters: &DeadLetters) -> Option<String> {
     if account.overdue == 0 && account.in_outbox == 0 {
         return None;
@@ -268,7 +270,7 @@ pub(crate) fn unattended(account: &AccountStatus, letters: &DeadLetters) -> Opti
         .then(|| "no process says that it delivers: does one recover for this account?".to_owned())
 }
 
-/// As many as fit one screen with what is said of each.
+/// Maximum of accounts that are shown: as many as fit one screen.
 const ACCOUNTS_MAX: usize = 5;
 
 const HEADING: &str = "Which operations (all parts must match)";

@@ -1,4 +1,4 @@
-//! What clients have registered for their accounts.
+//! Terms that clients have registered for their accounts.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Words, times and lines, as people read them.
+//! Texts, times and lines, as people read them.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use steadfast::dead_letter::visible;
 
 pub(crate) type Out<'a> = &'a mut (dyn Write + Send);
 
-/// How long it is from `then` to `now`, in the two largest parts that it has: a person reads no more.
+/// Returns the time from `then` to `now`, in its two largest units: a person reads no more.
 pub(crate) fn ago(now: Timestamp, then: Timestamp) -> String {
     let whole = whole_seconds(now, then);
     whole.split(' ').take(2).collect::<Vec<_>>().join(" ")
@@ -20,13 +20,13 @@ pub(crate) fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
 }
 
-/// A label and a text. The lines of the text begin below each other.
+/// Returns a label and a text. The lines of the text begin below each other.
 pub(crate) fn hanging(label: &str, text: &str) -> String {
     wrapped(text, &" ".repeat(label.len())).replacen(&" ".repeat(label.len()), label, 1)
 }
 
-/// A text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left as they are:
-/// they hold names, which are copied.
+/// Returns a text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left
+/// as they are: they hold names, which are copied.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -57,17 +57,18 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a vendor answered must neither drive the operator's terminal nor look like a line of ours.
+/// Returns a text without control characters: a vendor's text must neither control the operator's terminal nor
+/// look like a line of ours.
 pub(crate) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }
 
-/// A text of several lines, each of them below an indent that no line of ours has.
+/// Prints a text of several lines, each below an indent that no line of ours has.
 pub(crate) fn indented(text: &str, out: Out<'_>) -> io::Result<()> {
     text.lines().try_for_each(|line| writeln!(out, "    {}", plain(line)))
 }
 
-/// What a terminal has at least.
+/// Minimum width of a terminal.
 const COLUMNS: usize = 80;
 
 #[cfg(test)]

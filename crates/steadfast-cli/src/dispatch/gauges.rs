@@ -1,5 +1,5 @@
-//! Gauges: what waits in the store, and what keeps this process from delivering it. They are asked for at each scrape, so
-//! that none is older than it says.
+//! Gauges: what waits in the store, and which gates keep this process from delivering it. They are read at each
+//! scrape, so that none is older than it claims.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::{AccountStatus, DeadLetters, Status, visible};
 use steadfast::policy::{BreakerState, Mode};
 
-/// Where the gauges are read.
+/// Source of the gauges.
 #[derive(Clone)]
 pub(super) struct Gauges {
     letters: DeadLetters,
@@ -18,12 +18,13 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    /// Of the store of these letters, and of the gates of these clients.
+    /// Creates the gauges of the store of these letters, and of the gates of these clients.
     pub(super) fn new(letters: DeadLetters, clients: &[Client]) -> Gauges {
         Gauges { letters, clients: clients.to_vec() }
     }
 
-    /// All of them, by name. A store that does not answer within `limit` has none, which `/health` says.
+    /// Returns all gauges, by name. If the store does not answer within `limit`, its gauges are missing, and
+    /// `/health` reports it.
     pub(super) async fn text(&self, limit: Duration) -> String {
         let clock = SystemClock::new();
         let over = clock.sleep_until(clock.now().plus(limit));
@@ -40,9 +41,9 @@ impl Gauges {
         text
     }
 
-    /// Each gate of each client is there at all times: an alert on a gauge that is missing says nothing.
+    /// Writes each gate of each client at all times: an alert on a missing gauge never fires.
     fn of_gates(&self, status: Option<&Status>, text: &mut String) {
-        // Two accounts of one vendor have the same labels: one that is closed counts.
+        // Two accounts of one vendor have the same labels: if one is closed, the gauge is.
         let (mut gates, mut pauses) = (BTreeMap::new(), BTreeMap::new());
         for client in &self.clients {
             let is_open = match (client.breaker_mode(), client.breaker_state()) {
@@ -87,7 +88,7 @@ impl Gauges {
     }
 }
 
-/// Reads a gauge.
+/// A function that reads a gauge.
 type Of<'a> = dyn Fn(&AccountStatus) -> f64 + 'a;
 
 fn of_store(status: &Status, text: &mut String) {
@@ -126,7 +127,7 @@ fn header(text: &mut String, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
 }
 
-/// A vendor's name may be any text.
+/// Escapes a label: a vendor's name may be any text.
 fn escaped(value: &str) -> String {
     visible(&value.replace('\\', "\\\\").replace('"', "\\\"")).into_owned()
 }

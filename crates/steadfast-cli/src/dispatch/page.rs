@@ -1,4 +1,4 @@
-//! `GET /health` and `GET /metrics`.
+//! The HTTP page: `GET /health` and `GET /metrics`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use steadfast::dispatcher::Health;
 
 use super::gauges::Gauges;
 
-/// What the page tells.
+/// Sources of the page's answers.
 #[derive(Clone)]
 pub(super) struct Page {
     pub health: Health,
@@ -36,7 +36,7 @@ pub(super) async fn serve(listener: TcpListener, page: Page) {
     tokio::join!(accept(listener, &page), summarize(&page.counted));
 }
 
-/// Adds up what histograms were told, which otherwise grows until a scrape asks.
+/// Adds up the values of histograms, which otherwise grow until the next scrape.
 async fn summarize(counted: &PrometheusHandle) {
     let clock = SystemClock::new();
     loop {
@@ -54,7 +54,7 @@ async fn accept(listener: TcpListener, page: &Page) {
             // Most often: too many open files. Those of the deliveries are closed in time.
             Err(error) => {
                 warn!(error = %error, "a connection to the page was not accepted");
-                // It stays acceptable: asked again at once, it would take the thread that delivers.
+                // The socket stays readable: an immediate retry would take the thread that delivers.
                 let clock = SystemClock::new();
                 clock.sleep_until(clock.now().plus(NOT_ACCEPTED_WAIT)).await;
                 continue;
@@ -118,17 +118,17 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// The text format that every version of Prometheus reads.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// An orchestrator and a scraper or two.
+/// Maximum of connections: an orchestrator and a scraper or two.
 const CONNECTIONS_MAX: usize = 32;
 
-/// Before the next try where a connection could not be accepted.
+/// Delay after a failed `accept`.
 const NOT_ACCEPTED_WAIT: Duration = Duration::from_millis(200);
 
-/// The exporter's own default.
+/// Interval of the histograms' upkeep: the exporter's own default.
 const SUMMARIZE_EVERY: Duration = Duration::from_secs(5);
 
-/// Also how long a connection may be idle.
+/// Limit for reading a request, and for an idle connection.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Below the usual patience of a health check, so that it is told why.
+/// Limit for the store: below the usual timeout of a health check, so that the check gets the reason.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -51,7 +51,7 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
         (shown["now"], before["now"]) = (json!(null), json!(null));
         assert_eq!(shown, before, "{key}");
     }
-    // Whoever still has the old store sends nothing, and learns of the new one.
+    // A process that still has the old store sends nothing, and its error names the new one.
     let network = ScriptedTransport::new();
     let error = pay(&place.stripe(NOW, &network), "next").await.expect_err("closed");
     assert_eq!(network.requests().len(), 0);
@@ -62,7 +62,7 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
     );
     let redrive = place.run(&["dead-letters", "redrive", "due"]);
     assert!(redrive.code == 3 && redrive.err.contains("use that store"), "{}", redrive.err);
-    // Again, it has nothing to do.
+    // A second copy has nothing to do.
     assert_eq!(copied(&place)["was_complete"], true);
     place.run_with(&["--store", "new.db"], &["dead-letters", "redrive", "due"]).ended(0);
 }
@@ -165,7 +165,8 @@ async fn a_copy_that_is_killed_goes_on_and_is_never_open_twice() {
     for nth in 0..400_u64 {
         let mut process = place.command(&COPY);
         let mut process = process.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
-        // Real time: the other process runs in it. It is killed a little later each time, and at last not in time.
+        // Real time: the other process runs in it. It is killed a little later each time, and the last time too
+        // late.
         tokio::time::sleep(Duration::from_millis(3 + 2 * nth)).await;
         let is_over = process.try_wait().expect("a process").is_some();
         process.kill().expect("killed, or gone already");
@@ -255,7 +256,7 @@ fn copied(place: &Place) -> serde_json::Value {
     super::schema::answer(&said)["result"].take()
 }
 
-/// Holds an operation for so long from now, by a clock that is a second ahead. Gives the lease's end.
+/// Holds an operation for so long from now, by a clock that is a second ahead. Returns the lease's end.
 async fn holds(place: &Place, key: &str, lease: Duration) -> steadfast::clock::Timestamp {
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let now = SystemClock::new().wall().plus(Duration::from_secs(1));
@@ -291,16 +292,17 @@ async fn a_store_with_calls_in_its_outbox_is_not_copied() {
     place.run_with(&[], &COPY).ended(0);
 }
 
-/// Whether anybody may write there. Asked with the removal of terms that nobody has, which is refused as a claim is.
+/// Returns true if the store can be written to. It tries to remove terms that do not exist, which is refused as
+/// a claim is.
 async fn is_open(place: &Place, name: &str) -> bool {
     let Ok(store) = place.store(name) else { return false };
     let is_empty = store.list(&Filter::default(), None, 1).await.expect("reads").rows.is_empty();
     let asked = store.register("nobody", None).await;
-    // An empty target that is not marked yet is nobody's.
+    // An empty target that is not marked yet belongs to no copy.
     asked.is_ok() && (name == "calls.db" || !is_empty)
 }
 
-/// Every record, in order.
+/// Returns every record, in order.
 async fn all(place: &Place, name: &str) -> Vec<steadfast::operation::record::Record> {
     let store = place.store(name).expect("opens");
     let (mut all, mut after) = (Vec::new(), None);

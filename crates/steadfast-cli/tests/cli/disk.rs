@@ -1,4 +1,4 @@
-//! A store that is there and cannot be written.
+//! A store that exists and cannot be written.
 
 use std::process::Command;
 
@@ -36,9 +36,9 @@ async fn a_file_that_may_not_be_written_is_named() {
     place.lost("order-1", NOW).await;
     let mode = |name: &str, mode| set_permissions(place.path(name), Permissions::from_mode(mode));
     mode("calls.db", 0o444).expect("its owner may");
-    // Mode bits bind everybody but root.
+    // Mode bits bind every user but root.
     let binary = place.path("steadfast");
-    // By a process of its own: a child that another test forks while this one writes would keep the file busy.
+    // In a process of its own: a child that another test forks while this one writes would keep the file busy.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_steadfast")).arg(&binary).status();
     assert!(copied.expect("cp runs").success());
     let mut command = Command::new(binary);

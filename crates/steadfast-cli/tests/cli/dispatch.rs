@@ -1,6 +1,6 @@
-//! A process that delivers: started on a store with due work, watched, and told to stop.
+//! A process that delivers: started on a store with due work, watched, and stopped.
 //!
-//! In real time, because signals and sockets are the machine's. Nothing sleeps: each wait is for something to be there.
+//! In real time, because signals and sockets are the machine's. Nothing sleeps: each wait is for an event.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -65,7 +65,7 @@ impl Scene {
     }
 }
 
-/// What nothing but the vendor is to see.
+/// A secret that only the vendor may see.
 const SECRET: &str = "hush-hush";
 
 fn done(mut stream: TcpStream) {
@@ -81,7 +81,7 @@ struct Running {
 }
 
 impl Running {
-    /// The next event with this message.
+    /// Returns the next event with this message.
     fn until(&mut self, message: &str) -> serde_json::Value {
         loop {
             let mut line = String::new();
@@ -156,7 +156,7 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
         assert_eq!(status, 200);
         let attempts = "steadfast_attempts_total{vendor=\"acme\",verdict=\"done\"} 3";
         assert!(text.lines().any(|line| line == attempts), "{text}");
-        // There before the first one, or no alert would see that one.
+        // Present before the first one, or no alert would see that one.
         let letters = "steadfast_dead_letters_total{vendor=\"acme\",reason=\"unknown\"} 0";
         assert!(text.lines().any(|line| line == letters), "{text}");
         for line in [
@@ -242,13 +242,13 @@ pub async fn command() -> String {
     answer["command"].as_str().expect("a command").to_owned()
 }
 
-/// Nobody can ask it to end from outside.
+/// Another process cannot ask it to end.
 #[cfg(not(unix))]
 pub async fn command() -> String {
     "dispatch".to_owned()
 }
 
-/// An answer that comes within the limit is written down; one that does not is left to whoever takes it over.
+/// An answer that comes within the limit is recorded; a later one is left to the process that takes it over.
 #[cfg(unix)]
 #[tokio::test]
 async fn what_was_sent_may_end_within_the_limit() {
@@ -288,7 +288,7 @@ async fn health_says_what_is_wrong() {
     let address = running.address();
     assert_eq!(ask(address, "GET /health").0, 200);
     for file in ["calls.db", "calls.db-wal", "calls.db-shm"] {
-        // The last two may not be there.
+        // The last two may be missing.
         let _ = std::fs::remove_file(scene.place.path(file));
     }
     running.until("recovery failed");

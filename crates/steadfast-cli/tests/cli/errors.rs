@@ -1,4 +1,4 @@
-//! How it says no.
+//! Errors and exit codes.
 
 use super::{NOW, Place};
 
@@ -173,7 +173,7 @@ fn check_names_file_line_and_column() {
     assert!(error["problem"].as_str().expect("text").contains("absent.toml"), "{error}");
 }
 
-/// A store that is not there yet, as in a build, is no matter. One that is there is looked at.
+/// A store that does not exist yet, as in a build, is ignored. An existing one is checked.
 #[tokio::test]
 async fn check_looks_at_the_store_if_it_is_there() {
     let place = Place::fresh();
@@ -294,7 +294,7 @@ async fn without_a_store_of_its_own_the_vendors_file_names_it() {
     let set = [("STEADFAST_VENDORS", "named.toml")];
     assert!(place.run_as(&set, &show).ended(0).contains("redrive:  safe"));
 
-    // What is named beside it wins, and the file's is then not asked for.
+    // A name beside it wins, and the file's is then not used.
     named("store = 'sqlite:absent.db'");
     place.run_with(&["--store", "calls.db", "--vendors", "named.toml"], &show).ended(0);
     place.run_as(&[("STEADFAST_STORE", "calls.db"), set[0]], &show).ended(0);

@@ -46,7 +46,7 @@ impl Drop for Running {
     }
 }
 
-/// Status and body, by a client that knows nothing of the crate.
+/// Returns status and body, by a client that is independent of the crate.
 fn ask(url: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
     let length = body.len();
@@ -70,7 +70,7 @@ fn json_of(answer: Option<(u16, String)>) -> Value {
 const STRIPE: &str = "authorization: Bearer sk_test_1\r\nidempotency-key: order-42\r\n";
 const CHARGE: &str = "amount=1000&currency=usd";
 
-/// For the test of the schema: its name.
+/// Returns the command's name, for the test of the schema.
 pub fn command() -> String {
     let place = Place::fresh();
     let mut running = Running::start(&place, &["--postmark", "0", "--json"]);
@@ -167,7 +167,7 @@ fn a_fault_that_is_set_for_always_by_http_is_listed_until_it_is_deleted() {
     assert_eq!(ask(url, "POST", "/v1/charges", STRIPE, CHARGE).expect("an answer").0, 200);
 }
 
-/// A page that a developer looks at reaches the developer's loopback too.
+/// A page that a developer opens reaches the developer's loopback too.
 #[test]
 fn another_sites_page_changes_nothing_at_a_fake() {
     let place = Place::fresh();
@@ -188,7 +188,7 @@ fn another_sites_page_changes_nothing_at_a_fake() {
     assert_eq!(json_of(ask(url, "POST", "/_fake/faults", own, fault))["pending"], 2);
 }
 
-/// What the page tells of the ledger: the ids, the requests under each key, and the duplicates.
+/// Returns the page's ledger: the ids, the requests under each key, and the duplicates.
 fn ledger_of(url: &str) -> (Vec<String>, Value, Value) {
     let mut ledger = json_of(ask(url, "GET", "/_fake/ledger", "", ""));
     let effects = ledger["effects"].as_array().expect("a list").iter();
@@ -308,7 +308,7 @@ fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
     assert!(said.code == 5 && said.err.contains("absent.toml cannot be read"), "{}", said.err);
 }
 
-/// What a plan is set to, as a file: what the documentation lists, each with a value that is none of its default.
+/// Returns each setting that the documentation lists, as a file, with a value that is not its default.
 fn settings_of(vendor: &str) -> Vec<(String, String)> {
     let page = include_str!("../../../../src/docs/recipes.md");
     let row = page.lines().find(|line| line.starts_with(&format!("| `{vendor}` | `"))).expect("a row");
@@ -331,13 +331,13 @@ fn each_setting_that_the_documentation_lists_can_be_said_and_no_other() {
     let place = Place::fresh();
     for vendor in ["stripe", "postmark", "bigcommerce", "adyen"] {
         let settings = settings_of(vendor);
-        // Of two that exclude each other one is said.
+        // Of two that exclude each other, one is set.
         let said = settings.iter().filter(|(name, _)| name != "partial_batches_unsaid");
         let plan: String = said.map(|(_, line)| line.as_str()).collect();
         std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\n{plan}")).expect("writes");
         let mut running = Running::start(&place, &[&format!("--{vendor}"), "0", "--plan", "faults.toml"]);
         assert!(running.line().starts_with(vendor), "{plan}");
-        // A name that is like no other makes the command list all that there are.
+        // An unknown name makes the command list all known ones.
         std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\nzzzzzzzzzz = 1\n"))
             .expect("writes");
         let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);

@@ -1,4 +1,4 @@
-//! Where a store is, and what is said of a copy.
+//! The store's place, and an operator's answer about a copy.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::{NOW, Place};
 async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
     let place = Place::fresh();
     if std::fs::metadata(place.path("vendors.toml")).expect("is there").created().is_err() {
-        // Copies cannot be told here.
+        // Copies cannot be distinguished on this file system.
         return;
     }
     place.never_sent("due").await;
@@ -27,7 +27,7 @@ async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
     // The original sends the row.
     assert_eq!(place.run(&["cancel", "queued", "--why", "ticket 7"]).code, 3);
     assert_eq!(place.json(0, &["show", "queued"])["queued"].as_array().map(Vec::len), Some(1));
-    // And may have what is not here.
+    // The original may have records that are missing here.
     assert_eq!(place.run(&["show", "never"]).code, 3);
     let status = place.run(&["status"]).ended(0);
     assert!(status.starts_with("the store takes nothing: "), "{status}");

@@ -1,4 +1,4 @@
-//! What is looked at.
+//! Commands that show operations.
 
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
@@ -164,7 +164,7 @@ async fn an_operation_is_found_by_what_the_vendors_dashboard_shows() {
     assert_eq!(place.json(0, &["show", "order-1"])["phase"], "scheduled");
 }
 
-/// Whatever is shown of what people did is in words.
+/// Operators' actions are shown in words.
 #[tokio::test]
 async fn what_people_did_is_shown_in_words() {
     let place = Place::fresh();
@@ -253,7 +253,7 @@ async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
     assert_eq!(phase(), "phase:    scheduled, effect none, 0 attempts since the redrive");
 }
 
-/// A redrive of what had no effect is claimed anew, and the first attempt is on the log still.
+/// A redrive of an operation without effect is claimed anew, and the first attempt stays in the log.
 #[tokio::test]
 async fn what_was_redriven_says_when_it_first_began() {
     let place = Place::fresh();
@@ -306,13 +306,13 @@ async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() 
     );
     assert!(rest["next"].is_null());
     assert_eq!(place.json_error(2, &["outbox", "--after", "x"])["code"], "usage");
-    // The store's own check is no part of the page: what a row says goes to no terminal as it is.
+    // The store's own check is no part of the page: a row's text goes to no terminal unescaped.
     place.sql("PRAGMA ignore_check_constraints = ON; UPDATE steadfast_outbox SET method = 'PO' || char(27) || '[2J'");
     let text = place.run(&["outbox"]).ended(0);
     assert!(text.contains("/PO") && !text.contains('\u{1b}'), "{text}");
 }
 
-/// It is no operation yet, and is sent once a dispatcher comes.
+/// A row is no operation yet, and is sent once a dispatcher comes.
 #[tokio::test]
 async fn who_asks_by_key_is_told_of_a_row_of_the_outbox_and_can_cancel_it() {
     let place = Place::fresh();

@@ -1,5 +1,5 @@
-//! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
-//! says no.
+//! The real binary on a store file that a client filled: each command, with and without `--json`, and its
+//! errors.
 
 mod copying;
 mod disk;
@@ -41,11 +41,11 @@ use support::rig::{Rig, plain};
 /// A directory with a store and a vendors file.
 pub struct Place {
     directory: TempDir,
-    /// What the binary is given to read a sealed store with.
+    /// Arguments of the binary for reading a sealed store.
     pub seal_keys: Option<String>,
 }
 
-/// What a run said.
+/// Output of a run.
 pub struct Said {
     pub code: i32,
     pub out: String,
@@ -65,7 +65,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// A client whose operations last moved so long ago by the machine's clock, which is the binary's.
+    /// A client whose operations last changed so long ago by the machine's clock, which is the binary's.
     pub fn stripe(&self, ago: Duration, network: &ScriptedTransport) -> Client {
         self.stripe_at(SystemClock::new().wall().minus(ago), network)
     }
@@ -75,7 +75,7 @@ impl Place {
         self.stripe_at(SystemClock::new().wall().plus(ahead), network)
     }
 
-    /// A service asked the store what there is to do, so long ago.
+    /// Lets a service ask the store for its time, so long ago.
     async fn is_looked_at(&self, ago: Duration) {
         use steadfast::store::Store as _;
 
@@ -98,7 +98,7 @@ impl Place {
         pay(&self.stripe(ago, &network), key).await
     }
 
-    /// A dead letter of the next minute: later than whatever the binary has frozen.
+    /// A dead letter of the next minute: later than any time that the binary has frozen.
     pub async fn never_sent_yet(&self, key: &str) {
         let next = SystemClock::new().wall().plus(Duration::from_secs(60));
         let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
@@ -111,7 +111,7 @@ impl Place {
         assert!(error.expect_err("lost").is_dead_letter());
     }
 
-    /// A dead letter that provably did not.
+    /// A dead letter that provably took no effect.
     pub async fn never_sent(&self, key: &str) {
         let error =
             self.pays(key, Duration::ZERO, ScriptedTransport::new().fail(SendErrorKind::Connect)).await;
@@ -140,13 +140,13 @@ impl Place {
         std::fs::rename(&copy, &path).expect("takes its place");
     }
 
-    /// Runs what a program without this crate would.
+    /// Runs SQL as a program without this crate would.
     pub fn sql(&self, sql: &str) {
         let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
         file.execute_batch(sql).expect(sql);
     }
 
-    /// So many rows of the outbox that cannot be admitted, and one that nobody here has a client for.
+    /// Adds so many outbox rows that cannot be admitted, and one without a client here.
     pub async fn rejects(&self, count: usize) {
         let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
         let row = "INSERT INTO steadfast_outbox (namespace, vendor, account, path, key, headers) VALUES ";
@@ -187,14 +187,14 @@ impl Place {
         command
     }
 
-    /// Runs it with `--json` and gives its result.
+    /// Runs it with `--json` and returns its result.
     pub fn json(&self, code: i32, arguments: &[&str]) -> Value {
         let mut answer = self.answer(code, arguments);
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].take()
     }
 
-    /// Runs it with `--json` and gives what it says when it fails.
+    /// Runs it with `--json` and returns its error.
     pub fn json_error(&self, code: i32, arguments: &[&str]) -> Value {
         let mut answer = self.answer(code, arguments);
         assert!(answer["result"].is_null(), "{answer}");
@@ -220,7 +220,7 @@ impl Said {
         }
     }
 
-    /// The output of a run that ended with `code`.
+    /// Returns the output of a run that ended with `code`.
     pub fn ended(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         self.out

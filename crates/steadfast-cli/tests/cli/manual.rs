@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Place;
 
-/// Every command, as its manual page is named: those that have commands of their own are none.
+/// Returns every command, as its manual page is named, without those that have subcommands.
 pub fn commands() -> BTreeSet<String> {
     let pages = pages();
     let leaf = |(_, page): &&(String, String)| !page.contains(".SH SUBCOMMANDS");
@@ -15,7 +15,7 @@ pub fn commands() -> BTreeSet<String> {
     pages.iter().filter(leaf).map(name).collect()
 }
 
-/// The files and what is in them.
+/// Returns the files and their contents.
 fn pages() -> Vec<(String, String)> {
     let place = Place::fresh();
     let said = place.run_with(&[], &["man", "--out", "share/man1"]).ended(0);

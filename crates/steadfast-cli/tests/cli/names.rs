@@ -1,4 +1,4 @@
-//! What goes on under another name: started over, adopted, or cancelled.
+//! Operations that continue under another name: started over, adopted, or cancelled.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The page for operators: each command is run, and says what is printed there.
+//! The page for operators: each command is run, and prints the page's text.
 
 use super::{LONG_AGO, NOW, Place};
 
@@ -12,7 +12,7 @@ const PAGES: [&str; 5] = [
     include_str!("../../../../src/docs/limits.md"),
 ];
 
-/// The commands of the page's one console, each with the lines below it.
+/// Returns the commands of the page's one console, each with the lines below it.
 fn console() -> Vec<(String, String)> {
     let (_, rest) = PAGE.split_once("```console\n").expect("a console");
     let (console, rest) = rest.split_once("```").expect("its end");
@@ -27,7 +27,7 @@ fn console() -> Vec<(String, String)> {
     commands
 }
 
-/// Without what differs from run to run: dates, ages, and the time at which a dry run was frozen.
+/// Removes texts that differ from run to run: dates, ages, and the time at which a dry run was frozen.
 fn plain(text: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split(' ');
@@ -51,7 +51,7 @@ fn plain(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// As a shell reads it, as far as the page needs one.
+/// Splits a line as a shell does, as far as the page needs one.
 fn words(command: &str) -> Vec<String> {
     let command = command.split("  #").next().unwrap_or_default();
     let quoted = |(nth, part): (usize, &str)| match nth % 2 {
@@ -61,7 +61,8 @@ fn words(command: &str) -> Vec<String> {
     command.split('"').enumerate().flat_map(quoted).collect()
 }
 
-/// What a page tells an operator to type, without the name of the program: in its blocks of `sh`, and in its sentences.
+/// Returns the commands that a page tells an operator to type, without the name of the program: in its blocks
+/// of `sh`, and in its sentences.
 fn commands_of(page: &str) -> Vec<&str> {
     let blocks = page.split("```sh\n").skip(1).flat_map(|rest| rest.split("```").next());
     let spans = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
@@ -75,7 +76,7 @@ fn commands_of(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Each is typed on a store that is not there.
+/// Each is typed on a store that does not exist.
 #[test]
 fn each_command_of_the_pages_is_understood() {
     let place = Place::fresh();

@@ -1,7 +1,7 @@
 //! Every command's answer to `--json`, held to the schema; and the schema to the answers.
 //!
-//! The schema leaves room for members that are added, as its readers must. Here it does not: each object is closed, so
-//! that a member which the code writes and the schema does not describe is found as well.
+//! The schema leaves room for members that are added, as its readers must. This test does not: each object is
+//! closed, so that a member which the code writes and the schema does not describe is found as well.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub fn line(text: &str) -> Value {
     operation
 }
 
-/// What is wrong with `instance`: the one place that knows a validator.
+/// Returns the problems of `instance`: the one place that uses a validator.
 fn problems(schema: &Value, instance: &Value) -> Vec<String> {
     let validator = jsonschema::draft202012::new(schema).expect("a schema");
     let problem = |error: jsonschema::ValidationError<'_>| format!("{}: {error}", error.instance_path());
@@ -131,7 +131,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     assert_eq!(seen, described(), "a command that the schema has not");
 }
 
-/// The commands of the schema.
+/// Returns the commands of the schema.
 fn described() -> BTreeSet<String> {
     let described = schema()["properties"]["command"]["enum"].as_array().expect("commands").clone();
     described.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -150,13 +150,13 @@ fn copies(place: &Place) -> Vec<String> {
     ends.map(|end| command_of(place, &[&["copy", "--from", "calls.db"], end].concat())).to_vec()
 }
 
-/// The command that an answer names.
+/// Returns the command that an answer names.
 fn command_of(place: &Place, arguments: &[&str]) -> String {
     let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(0));
     answer["command"].as_str().expect("a command").to_owned()
 }
 
-/// On a file it refuses; what it does on a server is in the tests of that.
+/// On a file it refuses; its work on a server is in the tests of that.
 fn migrates(place: &Place) -> String {
     let refused = answer(&place.run(&["migrate", "--json"]).out);
     assert_eq!((&refused["exit_code"], &refused["error"]["code"]), (&json!(2), &json!("usage")), "{refused}");
@@ -173,7 +173,7 @@ fn migrates(place: &Place) -> String {
     refused["command"].as_str().expect("a command").to_owned()
 }
 
-/// Rows that no other command shows. Gives the command's name.
+/// Lists rows that no other command shows. Returns the command's name.
 async fn rejects(place: &Place) -> String {
     place.rejects(2).await;
     let counted = answer(&place.run(&["stats", "--json"]).ended(0));
@@ -185,7 +185,7 @@ async fn rejects(place: &Place) -> String {
     listed["command"].as_str().expect("a command").to_owned()
 }
 
-/// Needs a key, with which no other command then does without. Gives the command's name.
+/// Needs a key, without which no other command then works. Returns the command's name.
 fn reseals(place: &mut Place) -> String {
     place.seal_keys = Some("0f".repeat(32));
     let counted = answer(&place.run(&["reseal", "--dry-run", "--json"]).ended(0));

@@ -172,7 +172,7 @@ async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
     let problem = "no key was given to seal with; give the service's keys in STEADFAST_SEAL_KEYS, or name their variable \
                    in the vendors file";
     assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
-    // A row that was changed by somebody without a key is told of, and keeps the others from nothing.
+    // A row that was changed by a process without a key is reported, and does not block the others.
     let spoil = "UPDATE operation SET request = CAST(substr(request, 1, 40) || x'00' AS BLOB)";
     let file = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
     file.execute_batch(spoil).expect("runs");
@@ -216,7 +216,7 @@ async fn a_reseal_that_is_killed_is_completed_by_the_next() {
     for nth in 0..12_u64 {
         let mut process = place.command(&["--store", "calls.db", "reseal"]);
         let mut process = process.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
-        // Real time: the other process runs in it. Whether it is killed early or late, the records must hold.
+        // Real time: the other process runs in it. The records must hold at any time of the kill.
         tokio::time::sleep(Duration::from_millis(2 + 3 * nth)).await;
         pay(format!("more-{nth}")).await.expect("paid beside it");
         killed += u32::from(process.try_wait().expect("a process").is_none());

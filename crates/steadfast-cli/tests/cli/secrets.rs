@@ -1,4 +1,5 @@
-//! Every secret that a client or the command line was ever given, sought in all that the command line says.
+//! Every secret that a client or the command line was ever given, searched for in all output of the command
+//! line.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,7 +28,7 @@ const OWN: [(&str, &str); 4] = [
 const REFUSED: [&str; 3] =
     ["signature_that_a_call_gave", "bearer_that_a_call_gave", "password_in_a_base_url"];
 
-/// What SQL put in the outbox is in the file until somebody removes it. No command shows it.
+/// A value that SQL puts in the outbox stays in the file until the row is removed. No command shows it.
 const IN_A_ROW: &str = "bearer_that_sql_gave";
 
 /// A key of zeros would be found in any file.
@@ -56,7 +57,7 @@ struct Place {
 }
 
 impl Place {
-    /// A store with a dead letter of each vendor, whose clients were given all these secrets.
+    /// Returns a store with a dead letter of each vendor, whose clients were given all these secrets.
     async fn filled(is_sealed: bool) -> Place {
         let place = Place { directory: support::in_memory::directory(), is_sealed };
         std::fs::write(place.path("vendors.toml"), VENDORS).expect("writes");
@@ -101,7 +102,7 @@ impl Place {
         place
     }
 
-    /// From SQL, which no client refuses anything.
+    /// Adds a row by SQL, which no client checks.
     fn put_in_outbox(&self, vendor: &str, name: &str) {
         let account = match vendor {
             "stripe" => "test",
@@ -118,7 +119,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// With all the secrets in its environment.
+    /// Runs it with all the secrets in its environment.
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
         command.args(arguments).current_dir(self.directory.path()).env_clear();
@@ -130,7 +131,8 @@ impl Place {
         command.output().expect("the binary runs")
     }
 
-    /// Every command, as clap itself knows them: each has a manual page, and what has commands of its own is none.
+    /// Returns every command, as clap itself knows them: each has a manual page, and a command with subcommands
+    /// is none.
     fn commands(&self) -> Vec<Vec<String>> {
         assert!(self.run(&["man", "--out", "pages"]).status.success());
         let mut commands = Vec::new();
@@ -165,11 +167,13 @@ fn builders() -> [ClientBuilder; 4] {
     ]
 }
 
-/// What is typed after a command: for what it does, what it shows most of, and how it says no. A new command has no row.
+/// Returns the arguments of a command: for its action, for its largest output, and for its errors. A new
+/// command has no row.
 fn typed(command: &str) -> &'static [&'static [&'static str]] {
     match command {
         "stats" => &[&[], &["--store", "absent.db"]],
-        // An address of nobody's (RFC 5737), so that each ends before it delivers. What it logs then is in tests/cli.
+        // An address of no host (RFC 5737), so that each ends before it delivers. Its log is checked in
+        // tests/cli.
         "dispatch" => &[
             &["--listen", "192.0.2.1:1", "--log-level", "trace"],
             &["absent.toml"],
@@ -242,7 +246,7 @@ async fn e3_nor_does_it_of_a_store_that_is_sealed() {
     nothing_said_holds_a_secret(&Place::filled(true).await);
 }
 
-/// Each command line that is tried.
+/// Returns each command line that is tried.
 fn lines(place: &Place) -> Vec<Vec<String>> {
     let mut lines = vec![vec!["--help".to_owned()]];
     for words in place.commands() {
@@ -259,7 +263,7 @@ fn lines(place: &Place) -> Vec<Vec<String>> {
     lines
 }
 
-/// What a command line says, and its words.
+/// Returns the output of a command line, and its arguments.
 fn say(place: &Place, line: &[String]) -> (String, Vec<u8>) {
     let said = place.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
     let bytes = [said.stdout, said.stderr].concat();
@@ -302,7 +306,7 @@ fn nothing_said_holds_a_secret(place: &Place) {
     }
 }
 
-/// All files of a directory and below it: the store, its log and what the commands wrote.
+/// Returns all files of a directory and below it: the store, its log and the commands' files.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {

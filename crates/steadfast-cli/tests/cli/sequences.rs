@@ -1,4 +1,4 @@
-//! Sequences: who waits for whom, and who holds it.
+//! Sequences: the operations that wait, and the one that holds them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Who does it, and why: in a container nobody is logged in, and no variable says.
+//! Name and reason of an operator: in a container there is no login, and no variable has the name.
 
 use super::{LONG_AGO, NOW, Place};
 
@@ -82,7 +82,7 @@ async fn a_name_is_taken_from_the_option_then_from_our_own_variable_then_from_th
         place.run_as(variables, &[&STORE[..], &redrive, options].concat()).ended(0);
         assert_eq!(place.json(0, &["show", &key])["audit"][0]["by"], expected);
     }
-    // One that was meant and is empty is not made up for.
+    // An empty name is not replaced.
     place.lost("order-9", NOW).await;
     let said =
         place.run_as(&all, &[&STORE[..], &["dead-letters", "redrive", "order-9", "--by", ""]].concat());

@@ -1,4 +1,5 @@
-//! What waits, and what keeps it; what is done to many at once; what a vendor's answer cannot do to whoever reads it.
+//! Waiting operations and the reasons; commands on many at once; a vendor's answer that must not change the
+//! output.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use steadfast_core::store::delivery::{Beat, Heartbeat};
 
 use super::{NOW, Place, pay};
 
-/// Calls that are due since so long ago.
+/// Enqueues calls that are due since so long ago.
 async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = String>) {
     let stripe = place.stripe(ago, &ScriptedTransport::new());
     for key in keys {
@@ -22,7 +23,7 @@ async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = St
     }
 }
 
-/// What a dispatcher of another process says of an account now.
+/// Writes the heartbeat of another process's dispatcher for an account.
 async fn says(place: &Place, dispatcher: &str, word: Value) {
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let (account, says) = ("default/stripe/test".to_owned(), Some(word.to_string()));
@@ -190,7 +191,7 @@ async fn many_are_resolved_or_cancelled_at_once_after_a_dry_run() {
     assert_eq!(place.json(0, &["stats"])["totals"]["scheduled"], 0);
 }
 
-/// What has grown old since the dry run is not among what it counted.
+/// An operation that has grown old since the dry run is not among those that it counted.
 #[tokio::test]
 async fn an_age_is_counted_from_the_dry_run() {
     let place = Place::fresh();
@@ -222,7 +223,7 @@ async fn what_is_held_back_is_summed_up_and_the_line_to_copy_is_the_last() {
     assert!(said.trim_end().lines().last().expect("a line").contains("--before"), "{said}");
 }
 
-/// Terminals obey C1 controls, and show what stands after a direction mark or a separator as another line's.
+/// Terminals obey C1 controls, and show text after a direction mark or a separator as another line's.
 #[tokio::test]
 async fn an_answer_forges_no_line_of_ours() {
     let place = Place::fresh();
@@ -248,7 +249,7 @@ async fn an_answer_forges_no_line_of_ours() {
     assert_eq!((missing.code, raw(&missing.err)), (6, 0), "{:?}", missing.err);
 }
 
-/// What support asks for is there without a reason; what may be of a person is not.
+/// Data that support asks for is shown without a reason; data that may be of a person is not.
 #[tokio::test]
 async fn a_refusal_says_its_code_and_the_vendors_request_id() {
     let place = Place::fresh();
@@ -292,7 +293,8 @@ async fn what_a_process_holds_is_shown_with_its_name_and_the_end_of_its_lease() 
     assert!(text.contains("\nholder:   web-7f9c/4711, the last one\n"), "{text}");
 }
 
-/// A measurement: what an operator waits for while five thousand wait, beside many that have ended.
+/// A measurement: how long an operator waits for the status while five thousand operations wait, beside many
+/// that have ended.
 #[tokio::test]
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
@@ -326,7 +328,7 @@ async fn status_with_five_thousand_waiting() {
     );
 }
 
-/// A measurement: what it costs a process that five thousand of its calls wait for a vendor that is down.
+/// A measurement: the cost for a process when five thousand of its calls wait for a vendor that is down.
 #[tokio::test]
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]

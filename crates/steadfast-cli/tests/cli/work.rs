@@ -1,4 +1,4 @@
-//! What is done.
+//! Commands that change operations.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ async fn purge_leaves_unresolved_dead_letters() {
     let place = Place::fresh();
     place.lost("dead", LONG_AGO).await;
     place.succeeds("old", Duration::from_secs(8 * 24 * 3600)).await;
-    // Nobody used the store since: for an hour it doubts that so much time has passed.
+    // The store was idle since: for an hour it doubts that so much time has passed.
     assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 0);
     place.is_looked_at(Duration::from_secs(3600)).await;
     assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 1);
@@ -146,7 +146,7 @@ async fn purge_leaves_unresolved_dead_letters() {
     assert_eq!((said.code, said.err.contains("give a name with --by")), (2, true), "{}", said.err);
 }
 
-/// A dry run says all that has to be typed, so that what it says works at once.
+/// A dry run prints all arguments that are needed, so that its line works at once.
 #[tokio::test]
 async fn a_dry_run_says_what_the_redrive_needs() {
     let place = Place::fresh();
@@ -171,7 +171,7 @@ async fn a_dry_run_says_what_the_redrive_needs() {
     assert_eq!(hint(&ada, &["order-1", "--dry-run"]), "without --dry-run");
     assert_eq!(hint(&[], &["order-1", "--dry-run"]), "--by NAME instead of --dry-run");
 
-    // It is enough.
+    // No more arguments are needed.
     let said = hint(&[], &["--all", "--force"]);
     let said = said.replace("REASON", "ticket-7").replace("NAME", "ada");
     assert!(said.contains("--before "), "{said}");
