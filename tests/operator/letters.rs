@@ -1,4 +1,4 @@
-//! What operators do, and what is said to them.
+//! Operators' actions on dead letters, and their errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,11 +83,11 @@ async fn a_letter_that_was_started_over_cannot_be_redriven_too() {
         bench.next_fails(SendErrorKind::Connect);
         let error = pay(&stripe, "order-42").send().await.expect_err("never sent");
         assert!(error.is_dead_letter() && error.effect() == Effect::None, "{error}");
-        // What the recipes say.
+        // The action of the recipes.
         bench.next_pays("po_1");
         pay(&stripe, "order-42/2").supersedes("order-42").send().await.expect("sent");
         assert_eq!(bench.sent(), 2);
-        // What the operators' page says, of all that had no effect.
+        // The action of the operators' page for every letter without effect.
         let none = Filter { effect: Some(Effect::None), ..Filter::default() };
         let redriven = letters.redrive_all(&none, &Change::by("ada")).await.expect("works");
         assert_eq!((redriven.matched, redriven.done), (0, 0));
@@ -120,14 +120,14 @@ async fn what_may_have_taken_effect_cannot_be_started_over() {
         assert!(error.is_predecessor_in_the_way());
         assert_eq!(error.code(), "CONFLICT.idempotency.predecessor");
         assert_eq!((error.effect(), error.disposition()), (Effect::Unknown, Disposition::AwaitsOperator));
-        // Scheduled again, it is still in the way, and the error says when it is due.
+        // Scheduled again, it is still an obstacle, and the error has its due time.
         let letters = bench.letters(&stripe);
         let old = named("prod/stripe/test", "order-42");
         letters.redrive(std::slice::from_ref(&old), &Change::by("ada")).await.expect("works");
         let error = again().await.expect_err("in the way");
         assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error}");
         assert!(error.retry_at().is_some());
-        // Once it succeeded, the caller is told that it did.
+        // Once it succeeded, the caller's error reports that.
         bench.next_pays("po_1");
         assert_eq!(stripe.recover(10).await.expect("works").succeeded, 1);
         let error = again().await.expect_err("in the way");
@@ -182,7 +182,7 @@ async fn what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
         assert_eq!(letters.unreached().await.expect("works"), []);
         assert_eq!(letters.adopt(old, new, &how).await.expect("works").matched, 0, "it is done");
 
-        // A process with the old name neither carries on with it nor sends the key anew.
+        // A process with the old name neither delivers it nor sends the key anew.
         let sent = bench.sent();
         assert_eq!(before.recover(10).await.expect("works").taken, 0);
         let told = pay(&before, "order-1").send().await.expect_err("it is another name's by now");
@@ -191,7 +191,7 @@ async fn what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
             (Effect::Unknown, Disposition::Continues { at: None })
         );
         assert_eq!(bench.sent(), sent);
-        // The new name's client carries on, as the vendor knows it.
+        // The new name's client delivers it, under the same wire key.
         bench.next_pays("po_1");
         assert_eq!(after.recover(10).await.expect("works").succeeded, 1);
         let last = bench.network.requests().pop().expect("sent");
@@ -223,7 +223,7 @@ async fn an_adoption_holds_back_what_may_be_sent_twice() {
             assert_eq!((adopted.matched, adopted.done, adopted.held_back), (1, 0, 1));
             assert_eq!(adopted.why_held_back[0].1, Forbidden::NameTaken);
         }
-        // Another vendor's client would add its secret to what it sends.
+        // Another vendor's client would add its secret to the request.
         bench.next_fails(SendErrorKind::Reset);
         pay(&before, "order-2").send().await.expect_err("lost");
         let elsewhere = Stripe::new("sk_test_1").base_url("https://other.test");
@@ -249,7 +249,7 @@ async fn a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
         let letters = bench.letters(&postmark);
         let mail =
             serde_json::json!({"From": "shop@example.com", "To": "ann@example.com", "TextBody": "Paid."});
-        // A lookup that fails is tried again, so that only an answer which cannot tell makes a dead letter.
+        // A lookup that fails is tried again, so only an answer that proves nothing makes a dead letter.
         bench.next_fails(SendErrorKind::Reset);
         bench.next_fails(SendErrorKind::Connect);
         (0..10).for_each(|_| bench.next_finds_nothing());

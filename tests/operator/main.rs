@@ -1,4 +1,4 @@
-//! What operators see and do: logs, metrics, dead letters, places and seals of stores.
+//! The operator's view and actions: logs, metrics, dead letters, places and seals of stores.
 
 mod letters;
 mod place;

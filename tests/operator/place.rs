@@ -1,5 +1,5 @@
-//! A store in a file knows its place: a copy sends nothing until a person says what it is, and routine passes without a
-//! word.
+//! A store in a file knows its place: a copy sends nothing until an operator declares it, and routine
+//! operations need no declaration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Shop {
         self.client.post("/v1/charges").key(key).form(&[("amount", "1000"), ("currency", "usd")])
     }
 
-    /// One that has paid `paid`, and left so many to a dispatcher.
+    /// Opens a service that has paid `paid`, and left so many calls to a dispatcher.
     async fn with_backlog(path: &Path, calls: usize) {
         let shop = Shop::open(path);
         shop.call("paid").send().await.expect("paid");
@@ -46,7 +46,7 @@ impl Shop {
         shop.close().await;
     }
 
-    /// How many requests a dispatcher has sent by now that carries on with all that is due.
+    /// Returns the number of requests that a dispatcher has sent, after it delivered all due operations.
     async fn delivers(&self) -> usize {
         while self.client.recover(100).await.expect("the store is open").taken > 0 {}
         self.network.requests().len()
@@ -57,7 +57,7 @@ impl Shop {
         store::here(&*self.store, said, ("ada", "ticket 7"), now).await.expect("the store works")
     }
 
-    /// Asserts that nothing is taken, admitted or claimed, and that what has ended is replayed.
+    /// Asserts that nothing is taken, admitted or claimed, and that ended operations are replayed.
     async fn assert_displaced(&self) {
         let why = self.say(None).await.displaced.expect("it is a copy");
         assert!(why.contains("the file is another one") && why.contains("inode"), "{why}");
@@ -84,7 +84,8 @@ impl Shop {
     }
 }
 
-/// A directory whose file system says when a file was made; `None` where it does not, and copies cannot be told.
+/// A directory whose file system reports when a file was created; `None` where it does not, and copies cannot
+/// be distinguished.
 fn directory() -> Option<TempDir> {
     let directory = tempfile::tempdir().expect("a directory");
     let tells = fs::metadata(directory.path()).expect("is there").created().is_ok();
@@ -139,7 +140,8 @@ async fn a_copy_of_rows_alone_leaves_them_to_the_original() {
     assert_eq!(shop.delivers().await, 1);
 }
 
-/// limits.md, "What it cannot do": the file is where it was, and nothing in it or about it says that it is older.
+/// limits.md, "What it cannot do": the file is at its place, and nothing in it or about it shows that it is
+/// older.
 #[tokio::test]
 async fn a_backup_that_is_copied_over_the_file_looks_like_the_original() {
     let Some(directory) = directory() else { return };
@@ -188,7 +190,7 @@ async fn one_move_that_was_announced_passes_and_the_next_does_not() {
 async fn routine_passes_without_a_word() {
     let Some(directory) = directory() else { return };
     let [path, other, third] = files(&directory);
-    // A template: it was opened, and nothing is on record.
+    // A template: it was opened, and has no records.
     Shop::open(&other).close().await;
     fs::copy(&other, &path).expect("copies");
     Shop::with_backlog(&path, 1).await;
@@ -220,7 +222,7 @@ async fn routine_passes_without_a_word() {
     assert_eq!(delivered, 1);
 }
 
-/// A file of before stores noted their place: nobody knows where it was, and it stays where it is.
+/// A file from before stores recorded their place: its origin is unknown, and it stays where it is.
 #[tokio::test]
 async fn a_file_without_a_note_gets_one_when_it_is_opened() {
     let Some(directory) = directory() else { return };

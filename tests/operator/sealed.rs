@@ -1,4 +1,4 @@
-//! A client over a sealed file: what it cannot read, or what somebody has moved about, it never sends.
+//! A client over a sealed file: it never sends an unreadable request, or one that was moved to another row.
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ async fn requests_that_were_swapped_are_never_sent() {
     assert_store(&pay(&client, "a").await.expect_err("not what was sealed"), StoreErrorKind::Corrupt);
     let recovered = client.recover(10).await.expect("works");
     assert_eq!((recovered.taken, network.requests().len()), (0, 0));
-    // What nobody has touched goes on.
+    // Untouched operations are sent.
     pay(&client, "c").await.expect("sent");
     assert_eq!(network.requests().len(), 1);
 }
@@ -114,7 +114,7 @@ async fn what_another_process_sealed_with_a_newer_key_is_sent_by_that_process_al
     let mut bodies: Vec<_> = network.requests().into_iter().map(|sent| sent.body).collect();
     bodies.sort();
     assert_eq!(bodies, ["to=a", "to=b"]);
-    // Settled by now, and still not for the slow one to read or to send.
+    // Settled by now, and still not for the slow process to read or to send.
     assert_store(&pay(&slow, "a").await.expect_err("sealed"), StoreErrorKind::Sealed);
     assert_eq!(network.requests().len(), 2);
 }

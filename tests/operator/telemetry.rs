@@ -1,4 +1,4 @@
-//! What the crate says while it works: names that dashboards are built on, and nothing that must stay secret.
+//! Telemetry of the crate: names that dashboards are built on, without secrets.
 
 mod alerts;
 mod capture;

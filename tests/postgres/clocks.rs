@@ -1,4 +1,4 @@
-//! The server's clock goes ahead: for a moment, by a failover to one that is, or because nobody was there for long.
+//! The server's clock goes ahead: for a moment, by a failover to one that is ahead, or after a long idle time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use support::server::{self, Server};
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// A store on a server whose clock is ahead of the machine's by what [`Ahead::set`] says.
+/// A store on a server whose clock is ahead of the machine's by the value of [`Ahead::set`].
 struct Ahead {
     server: &'static Server,
     store: Arc<Postgres>,
@@ -39,7 +39,7 @@ impl Ahead {
         self.server.sql(&format!("UPDATE {}.ahead SET ms = {}", self.schema, by.as_millis()));
     }
 
-    /// Settles a key that is kept for as long.
+    /// Settles a key with this retention.
     async fn settled(&self, key: &str, keep: Duration) {
         let claim = Claim { keep, ..claim_of(&*self.store, &id(key)) };
         settle(&*self.store, &held(&*self.store, claim).await).await;
@@ -53,7 +53,7 @@ impl Ahead {
         self.store.claim(claim_of(&*self.store, &id(key))).await.expect("the store works")
     }
 
-    /// Whether the keys are on record still, asked in each way that could free one.
+    /// Returns true if the keys are still on record, checked in each way that could free one.
     async fn are_kept(&self, keys: &[String]) -> bool {
         let mut kept = self.purge().await == 0;
         for key in keys {
@@ -89,7 +89,7 @@ async fn a_moment_far_ahead_frees_no_key_and_purges_nothing() {
     }
 }
 
-/// A server that took over with a clock that is days ahead frees nothing in the hour in which an operator is called.
+/// After a failover to a clock that is days ahead, no key is freed in the hour in which an operator is called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_took_over_with_a_clock_that_is_ahead_is_doubted_for_an_hour() {
     let Some(store) = Ahead::open() else { return };
@@ -101,7 +101,7 @@ async fn a_server_that_took_over_with_a_clock_that_is_ahead_is_doubted_for_an_ho
         store.set(9 * DAY + HOUR / 60 * minutes);
         assert!(store.are_kept(&keys).await, "minute {minutes}");
     }
-    // What it does meanwhile is kept too, by its own clock.
+    // Its records of that time are kept too, by its own clock.
     store.settled("meanwhile", 7 * DAY).await;
     store.set(9 * DAY + HOUR * 2);
     store.purge().await;
@@ -150,7 +150,7 @@ async fn the_schema_believes_what_the_state_machine_believes() {
          CREATE OR REPLACE FUNCTION {schema}.store_now() RETURNS bigint LANGUAGE sql VOLATILE AS \
          $$ SELECT ms FROM {schema}.hand $$; UPDATE {schema}.clock SET believed_ms = NULL"
     ));
-    // Seeded: steps of each length that a rule knows, and back.
+    // Seeded: steps of each length that a rule distinguishes, and back.
     let mut state: u64 = 32;
     let mut next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -176,7 +176,7 @@ async fn the_schema_believes_what_the_state_machine_believes() {
     let said = store.server.sql(&format!(
         "SELECT believed, coalesce(since, -1), coalesce(last, -1) FROM {schema}.times ORDER BY nth"
     ));
-    // On file is what was written down: the state machine goes on from there too.
+    // The table has the written state: the state machine continues from there too.
     let ms = |time: Timestamp| i64::try_from(time.as_millis()).expect("a time of ours");
     let mut written = Notes::default();
     for (nth, (at, line)) in times.iter().zip(said.lines()).enumerate() {

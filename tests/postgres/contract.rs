@@ -59,7 +59,7 @@ async fn of_a_dispatcher_sealed_and_pooled(server: &'static Server) {
     contract::check_outbox(async || fresh(server, |schema| pooler.url(schema), &sealed).await).await;
 }
 
-/// Each form in a thread of its name: they wait for the server more than they work.
+/// Runs each form in a thread of its name: they wait for the server more than they work.
 #[test]
 fn each_form_of_postgres_keeps_the_contract() {
     let Some(server) = server::shared() else { return };
@@ -87,7 +87,7 @@ fn each_form_of_postgres_keeps_the_contract() {
     });
 }
 
-/// A way to open the records of one schema.
+/// Returns a way to open the records of one schema.
 fn sealing(server: &'static Server, schema: String) -> contract::Open {
     Box::new(move |keys| {
         let mut builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");

@@ -1,4 +1,4 @@
-//! Copies from and to Postgres, and that a store which is closed stays so whatever is under way.
+//! Copies from and to Postgres, and a closed store that stays closed against concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,8 +58,8 @@ fn leaving() -> Standing {
     Standing { stage: Stage::Leaving, copy: "1".to_owned(), other: "the new store".to_owned() }
 }
 
-/// Claimants in two processes, and a third that closes the store in their midst: what was begun is on record by then, and
-/// nothing is begun after it.
+/// Claimants in two processes, and a third process that closes the store in their midst: an operation that
+/// began is on record by then, and none begins after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_begins_once_a_store_is_closed() {
     let Some(server) = server::shared() else { return };
@@ -95,7 +95,7 @@ async fn nothing_begins_once_a_store_is_closed() {
         begun += claimant.await.expect("no panic");
     }
     assert_eq!((count(), begun.to_string()), (at_the_close.clone(), at_the_close));
-    // Whoever holds one may still settle it.
+    // A holder may still settle its operation.
     let left = stores[0].get(&id("order-0-0")).await.expect("it is read").expect("it is there");
     settle(&*stores[0], &left).await;
     keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
@@ -123,8 +123,8 @@ pub async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
     assert!(refused.contains("the store is closed"), "{refused}");
 }
 
-/// A call in somebody's own transaction is waited for, and then counted; or it is refused. Left behind in an outbox that
-/// nobody looks into, it would be lost.
+/// The closing process waits for a call in a caller's own transaction, and counts it; or the call is refused.
+/// In an outbox that no dispatcher reads, it would be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     let Some(server) = server::shared() else { return };
@@ -144,7 +144,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     shop.batch_execute("COMMIT").await.expect("commits");
     assert_eq!(closing.await.expect("no panic").expect("the store works"), leaving());
     assert_eq!(rows(), "1");
-    // One that began before.
+    // A transaction that began before.
     let keep = store.maintenance().expect("it has");
     for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
         keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
@@ -154,7 +154,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
         let refused = shop.batch_execute(&put("late")).await;
         assert!(refused.is_err(), "{isolation}");
         shop.batch_execute("ROLLBACK").await.expect("rolls back");
-        // At whichever isolation, it is there for a store that is open.
+        // At every isolation, an open store takes it.
         keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
         let whole = format!("BEGIN ISOLATION LEVEL {isolation}; {}; COMMIT", put(isolation));
         shop.batch_execute(&whole).await.expect("it is written");
@@ -163,7 +163,7 @@ async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
     assert_eq!(rows(), "4");
 }
 
-/// Statements that add a copy of the row `template`, as a service's own transaction may.
+/// Returns statements that add a copy of the row `template`, as a service's own transaction may.
 fn add_row(schema: &str, key: &str) -> String {
     format!(
         "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation WHERE key = 'template'; UPDATE o SET key = '{key}'; \
@@ -246,7 +246,7 @@ fn an_app_adds_rows_in_a_transaction_of_one_snapshot() {
     server.sql_as(&format!("{schema}_as_app"), "postgres", &transaction).expect("it may");
 }
 
-/// The terms of an account are the first one's, of however many at once.
+/// The terms of an account are those of the first of many processes at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_that_register_at_once_one_is_the_first() {
     let Some(server) = server::shared() else { return };
@@ -272,7 +272,7 @@ async fn of_many_that_register_at_once_one_is_the_first() {
     assert_eq!(head.accounts.into_values().collect::<Vec<_>>(), told.into_iter().collect::<Vec<_>>());
 }
 
-/// Between two answers a store goes by its own monotonic clock; what goes on record is the server's time.
+/// Between two answers a store uses its own monotonic clock; stored times are the server's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_time_is_the_servers_whatever_a_hosts_clock_says() {
     let Some(server) = server::shared() else { return };
@@ -292,7 +292,7 @@ async fn the_time_is_the_servers_whatever_a_hosts_clock_says() {
     assert_eq!(by_test.time(far), shown.plus(Duration::from_secs(3_600)), "it goes on as its clock does");
     let now = by_test.believed(far).await.expect("the store works");
     assert!(now < shown.plus(Duration::from_secs(60)), "the server's own time is another");
-    // So is what is taken, and what is written about one of a sequence.
+    // The same holds for a take, and for the time of an operation of a sequence.
     let due = claim_of(&by_machine, &id("order-2"));
     let (due, sequence) = (Some(due.now), Some(Sequence::new("s")));
     held(&by_machine, Claim { due, sequence, ..claim_of(&by_machine, &id("order-2")) }).await;

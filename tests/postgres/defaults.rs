@@ -1,4 +1,4 @@
-//! What a role or a database sets for its sessions: another isolation, no writes, short times.
+//! Defaults that a role or a database sets for its sessions: another isolation, no writes, short times.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ async fn a_role_with_another_isolation_claims_as_every_other() {
     }
 }
 
-/// What such a role has claimed may be forgotten after the vendor has charged.
+/// A claim of such a role may be lost after the vendor has charged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_role_whose_commits_may_be_lost_opens_all_the_same() {
     let Some(server) = server::shared() else { return };
@@ -64,7 +64,8 @@ async fn a_role_whose_commits_may_be_lost_opens_all_the_same() {
     opened(&server.url_as("lossy", "postgres", &schema)).expect("it opens: that is overridden");
 }
 
-/// A pooler's session is not the store's to set. Where it has the role's isolation, the store says so and does not open.
+/// A pooler's session must not be changed by the store. If it has the role's isolation, the store reports that
+/// and does not open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn behind_a_pooler_another_isolation_is_refused() {
     let Some(server) = server::shared() else { return };
@@ -78,7 +79,7 @@ async fn behind_a_pooler_another_isolation_is_refused() {
     let strict = pooler.url(&schema).replace("/postgres?", "/strict?");
     let text = refused(&strict, StoreErrorKind::Unsupported);
     assert!(text.contains("serializable") && text.contains("read committed"), "{text}");
-    // Straight to the server it opens.
+    // Without the pooler it opens.
     opened(&server.url_as("postgres", "strict", &schema)).expect("it opens");
 }
 
@@ -93,14 +94,15 @@ async fn a_role_that_may_not_write_is_told_so_and_short_times_are_typed() {
     let text = told(&error, StoreErrorKind::ReadOnly);
     assert!(text.contains("default_transaction_read_only"), "{text}");
 
-    // Its sessions end when they are idle in a transaction, at once; the store's transactions have limits of their own.
+    // Its sessions end when they are idle in a transaction, at once; the store's transactions have limits of
+    // their own.
     role(server, "hasty", "idle_in_transaction_session_timeout = 1");
     let store = opened(&server.url_as("hasty", "postgres", &schema)).expect("it opens");
     for nth in 0..20 {
         let claim = claim_of(&store, &id(&format!("order-{nth}")));
         let due = Some(claim.now);
         let sequence = Some(steadfast::Sequence::new("s"));
-        // In a sequence it takes a transaction of several statements.
+        // In a sequence it needs a transaction of several statements.
         let claim = steadfast::operation::record::Claim { due, sequence, ..claim };
         assert!(matches!(store.claim(claim).await.expect("claimed"), Claimed::Fresh(_)));
     }

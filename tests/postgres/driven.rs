@@ -1,7 +1,8 @@
-//! A store whose server's clock is in the test's hands.
+//! A store whose server's clock the test sets.
 //!
-//! The contract's commands carry their times, and a store on Postgres carries each of them out at the server's now. So
-//! the schema is given a clock that reads a table, and before each command the table is given the command's time.
+//! The contract's commands carry their times, and a store on Postgres carries each of them out at the server's
+//! now. So the schema gets a clock that reads a table, and before each command the table gets the command's
+//! time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +16,7 @@ use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Rec
 use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast_core::store::delivery::{Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Wakes};
 
-/// Opens at a time when the clock says nothing yet.
+/// Time at the opening, before the test sets the clock.
 #[derive(Debug)]
 pub struct Driven {
     store: Postgres,
@@ -49,13 +50,13 @@ async fn opened(builder: PostgresBuilder) -> Postgres {
 }
 
 impl Driven {
-    /// `builder` opens the store in `schema`, on a server that also answers at `url`.
+    /// Opens the store in `schema` with `builder`, on a server that also answers at `url`.
     pub async fn open(builder: PostgresBuilder, url: &str, schema: &str) -> Driven {
         let store = opened(builder).await;
         let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
         let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
         tokio::spawn(connection);
-        // Whatever role the store has, it may ask for the time.
+        // Every role of a store may read the time.
         let make = format!(
             "CREATE TABLE IF NOT EXISTS {schema}.test_clock (now bigint NOT NULL); \
              GRANT SELECT ON {schema}.test_clock TO PUBLIC; \
@@ -106,7 +107,7 @@ impl Wrapper for Driven {
         self.store.act(id, act).await
     }
 
-    /// The clock is the test's, which the host shares.
+    /// Returns the test's clock, which the host shares.
     fn time(&self, now: Timestamp) -> Timestamp {
         now
     }
@@ -152,7 +153,7 @@ impl Delivery for Driven {
     }
 }
 
-/// A name for a schema that no other test of this process has.
+/// Returns a name for a schema that no other test of this process has.
 pub fn fresh_schema(word: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{word}_{}", NEXT.fetch_add(1, Ordering::Relaxed))

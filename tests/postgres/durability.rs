@@ -1,4 +1,4 @@
-//! What a commit is worth: by settings that are overridden, and by such that can only be looked at.
+//! Durability of a commit: by settings that are overridden, and by those that can only be checked.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::opened;
 use support::calls::{claim_of, held, id, settle};
 use support::server::{self, Server, soon};
 
-/// What the server has acknowledged is there after it has crashed, also where its settings were changed under way.
+/// An acknowledged commit survives a crash of the server, also where its settings were changed while it ran.
 #[test]
 fn a_crash_forgets_nothing_although_synchronous_commit_is_off() {
     // Nothing is written out in the background while the test runs.
@@ -51,7 +51,7 @@ fn a_crash_forgets_nothing_although_synchronous_commit_is_off() {
     server.sql(outbox);
     crash(&server);
     assert_eq!(server.sql("SELECT count(*) FROM shop.outbox"), "1", "a row");
-    // The test can tell: what others write is lost.
+    // The test can distinguish: other writes are lost.
     server.sql("INSERT INTO public.others VALUES (1)");
     crash(&server);
     assert_eq!(server.sql("SELECT count(*) FROM public.others"), "0", "this server forgets");
@@ -66,7 +66,8 @@ fn phases(server: &Server) -> String {
     server.sql("SELECT string_agg(phase::text, ',' ORDER BY phase) FROM shop.operation")
 }
 
-/// Who has said what a commit waits for is not contradicted: a client that insisted would hang where a standby is gone.
+/// An explicit setting of what a commit waits for stays: a client that insisted on more would hang where a
+/// standby is gone.
 #[test]
 fn off_alone_is_overridden_and_only_where_the_store_writes() {
     let Some(server) = server::shared() else { return };
@@ -131,10 +132,11 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// A test's database without `fsync` works, and says so once; also one whose settings are changed under way.
+/// A test's database without `fsync` works, with one warning; also one whose settings change while it runs.
 #[test]
 fn a_server_that_may_forget_is_warned_of_once() {
-    // For all threads: with one of its own alone, another thread that warns first is asked for the interest of all.
+    // For all threads: with one of its own alone, another thread that warns first is asked for the interest of
+    // all.
     tracing::subscriber::set_global_default(Warnings).expect("the only subscriber");
     let Some(server) = Server::start(&["fsync = on", "full_page_writes = on"]) else { return };
     let open =

@@ -1,4 +1,5 @@
-//! The server's clock goes back: a failover to one that is behind, or an operator's hand. Fences never do.
+//! The server's clock goes back: a failover to one that is behind, or an operator's change. Fences never go
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::opened;
 use support::calls::{KEEP, claim_of, due, held, id, settle, step};
 use support::server::{self, Server};
 
-/// A store on a server whose clock is behind the machine's by what [`set_back`] says.
+/// A store on a server whose clock is behind the machine's by the value of [`set_back`].
 fn behind(server: &Server) -> (Arc<Postgres>, String) {
     let schema = fresh_schema("failover");
     let store = opened(&server.url(&schema)).expect("the store opens");
@@ -70,7 +71,7 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
         let by_us = steadfast::clock::Clock::wall(&steadfast::clock::SystemClock::new());
         let differs = by_us.since(store.time(Default::default()));
         assert!(differs > back - MINUTE && differs < back + MINUTE, "{differs:?} {back:?}");
-        // What is settled is replayed, and neither purged nor claimed anew.
+        // A settled operation is replayed, and neither purged nor claimed anew.
         assert_eq!(store.purge(store.time(Default::default()), 10).await.expect("the store works"), 0);
         let again = store.claim(claim_of(&*store, &id("settled"))).await.expect("the store works");
         assert!(matches!(&again, Claimed::Settled(record) if record.fence == settled.fence), "{again:?}");
@@ -81,8 +82,9 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     }
     let anew = held(&*store, Claim { keep: KEEP, ..claim_of(&*store, &id("purged")) }).await;
     assert!(anew.fence > purged.fence, "{} {}", anew.fence, purged.fence);
-    // A lease that ends in a year is a clock that was wrong: whoever died is found now. What is taken has the next fence,
-    // and an effect that nobody may send again by the time on record.
+    // A lease that ends in a year comes from a wrong clock: an operation of a dead holder is found now. It is
+    // taken under the next fence, and its effect is unknown, with a stored time by which it may not be sent
+    // again.
     let found = lapsed(&*store).await;
     let ids: Vec<&str> = found.iter().map(|record| record.id.key.as_str()).collect();
     assert_eq!(ids, ["died"]);
@@ -90,11 +92,11 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     let late = step(&*store, &died, State::Scheduled { at: store.time(Default::default()) });
     let told = store.transition(&died, late).await.expect("the store works");
     assert!(told.is_err(), "the holder of before the failover has nothing to say");
-    // What was left for later, and that nobody has taken yet, waits for its time.
+    // An operation that was enqueued for later, and was never taken, waits for its time.
     assert_eq!(store.take(due(&*store, 10)).await.expect("the store works"), []);
 }
 
-/// While the clock goes back and forth, what is enqueued is delivered once, and at once.
+/// While the clock goes back and forth, enqueued operations are delivered once, and at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_dispatcher_delivers_on_whatever_the_servers_clock_says() {
     let Some(server) = server::shared() else { return };

@@ -1,4 +1,4 @@
-//! What an idle dispatcher asks: one narrow question, and not too often.
+//! Looks of an idle dispatcher: one narrow question, and not too often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,8 @@ async fn look(store: &Postgres, accounts: &[&str]) -> Sight {
     store.look(&look).await.expect("the store works")
 }
 
-/// In order and each its own, also of none and of the same twice; by the server's clock, whatever the look's says.
+/// In order and each account for itself, also none and the same one twice; by the server's clock, whatever the
+/// look's time is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_look_tells_of_each_account_in_its_place() {
     let Some(server) = server::shared() else { return };
@@ -77,7 +78,7 @@ pub async fn a_look_finds_what_commits_long_after_it_was_due() {
     }
 }
 
-/// A renewed lease may look as if it had run out. A take then finds nothing, and a look no more either.
+/// A renewed lease may look expired. A take then finds nothing, and no later look does either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_was_renewed_is_looked_at_once() {
     let Some(server) = server::shared() else { return };
@@ -96,7 +97,7 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     assert!(!look(&store, &["test/races/a"]).await.waiting[0].lapsed);
 }
 
-/// Enqueues in one process what another one delivers, within so long.
+/// Enqueues in one process an operation that another one delivers, within so long.
 async fn enqueue(store: Arc<dyn Store>, network: &ScriptedTransport, limit: Duration) {
     let client = stripe(store, network);
     let charge = client.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
@@ -108,7 +109,7 @@ async fn enqueue(store: Arc<dyn Store>, network: &ScriptedTransport, limit: Dura
     }
 }
 
-/// How many sessions listen for this schema.
+/// Returns the number of sessions that listen for this schema.
 fn listeners(server: &Server, schema: &str) -> String {
     server.sql(&format!(
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"steadfast_{schema}\"%'"
@@ -123,7 +124,7 @@ fn listening(server: &Server, schema: &str, network: &ScriptedTransport) -> (Cli
     (client, dispatcher)
 }
 
-/// The dispatcher looks once an hour: what another process enqueues it hears of.
+/// The dispatcher looks once an hour: a notification wakes it when another process enqueues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_another_process_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
@@ -133,7 +134,7 @@ async fn what_another_process_enqueues_is_heard_of() {
     enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
 }
 
-/// A connection that listens and is cut comes back.
+/// A listening connection that is cut is reopened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_listens_goes_on_after_its_connection_was_cut() {
     let Some(server) = server::shared() else { return };
@@ -147,8 +148,8 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
     enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
 }
 
-/// What plain SQL enqueues is heard of when it is committed, and not before; also of a role that has nothing but the
-/// function.
+/// An operation that plain SQL enqueues is notified at its commit, and not before; also for a role that has
+/// nothing but the function.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_sql_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
@@ -171,14 +172,14 @@ async fn what_sql_enqueues_is_heard_of() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    // Nobody is told of what is due much later, and whoever comes right behind it does not take it for told.
+    // An operation that is due much later is not notified, and the next one does not count as notified.
     server.sql(&format!(
         "{}; {}",
         put("later").replace("'test')", "'test', after => '1 hour')"),
         put("behind")
     ));
     soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("nobody delivers it") });
-    // Somebody who commits two-phase, or whose server has no NOTIFY, switches it off.
+    // A caller with two-phase commits, or a server without NOTIFY, switches it off.
     server.sql(&format!("SET steadfast.notify = 'off'; {}", put("c")));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(network.requests().len(), 3, "nobody was told");
@@ -198,7 +199,7 @@ pub async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking()
         let network = ScriptedTransport::new().status(200);
         let dispatching = stripe(store, &network);
         let dispatcher = Dispatcher::over([&dispatching]).period(Duration::from_millis(500)).start();
-        // Longer than whoever may listen needs to begin.
+        // Longer than a process that may listen needs to begin.
         for _ in 0..20 {
             assert_eq!(listeners(server, &schema), "0", "{url}");
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -211,8 +212,8 @@ pub async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking()
     }
 }
 
-/// A store with so many rows of a phase, each with this end, on a server of its own: what is counted is what all its
-/// statements read. `None` if the machine has no Postgres.
+/// A store with so many rows of a phase, each with this end, on a server of its own: its counters are those of
+/// its statements alone. `None` if the machine has no Postgres.
 async fn filled(phase: &str, until: &str, rows: u32) -> Option<(Server, String, Arc<Postgres>)> {
     let server = Server::start(&[])?;
     let schema = fresh_schema("looks");
@@ -227,7 +228,7 @@ async fn filled(phase: &str, until: &str, rows: u32) -> Option<(Server, String, 
     Some((server, schema, store))
 }
 
-/// What the server has counted of some of a schema's indexes.
+/// Returns the server's counters of some of a schema's indexes.
 fn counted(server: &Server, schema: &str, count: &str, of: &str) -> i64 {
     let sql = format!("SELECT {count} FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND {of}");
     server.sql(&sql).parse().expect("a number")
@@ -240,7 +241,7 @@ pub async fn a_look_reads_what_it_tells_of_and_no_more() {
     look(&store, &["test/races/a"]).await;
     let read = || counted(&server, &schema, "sum(idx_tup_read)", "relname = 'operation'");
     let before = read();
-    // A session tells what it has read at most once a second: the last looks are for that.
+    // A session reports its reads at most once a second: the last looks are for that.
     for round in 0..3 {
         for _ in 0..10 {
             look(&store, &["test/races/a", "test/races/b"]).await;
@@ -266,7 +267,7 @@ pub async fn a_purge_goes_on_where_the_last_one_ended() {
         for _ in 0..[98, 1, 1][round] {
             assert_eq!(store.purge(now, 20).await.expect("the store works"), 20);
         }
-        // A session tells what it has read at most once a second: the last purges are for that.
+        // A session reports its reads at most once a second: the last purges are for that.
         std::thread::sleep(Duration::from_millis(1_200));
     }
     let after = read();
@@ -291,11 +292,11 @@ pub async fn what_is_settled_is_found_by_its_name() {
         let record = held(&*store, claim_of(&*store, &named("test/races/a/POST /x", &key))).await;
         settle(&*store, &record).await;
     }
-    // A session tells what it has read at most once a second: the last one is for that.
+    // A session reports its reads at most once a second: the last one is for that.
     std::thread::sleep(Duration::from_millis(1_200));
     let record = held(&*store, claim_of(&*store, &id("last"))).await;
     settle(&*store, &record).await;
-    // What a look of another session has read before may be counted late.
+    // Reads of an earlier look in another session may be counted late.
     let scanned = scans() - before;
     assert!(scanned < 10, "the index of what is open was read {scanned} times for 21 operations");
 }

@@ -1,9 +1,9 @@
-//! The store on real servers: each binary of tests starts a private Postgres, and some a PgBouncer before it. A machine
-//! without them says so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
+//! The store on real servers: each binary of tests starts a private Postgres, and some a PgBouncer before it. A
+//! machine without them prints so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
 //!
 //! `STEADFAST_LONG` runs the contract in every combination of role, seal and pooler.
 //!
-//! Real time: what is waited for is another process.
+//! Real time: the waits are for another process.
 
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "other processes run in real time, see above")]
@@ -37,24 +37,24 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Error, Reply};
 
-/// Whether all is tried, however long it takes.
+/// Returns true if every combination is tried, however long it takes.
 fn is_long() -> bool {
     std::env::var_os("STEADFAST_LONG").is_some()
 }
 
-/// Opens a store, and gives what it was told.
+/// Opens a store.
 fn opened(url: &str) -> Result<Postgres, StoreError> {
     Postgres::builder(url)?.open()
 }
 
-/// Asserts that a store does not open, and gives all layers of what was said.
+/// Asserts that a store does not open, and returns all layers of the error.
 #[track_caller]
 fn refused(url: &str, kind: StoreErrorKind) -> String {
     let builder = Postgres::builder(url).expect("a URL").wait(std::time::Duration::from_secs(1));
     told(&builder.open().expect_err("it must not open"), kind)
 }
 
-/// All layers of an error of that kind.
+/// Returns all layers of an error of that kind.
 #[track_caller]
 fn told(error: &StoreError, kind: StoreErrorKind) -> String {
     let mut text = error.to_string();
@@ -67,7 +67,7 @@ fn told(error: &StoreError, kind: StoreErrorKind) -> String {
     text
 }
 
-/// A client in real time.
+/// Returns a client in real time.
 fn stripe(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
     let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
     builder.store(store).build().expect("a client")

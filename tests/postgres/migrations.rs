@@ -1,4 +1,4 @@
-//! The schema: made once, by whoever comes first, and by nobody who may not.
+//! The schema: created once, by the first process, and only by one that may.
 
 use steadfast::store::{Postgres, StoreErrorKind};
 
@@ -72,7 +72,7 @@ fn a_schema_that_was_never_published_is_refused_and_left_as_it_is() {
 fn an_older_schema_is_brought_up_to_date_or_refused() {
     let Some(server) = server::shared() else { return };
     let url = server.url("older");
-    // As if no step had been taken yet: what a step that was cut off leaves.
+    // As if no step had been applied yet: the state after a step that was cut off.
     server.sql(
         "CREATE SCHEMA older; CREATE TABLE older.steadfast_migration (version integer PRIMARY KEY, name text NOT NULL, \
          applied_at timestamptz NOT NULL DEFAULT now())",

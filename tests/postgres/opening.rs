@@ -1,4 +1,4 @@
-//! What stands in the way of opening a store: each with its kind, and with what to do.
+//! Obstacles to opening a store: each with its kind, and with advice.
 
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ fn a_server_that_may_only_be_read_is_read_only() {
     let Some(server) = Server::start(&["default_transaction_read_only = on"]) else { return };
     let said = refused(&server.url("shop"), StoreErrorKind::ReadOnly);
     assert!(said.contains("name the primary"), "{said}");
-    // Told to look for one that may be written, it finds none.
+    // With target_session_attrs=read-write it finds no host.
     let mut url = server.url("shop");
     url.push_str("&target_session_attrs=read-write");
     refused(&url, StoreErrorKind::Unreachable);

@@ -45,7 +45,7 @@ impl Shop {
         let schema = fresh_schema("outbox");
         let builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
         let store = Arc::new(how(builder).open().expect("the store opens"));
-        // Waits take no time; what is on record is of the server's clock.
+        // Waits take no time; stored times are of the server's clock.
         let clock = TestClock::auto();
         let fake = StripeFake::builder().test_clock(&clock).in_process();
         let stripe = client(&clock, &fake, &store);
@@ -65,13 +65,13 @@ impl Shop {
         self.server.sql(&sql.replace("{schema}", &self.schema))
     }
 
-    /// What a statement is refused with.
+    /// Returns the error of a refused statement.
     fn refused(&self, user: &str, sql: &str) -> String {
         let sql = sql.replace("{schema}", &self.schema);
         self.server.sql_as(user, "postgres", &sql).expect_err("it is refused")
     }
 
-    /// Orders, rows that wait, operations on record, charges made.
+    /// Returns the numbers of orders, waiting rows, operations on record, and charges.
     async fn counts(&self) -> (usize, u64, usize, usize) {
         let orders = self.sql("SELECT count(*) FROM {schema}.orders").parse().expect("a number");
         let operations = self.store.list(&Filter::default(), None, 1_000).await.expect("a store").rows.len();
@@ -86,14 +86,14 @@ impl Shop {
         deliver(&self.stripe).await;
     }
 
-    /// A call whose transaction is open, or was rolled back, is seen by nobody, whoever looks.
+    /// Asserts that a call whose transaction is open, or was rolled back, is visible nowhere.
     async fn sees_nothing(&self) {
         assert!(!self.store.have_rows(&[account()]).await.expect("a store")[0]);
         self.deliver().await;
         assert_eq!(self.counts().await, (0, 0, 0, 0));
     }
 
-    /// What was committed just now, with its order, is there and is sent.
+    /// Asserts that a call that was just committed with its order exists and is sent.
     async fn sends(&self, charge: &Enqueued) {
         assert_eq!(self.counts().await, (1, 1, 0, 0));
         assert!(self.store.have_rows(&[account()]).await.expect("a store")[0]);
@@ -166,7 +166,7 @@ async fn what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there(
         shop.sends(&charge.committed()).await;
     }
     shop.has_sent_it_once().await;
-    // A repeat of the same call in process is the same operation.
+    // A repeat of the same call in the process is the same operation.
     assert_eq!(shop.charge(42).send().await.expect("on record").status(), 200);
     assert_eq!(shop.fake.ledger().count(), 1);
 }
@@ -313,7 +313,7 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
     assert_eq!((tally.waiting, tally.rejected, tally.oldest), (0, 4, None));
     assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0], "nobody looks at them any more");
 
-    // Mended and put back.
+    // Corrected and set to waiting again.
     shop.sql(
         "UPDATE {schema}.outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'secret'",
     );
@@ -333,7 +333,7 @@ pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_tol
              'application/x-www-form-urlencoded', account => 'test')"
         ))
     };
-    // Days go by.
+    // Days pass.
     let pass = |days: u64| {
         let ms = days * 86_400_000;
         shop.sql(&format!(
@@ -357,7 +357,7 @@ pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_tol
     shop.deliver().await;
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
     assert_eq!(shop.sql("SELECT fence FROM {schema}.operation"), "1", "the row was a repeat");
-    // What a purge has left once, it comes back to within seconds.
+    // A record that a purge left once is purged within seconds afterwards.
     let mut removed = 0;
     while removed == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -365,17 +365,17 @@ pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_tol
     }
     assert_eq!(removed, 1);
 
-    // Of a record whose time was over when the row was written, it is no repeat.
+    // A row is no repeat of a record that had expired when the row was written.
     shop.charge(44).send().await.expect("charged");
     pass(8);
     enqueue("order-44/charge");
     assert_eq!(purge().await, 0);
     shop.deliver().await;
-    // For the vendor no time went by: it replays the key.
+    // For the vendor no time passed: it replays the key.
     assert_eq!(shop.counts().await, (0, 0, 1, 2));
     let lives = "SELECT first_fence > 1 AND until_ms > claimed_at_ms FROM {schema}.operation JOIN {schema}.request USING (scope, key)";
     assert_eq!(shop.sql(lives), "t", "it is another life of the key");
-    // Nothing was ever sent, however long nobody came.
+    // Nothing was ever sent, however long no process came.
     enqueue("order-45/charge");
     pass(40);
     shop.deliver().await;
@@ -411,7 +411,7 @@ pub async fn a_record_stays_while_a_row_of_its_key_may_be_uncommitted() {
         removed = purge().await;
     }
 
-    // A transaction that is forgotten for longer holds nothing up.
+    // A transaction that is forgotten for longer blocks nothing.
     shop.charge(43).send().await.expect("charged");
     let mut forgotten = connection.transaction().await.expect("begins");
     shop.charge(44).enqueue_in(&mut forgotten).await.expect("it is written");
@@ -451,7 +451,7 @@ async fn of_dispatchers_in_two_processes_each_row_is_admitted_by_one() {
     assert_eq!(shop.fake.ledger().duplicates(), Vec::<String>::new());
 }
 
-/// The claim and the row's removal are one commit, and a row that somebody else is at is passed over.
+/// The claim and the row's removal are one commit, and a row that another process has locked is skipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_row_that_stays_is_not_on_record_and_a_locked_one_is_passed_over() {
     let Some(server) = server::shared() else { return };
@@ -496,8 +496,7 @@ async fn a_sealed_store_seals_what_waits_and_counts_it_among_what_needs_the_key(
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
 }
 
-/// A page ends with the row that makes it large, and the next begins behind it.
-/// What was admitted and removed is in the table's free space until then, and what SQL wrote is there in the clear.
+/// Removed rows are in the table's free space until then, and rows that SQL wrote are there in the clear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_wipe_writes_the_outbox_anew_with_all_else() {
     let Some(server) = server::shared() else { return };
@@ -513,6 +512,7 @@ async fn a_wipe_writes_the_outbox_anew_with_all_else() {
     }
 }
 
+/// A page ends with the row that reaches the limit of bytes, and the next begins behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
     let Some(server) = server::shared() else { return };
@@ -639,13 +639,13 @@ async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
     assert!(!told.is_new());
 }
 
-/// Another dispatcher has locked the row to record it. The handle was told that there is no such operation, which was then
-/// delivered.
+/// Another dispatcher has locked the row to record it. Earlier, the handle's error was that there is no such
+/// operation, and it was then delivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
-    // Of the machine's clock: that of the test does not wait for another session.
+    // On the machine's clock: the test's clock does not wait for another session.
     let stripe = Client::builder(Stripe::new("sk_test_123"))
         .store(Arc::clone(&shop.store))
         .transport(shop.fake.transport())
@@ -668,7 +668,7 @@ async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record(
     assert_eq!(shop.sql(audited), "1");
 }
 
-/// A program in another language asks for what it waits for, and hears when to ask.
+/// A program in another language reads the results that it waits for, and is notified when to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_language_is_told_what_has_ended() {
     let Some(server) = server::shared() else { return };
@@ -689,7 +689,7 @@ async fn another_language_is_told_what_has_ended() {
     shop.charge(43).enqueue().await.expect("it is recorded");
     shop.deliver().await;
     let ended = loop {
-        // By the machine's clock: the server tells within a moment.
+        // By the machine's clock: the server notifies within a moment.
         let next = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await.expect("in time");
         let next = next.expect("it goes on");
         if let Some(names) = next.strip_prefix("ended ") {

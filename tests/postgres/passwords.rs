@@ -1,4 +1,4 @@
-//! Passwords and certificates that are changed while a service runs.
+//! Passwords and certificates that change while a service runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,13 +28,13 @@ fn write(file: &Path, text: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("set");
 }
 
-/// As a rotation does: the password is another one, and old sessions end.
+/// Rotates the password: it changes, and old sessions end.
 fn rotate(server: &Server, password: &str) {
     server.sql(&format!("ALTER ROLE shop PASSWORD '{password}'"));
     server.kill_backends();
 }
 
-/// Until the connections that were killed are noticed.
+/// Waits until the killed connections are noticed.
 fn works(store: &Postgres, key: &str) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let claim = claim_of(store, &id(key));
@@ -63,7 +63,7 @@ fn a_file_of_passwords_is_read_at_each_connection() {
     assert_eq!(fails(&store).kind(), StoreErrorKind::Denied, "nobody has told us");
     write(&file, "*:*:*:*:second\n");
     works(&store, "second");
-    // While it is written it is empty, or cannot be read: the last one is as good as before.
+    // While it is written it is empty, or cannot be read: the last password still works.
     for broken in ["", "*:*:*:*:\n", "# nothing\n"] {
         write(&file, broken);
         server.kill_backends();

@@ -1,5 +1,5 @@
-//! A store in a database knows its place: a copied database sends nothing until a person says what it is, and routine
-//! passes without a word.
+//! A store in a database knows its place: a copied database sends nothing until an operator declares it, and
+//! routine operations need no declaration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ impl Shop {
     }
 }
 
-/// As staging is refreshed from production.
+/// Copies the database as staging is refreshed from production.
 fn copied(server: &Server, from: &str) -> String {
     let copy = database();
     server::soon(|| {
@@ -108,7 +108,7 @@ async fn a_copied_database_sends_nothing_and_leaves_what_is_open_to_the_original
     }
 }
 
-/// Of a store in which nothing but a row waits; and of a row whose transaction is open while that is said.
+/// A store in which nothing but a row waits; and a row whose transaction is open at the declaration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_copy_leaves_the_rows_of_its_outbox_to_the_original() {
     let Some(server) = server::shared() else { return };
@@ -141,7 +141,7 @@ async fn a_copy_leaves_the_rows_of_its_outbox_to_the_original() {
     assert_eq!(Shop::open(server, &original, "").delivers().await, 1);
 }
 
-/// What a logical restore does to the oid: the records are in a schema that was made for them.
+/// A logical restore changes the oid: the records are in a schema that was created for them.
 const RESTORED: &str = "ALTER SCHEMA calls RENAME TO old; CREATE SCHEMA calls; DO $$ DECLARE what text; BEGIN \
      FOR what IN SELECT format('ALTER TABLE old.%I SET SCHEMA calls', relname) FROM pg_class \
      WHERE relnamespace = 'old'::regnamespace AND relkind = 'r' LOOP EXECUTE what; END LOOP; \
@@ -201,7 +201,7 @@ async fn routine_passes_without_a_word() {
     let Some(server) = Server::start(&[]) else { return };
     let template = database();
     server.sql(&format!("CREATE DATABASE {template}"));
-    // It was opened, and nothing is on record.
+    // It was opened, and has no records.
     drop(Shop::open(&server, &template, ""));
     let mut name = copied(&server, &template);
     let service = Shop::open(&server, &name, "");
@@ -241,7 +241,7 @@ async fn routine_passes_without_a_word() {
     assert_eq!(delivered, 1);
 }
 
-/// A service's own connections: the server behind the name is another one after they ended.
+/// A service's own connections: after they ended, the server behind the name is another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_connection_compares_the_place() {
     let Some(server) = server::shared() else { return };

@@ -1,4 +1,5 @@
-//! Several processes on one database: one winner, no fence that goes back, and nobody who suffers for another's row.
+//! Several processes on one database: one winner, no fence that goes back, and no caller that fails because of
+//! another's row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +60,7 @@ async fn of_takers_in_two_processes_each_operation_goes_to_one() {
         let store = Arc::clone(&stores[nth % 2]);
         tokio::spawn(async move {
             let mut all = Vec::new();
-            // Whoever finds nothing may have come while others held what is left.
+            // A process that finds nothing may have come while others held the rest.
             for _ in 0..50 {
                 let given = store.take(due(&*store, 7)).await.expect("the store works");
                 all.extend(given.into_iter().map(|record| (record.id, record.fence)));
@@ -78,8 +79,8 @@ async fn of_takers_in_two_processes_each_operation_goes_to_one() {
     assert_eq!((count, given.len()), (200, 200));
 }
 
-/// The claim reads which fences were purged, then waits for the purge that is removing its key, and then finds the key
-/// free.
+/// The claim reads the highest purged fence, then waits for the purge that is removing its key, and then finds
+/// the key free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
     let Some(server) = server::shared() else { return };
@@ -112,7 +113,8 @@ async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
     assert_eq!(store.get(&id).await.expect("the store works"), Some(record));
 }
 
-/// Purges and claims of the same keys, as fast as they can: a life's fence is above all that its key ever had.
+/// Purges and claims of the same keys, as fast as they can: a life's fence is above all earlier ones of its
+/// key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_fence_goes_back_however_purges_and_claims_meet() {
     let Some(server) = server::shared() else { return };
@@ -153,7 +155,7 @@ async fn no_fence_goes_back_however_purges_and_claims_meet() {
     purging.abort();
 }
 
-/// A name that no index takes, in the middle of good ones.
+/// A name that no index takes, among good ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_row_that_the_server_refuses_fails_alone() {
     let Some(server) = server::shared() else { return };
@@ -187,8 +189,8 @@ async fn a_row_that_the_server_refuses_fails_alone() {
     assert_eq!(store.tally().await.expect("the store works")[0].count, 100 - refused as u64);
 }
 
-/// Somebody's transaction has enqueued an operation and stays open. Whoever claims the same key waits for it, and nobody
-/// else does.
+/// Another transaction has enqueued an operation and stays open. A claim of the same key waits for it, and no
+/// other claim does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_key_in_an_open_transaction_holds_up_its_own_claim_alone() {
     let Some(server) = server::shared() else { return };
@@ -221,7 +223,7 @@ async fn a_key_in_an_open_transaction_holds_up_its_own_claim_alone() {
     transaction.await.expect("no panic");
 }
 
-/// A lease that is renewed again and again is no work for an index, and nobody takes what is renewed.
+/// A lease that is renewed again and again writes to no index, and is not taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_renewal_stays_on_its_page() {
     let Some(server) = server::shared() else { return };
@@ -232,7 +234,7 @@ async fn a_renewal_stays_on_its_page() {
         let renew = step(&*store, &record, State::InProgress { lease_until: record.updated_at });
         record = store.transition(&record, renew).await.expect("the store works").expect("it is held");
     }
-    // A session tells what it has done at most once a second, and by itself after ten: the reads are for that.
+    // A session reports its work at most once a second, and by itself after ten: the reads are for that.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     for _ in 0..16 {
         assert!(store.get(&record.id).await.expect("the store works").is_some());
@@ -247,7 +249,7 @@ async fn a_renewal_stays_on_its_page() {
     assert_eq!(hot, "20|20");
 }
 
-/// What was left unsettled beside a million others is bounded by its limit; what has expired goes in batches.
+/// Recovery beside a million others is bounded by its limit; expired records are removed in batches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_purge_removes_all_three_rows_of_what_has_expired_and_no_more() {
     let Some(server) = server::shared() else { return };
@@ -280,13 +282,14 @@ pub async fn what_commits_long_after_it_was_due_is_taken_a_few_seconds_later() {
     held(&*other, Claim { due: Some(claim.now.minus(Duration::from_secs(3_600))), ..claim }).await;
     let began = std::time::Instant::now();
     while store.take(due(&*store, 10)).await.expect("the store works").is_empty() {
-        // Every 5 s, or seldom enough that the looks take a fiftieth of the time: on a machine that is busy, longer.
+        // Every 5 s, or less often so that the scans take a fiftieth of the time: on a busy machine, longer.
         assert!(began.elapsed() < Duration::from_secs(90), "nobody looks there");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Connections break all the time. What was acknowledged is on record, and what was not is told apart from what failed.
+/// Connections break all the time. An acknowledged write is on record, and a lost one is distinguished from a
+/// failed one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_acknowledged_while_connections_break_is_on_record() {
     // A server of its own: the others' connections would break too.
@@ -320,7 +323,7 @@ async fn what_is_acknowledged_while_connections_break_is_on_record() {
         })
     });
     let callers: Vec<_> = callers.collect();
-    // Five times, and on until a caller was told of one: most broken connections cost a caller nothing.
+    // Five times, and on until a caller got an error: most broken connections cost a caller nothing.
     let mut kills = 0;
     while kills < 5 || all_lost.load(Ordering::Relaxed) == 0 && !callers.iter().all(JoinHandle::is_finished) {
         tokio::time::sleep(Duration::from_millis(150)).await;
@@ -331,7 +334,7 @@ async fn what_is_acknowledged_while_connections_break_is_on_record() {
         for record in caller.await.expect("no panic") {
             let id = record.id.clone();
             let mut found = store.get(&id).await;
-            // The last of the killed may be met by a read.
+            // A read may be the first to use one of the killed connections.
             while found.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Lost) {
                 found = store.get(&id).await;
             }

@@ -1,4 +1,4 @@
-//! Each role may do its work and nothing beyond it.
+//! Roles: each may do its work and nothing beyond it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn a_reader_looks_and_nothing_is_sent_for_it() {
     assert_eq!(server.sql(&may), "later,store_now");
 }
 
-/// Connected as a role's login, to the database beside the store.
+/// Connects as a role's login, to the database beside the store.
 async fn connection(server: &Server, schema: &str, role: &str) -> tokio_postgres::Client {
     let url = url(server, schema, role);
     let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
@@ -155,7 +155,7 @@ fn an_owner_migrates_and_what_anybody_makes_is_the_owners() {
     );
     let owner = format!("{schema}_owner");
     assert_eq!(server.sql(&belongs), owner);
-    // As if the newest step had not been taken yet: all of it is made again, by a member of the owner.
+    // As if the newest step had not been applied yet: a member of the owner applies it again.
     let drop_all = format!(
         "DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema} AUTHORIZATION {owner}; \
          GRANT {owner} TO {schema}_as_owner"

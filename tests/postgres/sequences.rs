@@ -1,4 +1,4 @@
-//! Sequences over several processes, and what they leave in the tables.
+//! Sequences over several processes, and their rows in the tables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,8 @@ async fn take(store: &dyn Store) -> Vec<Record> {
     store.take(due(store, 10)).await.expect("the store works")
 }
 
-/// Postpones, redrives and enqueues as fast as they can, over two processes: never are two of a sequence under way.
+/// Two processes postpone, redrive and enqueue as fast as they can: never are two operations of a sequence in
+/// flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_a_sequence_is_under_way_whatever_the_others_do_to_it() {
     let Some(server) = server::shared() else { return };
@@ -71,8 +72,8 @@ async fn one_of_a_sequence_is_under_way_whatever_the_others_do_to_it() {
     assert_eq!(*ended.lock(), expected);
 }
 
-/// A person redrives the letter before it while a taker has the next one in hand: its transaction is open, and nobody
-/// else sees it yet.
+/// An operator redrives the earlier letter while a taker has locked the next one: its transaction is open, and
+/// no other sees its changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
     let Some(server) = server::shared() else { return };
@@ -115,7 +116,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
     assert_eq!(keys(take(&*store).await), [first.id], "before the one that waits for its retry");
 }
 
-/// What has ended leaves nothing, and whoever waits is in no index of what is due.
+/// An ended operation leaves no row, and a waiting one is in no index of due operations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_sequence_leaves_nothing_behind_and_who_waits_is_not_looked_at() {
     let Some(server) = server::shared() else { return };

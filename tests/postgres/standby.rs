@@ -1,4 +1,4 @@
-//! A standby that lags behind: what it does not have may be on record all the same.
+//! A standby that lags behind: a record that it lacks may exist all the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{opened, pay, stripe, told};
 use support::calls::{claim_of, held, id, settle};
 use support::server::{REPLICATES, Server, soon};
 
-/// A primary, and a standby that has what was committed before and nothing after that.
+/// A primary, and a standby that has the earlier commits and no later ones.
 fn pair() -> Option<(Server, Server)> {
     let primary = Server::start(&REPLICATES)?;
     let store = opened(&primary.url("shop")).expect("it opens");
@@ -29,7 +29,7 @@ fn pair() -> Option<(Server, Server)> {
     Some((primary, standby))
 }
 
-/// Of both servers, the standby first.
+/// Returns the URL of both servers, the standby first.
 fn both(primary: &Server, standby: &Server, more: &str) -> String {
     format!(
         "postgres://postgres@/postgres?host={}&host={}&port={},{}&schema=shop{more}",
@@ -56,7 +56,7 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
     let behind: Arc<dyn Store> = Arc::new(opened(&standby.url("shop")).expect("it opens, to look"));
     let network = ScriptedTransport::new().status(200);
     runtime.block_on(async {
-        // What is over there may have begun anew on the primary.
+        // A record that has expired may have begun anew on the primary.
         for key in ["after", "open", "never", "over"] {
             let error = behind.get(&id(key)).await.expect_err("it may have ended, or be on record");
             assert!(told(&error, StoreErrorKind::ReadOnly).contains("name the primary"), "{key}");
@@ -69,7 +69,7 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
         let call = stripe.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
         let recorded = call.recorded().await;
         assert!(recorded.is_err(), "it says that there is nothing: {recorded:?}");
-        // An operator is not told that it was never recorded.
+        // An operator does not read that it was never recorded.
         let letters = DeadLetters::new(Arc::clone(&behind));
         for key in ["order-1", "never"] {
             let found = letters.find(key).await.expect_err("the standby does not have it");
@@ -79,7 +79,7 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
         let error = behind.list(&unknown, None, 10).await.expect_err("the primary may have it");
         told(&error, StoreErrorKind::ReadOnly);
         assert_eq!(letters.find("before").await.expect("it is there"), id("before"));
-        // Who only counts and lists is told what is there.
+        // Counts and lists show the records that are there.
         let stats = DeadLetters::new(Arc::clone(&behind)).stats().await.expect("it may look");
         assert!(format!("{stats:?}").contains("races"), "{stats:?}");
     });
@@ -93,13 +93,13 @@ fn of_several_hosts_the_one_that_takes_claims_is_asked() {
     runtime.block_on(async {
         held(&store, claim_of(&store, &id("claimed"))).await;
     });
-    // Who wants any of them says so.
+    // A caller who accepts any of them asks for that.
     let any = opened(&both(&primary, &standby, "&target_session_attrs=any")).expect("it opens, to look");
     runtime.block_on(async {
         let error = any.claim(claim_of(&any, &id("by any"))).await.expect_err("the standby was first");
         told(&error, StoreErrorKind::ReadOnly);
     });
-    // While there is none, nobody is told anything; once there is, it goes on.
+    // While there is none, no caller gets an answer; once there is, it continues.
     primary.crash();
     let url = both(&primary, &standby, "");
     let short = Postgres::builder(&url).expect("a URL").wait(Duration::from_millis(200));

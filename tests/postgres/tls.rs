@@ -1,4 +1,4 @@
-//! TLS, held to each word of `sslmode`, against a server whose certificate this test made.
+//! TLS, checked for each value of `sslmode`, against a server whose certificate this test made.
 
 #![cfg(feature = "rustls")]
 
@@ -14,8 +14,8 @@ use support::server::{Server, private_directory, run, skipped, soon};
 struct Certificates(PathBuf);
 
 impl Certificates {
-    /// A root, another root, a server's certificate for `localhost` and a client's for role `shop`; `None` without
-    /// openssl.
+    /// Creates a root, another root, a server's certificate for `localhost` and a client's for role `shop`.
+    /// `None` without openssl.
     fn make() -> Option<Certificates> {
         if Command::new("openssl").arg("version").output().is_err() {
             skipped("this machine has no openssl; the tests of TLS are skipped");
@@ -46,7 +46,7 @@ impl Certificates {
         self.0.join(name).display().to_string()
     }
 
-    /// Gives the server its files, which it wants to own alone.
+    /// Gives the server its files, which it must own alone.
     fn give(&self, server: &Server) {
         let data = server.directory().join("data");
         let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&data).expect("it is there"));
@@ -94,7 +94,7 @@ fn each_word_of_sslmode_means_what_libpq_means() {
     }
 
     made.give(&server);
-    // The first connections may still meet the server before it has read its settings again.
+    // The first connections may still reach the server before it has read its settings again.
     soon(|| opened(&url(&server, "localhost", &full)));
     let encrypted = |name: &str| {
         server.sql(&format!(

@@ -1,4 +1,4 @@
-//! Calls while the server is in trouble: nothing is sent that could not be claimed, and nothing stays wedged.
+//! Calls while the server fails: nothing is sent that could not be claimed, and nothing stays blocked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn where_nothing_can_be_claimed_nothing_is_sent() {
     let network = ScriptedTransport::new();
     let store = store(&server.url("shop"));
     let client = stripe(Arc::clone(&store), &network);
-    // What cannot be read shows nothing, and neither does a server that takes no claims.
+    // A record that cannot be read shows nothing, and neither does a server that takes no claims.
     for (trouble, undone, expected, effect) in [
         (
             "ALTER DATABASE postgres SET default_transaction_read_only = on",
@@ -58,7 +58,7 @@ async fn where_nothing_can_be_claimed_nothing_is_sent() {
         server.kill_backends();
         let error = loop {
             let error = pay(&client, "order-1").await.expect_err(trouble);
-            // The first statement may still meet the connection that was killed.
+            // The first statement may still use the connection that was killed.
             if kind(&error) != Some(StoreErrorKind::Lost) {
                 break error;
             }
@@ -118,7 +118,7 @@ pub async fn a_claim_that_no_standby_has_is_not_sent() {
         "elsewhere" => Ok(()),
         other => Err(other.to_owned()),
     });
-    // The server's processes learn of it one after the other.
+    // The server's processes reload the setting one after the other.
     let mut paid = 1;
     let error = loop {
         match pay(&client, &format!("order-{}", paid + 1)).await {
@@ -128,12 +128,12 @@ pub async fn a_claim_that_no_standby_has_is_not_sent() {
     };
     assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
     assert_eq!(network.requests().len(), paid, "what could not be claimed was not sent");
-    // What may be on record is not done again, nor told as what another did.
+    // A write that may be on record is not repeated, nor reported as another caller's.
     let (action, now) = (Action::Cancel, store.time(Timestamp::default()));
     let act = Act { action, by: "ada".to_owned(), why: "withdrawn".to_owned(), now, fence: None };
     let acted = store.act(drops.id(), act).await.expect_err("the standby is away");
     assert_eq!(acted.kind(), StoreErrorKind::Lost, "{acted}");
-    // Nor what could not be taken, or be put into the outbox.
+    // Nor an operation that could not be taken, or be put into the outbox.
     let takes = client.recover(8).await.expect_err("the standby is away");
     assert_eq!(kind(&takes), Some(StoreErrorKind::Lost), "{takes:#}");
     assert_eq!(network.requests().len(), paid, "what could not be taken was not sent");
@@ -145,7 +145,7 @@ pub async fn a_claim_that_no_standby_has_is_not_sent() {
     );
 }
 
-/// As an operator does who unblocks sessions that wait for a standby.
+/// Cancels as an operator does who unblocks sessions that wait for a standby.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_wait_for_a_standby_somebody_cancels_is_not_sent() {
     let Some(server) = Server::start(&["wal_level = replica", "max_wal_senders = 4"]) else { return };
@@ -181,7 +181,8 @@ async fn a_claim_whose_wait_for_a_standby_somebody_cancels_is_not_sent() {
     assert_eq!(network.requests().len(), sent);
 }
 
-/// As after a failover, or a maintenance: what connected meanwhile only reads for as long as it lives.
+/// As after a failover, or a maintenance: a connection that was opened meanwhile stays read-only for as long as
+/// it lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_only_reads_is_not_kept() {
     let Some(server) = Server::start(&[]) else { return };
@@ -215,7 +216,7 @@ async fn calls_go_on_while_connections_are_killed_again_and_again() {
                 let mut failed = 0u32;
                 for order in 0..25 {
                     let key = format!("order-{caller}-{order}");
-                    // Asked again until it is known: the same key has one effect.
+                    // Repeated until it is known: the same key has one effect.
                     while let Err(error) = pay(&client, &key).await {
                         failed += 1;
                         assert!(failed < 5_000, "{error:#}");

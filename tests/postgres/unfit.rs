@@ -1,4 +1,4 @@
-//! What Postgres cannot hold or index, and databases that cannot hold what a request may be of.
+//! Values that Postgres cannot store or index, and databases that cannot store every request.
 
 use std::sync::Arc;
 

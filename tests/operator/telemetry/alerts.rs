@@ -1,5 +1,5 @@
-//! What somebody is to look at: an account that is held, an effect that may have been made twice, a file on unsafe
-//! ground.
+//! Alerts for an operator: an account that is held, an effect that may have happened twice, a file on an unsafe
+//! file system.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use support::rig::{Rig, until};
 
 const ACCOUNT: &str = "default/stripe/test";
 
-/// A single refusal is not told: a good answer may follow it in the same moment.
+/// A single refusal raises no alert: a good answer may follow it in the same moment.
 #[tokio::test]
 async fn an_account_whose_credentials_are_refused_again_is_held_and_told_of_once() {
     let clock = TestClock::auto();
@@ -53,8 +53,8 @@ async fn an_account_whose_credentials_are_refused_again_is_held_and_told_of_once
     assert_eq!(said.event(held)["level"], "WARN");
 }
 
-/// A process whose clock was set takes the operation over while its holder waits for an answer, and is refused. A person
-/// starts it over. Then the first answer comes.
+/// A process whose clock was set takes the operation over while its holder waits for an answer, and is refused.
+/// An operator starts it over. Then the first answer comes.
 #[tokio::test]
 async fn a_success_of_what_was_started_over_meanwhile_may_be_the_second() {
     let (clock, store) = (TestClock::new(), Arc::new(Memory::new()) as Arc<dyn Store>);

@@ -1,4 +1,4 @@
-//! Everything that the crate says on this thread: spans, events and metrics, as they reach a subscriber.
+//! Capture of the crate's telemetry on this thread: spans, events and metrics, as they reach a subscriber.
 //!
 //! One subscriber and one recorder for the whole process, each writing to the thread's own list: scoped
 //! subscribers race for tracing's cache of call sites when tests run beside each other.
@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 pub type Fields = BTreeMap<String, String>;
 
-/// What was said, oldest first.
+/// The captured telemetry, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// Fields by span, with `name` for the span's own.
@@ -29,7 +29,7 @@ pub struct Said {
     pub events: Vec<Fields>,
     /// `name{label=value,…}` and each value.
     pub metrics: Vec<(String, f64)>,
-    /// Which span an id is, as an index.
+    /// Index of the span of an id.
     ids: BTreeMap<u64, usize>,
 }
 
@@ -37,7 +37,7 @@ thread_local! {
     static SAID: RefCell<Said> = RefCell::default();
 }
 
-/// Forgets what was said before on this thread and listens from here on.
+/// Drops the earlier captures of this thread and starts a new one.
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -48,13 +48,13 @@ pub fn listen() {
     SAID.take();
 }
 
-/// What was said since [`listen`].
+/// Returns the telemetry captured since [`listen`].
 pub fn said() -> Said {
     SAID.with_borrow(Clone::clone)
 }
 
 impl Said {
-    /// The only event with this message.
+    /// Returns the only event with this message.
     pub fn event(&self, message: &str) -> &Fields {
         let found = self.all(message);
         assert_eq!(found.len(), 1, "events {message:?} in {:#?}", self.events);
@@ -65,12 +65,12 @@ impl Said {
         self.events.iter().filter(|event| event["message"] == message).collect()
     }
 
-    /// The sum over a metric's values, by the name with its labels.
+    /// Returns the sum over a metric's values, by the name with its labels.
     pub fn metric(&self, name: &str) -> f64 {
         self.metrics.iter().filter(|(said, _)| said == name).map(|(_, value)| value).sum()
     }
 
-    /// The metrics said, each once.
+    /// Returns the captured metrics, each once.
     pub fn metric_names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.metrics.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();

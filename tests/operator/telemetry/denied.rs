@@ -1,4 +1,4 @@
-//! A role that may look into the outbox and may not admit its rows says so once, and not at each look.
+//! A role that may read the outbox and may not admit its rows is logged once, and not at each look.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 
 use super::capture::{listen, said};
 
-/// Has 150 rows, which stay.
+/// An outbox of 150 rows, which stay.
 #[derive(Debug, Default)]
 struct Locked {
     store: Memory,
@@ -141,7 +141,7 @@ async fn a_role_that_may_not_admit_rows_is_told_of_once() {
     // One row a look, after the first page.
     let tried = store.tried.swap(0, Ordering::Relaxed);
     assert!(tried > 100 && tried < 400, "{tried}");
-    // It may, and later it may not again.
+    // It gets the right, and later loses it again.
     store.is_open.store(true, Ordering::Relaxed);
     minute().await;
     assert_eq!(failed(), 1);

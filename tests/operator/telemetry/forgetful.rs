@@ -1,4 +1,4 @@
-//! The warnings of a client without a store and of one without a namespace: once in a process, and not from tests.
+//! Warnings of a client without a store and of one without a namespace: once in a process, and not from tests.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use steadfast::{Client, ClientBuilder, Vendors};
 
 use crate::telemetry::capture::{listen, said};
 
-/// It is said once in a process, and another test of this one may be the first.
+/// The warning comes once in a process, and another test of this one may be the first.
 #[test]
 fn a_client_without_a_store_says_so_once() {
     alone("telemetry::forgetful::in_a_process_of_its_own");
@@ -117,7 +117,7 @@ async fn unsafe_in_a_process_of_its_own() {
     assert!(event["reason"].starts_with("the store's file is in memory (tmpfs)"), "{event:?}");
 }
 
-/// Clients that are a test's, or whose maker knows.
+/// Clients of a test, or with an explicit choice.
 fn quiet() -> Vec<ClientBuilder> {
     vec![
         stripe().store(Memory::new()),

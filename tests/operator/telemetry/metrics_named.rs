@@ -110,7 +110,7 @@ async fn a_dead_letter_is_counted_once_however_often_it_is_asked_for() {
     assert_eq!(said.metric("steadfast_calls_total{outcome=DEPENDENCY.unavailable,vendor=stripe}"), 2.0);
 }
 
-/// Whoever builds a dashboard reads the page, not the source.
+/// The author of a dashboard reads the page, not the source.
 #[test]
 fn the_page_on_observability_has_every_name_and_no_other() {
     let source = concat!(
@@ -130,13 +130,13 @@ fn the_page_on_observability_has_every_name_and_no_other() {
     assert_eq!(in_source, on_page);
 }
 
-/// The words of a text that are names of ours or of OpenTelemetry, sorted.
+/// Returns the words of a text that are our metrics' names or OpenTelemetry's, sorted.
 fn names(text: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.');
     let mut found: Vec<_> = text
         .split(|letter| !is_part(letter))
         .map(|word| word.trim_matches('.'))
-        // A crate of ours is no name of a metric.
+        // A name of our crates is no name of a metric.
         .filter(|word| *word != "steadfast_core")
         .filter(|word| {
             ["steadfast_", "steadfast.", "http.", "server.", "url.path", "otel.", "error.type"]

@@ -1,4 +1,4 @@
-//! A panic that recovery survives is said.
+//! A panic that recovery survives is logged.
 
 use std::sync::Arc;
 use std::time::Duration;

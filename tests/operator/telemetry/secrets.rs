@@ -1,4 +1,4 @@
-//! A marker in every place where something may be secret, and a search for it in everything that is shown.
+//! A marker in every place that may hold a secret, and a search for it in all output.
 
 use std::error::Error as StdError;
 use std::fmt::{Debug, Display};
@@ -23,7 +23,7 @@ use support::rig::Rig;
 
 const MARKER: &str = "hunter2";
 
-/// What has been shown so far.
+/// The output so far.
 #[derive(Default)]
 struct Shown(Vec<String>);
 
@@ -88,7 +88,7 @@ fn marked(client: &Client, path: &str) -> Call {
         .json(&json!({"From": MARKER, "To": MARKER, "TextBody": MARKER, "card": MARKER}))
 }
 
-/// How a client is made, a path to call, and the script it follows.
+/// A client, a path to call, and the script of its transport.
 type Case = (Box<dyn Fn() -> Client>, &'static str, ScriptedTransport);
 
 fn vendors() -> Vec<Case> {
@@ -133,7 +133,7 @@ async fn nothing_that_is_said_or_shown_holds_a_secret_a_header_a_query_or_a_body
         let client = client();
         shown.debug(&client);
         shown.debug(&marked(&client, path));
-        // Once for the ending, once for what its record answers.
+        // Once for the outcome, once for its replay.
         for _ in 0..2 {
             shown.ending(&marked(&client, path).send().await);
         }
@@ -198,7 +198,7 @@ async fn a_mistake_is_named_without_what_it_is_made_of() {
     heard.assert_clean();
 }
 
-/// An id that opens a cart to whoever has it, where the route has one.
+/// A path may have an id that gives access to a cart, where the route has one.
 #[tokio::test]
 async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
     let path = "/v3/checkouts/hunter2-bc218c65-7a32-4ab7-8082-68730c074d02/orders";
@@ -289,7 +289,7 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     let error = marked(&client, "/v1/charges").send().await.expect_err("never sent");
     shown.error(&error);
     shown.debug(&client);
-    // One that has another key: at open, and while both have the file open.
+    // A process that has another key: at open, and while both have the file open.
     let other = Sqlite::builder(&path).seal(SealKeys::new([9; 32])).open().expect_err("sealed");
     shown.debug(&other);
     shown.text(&other);

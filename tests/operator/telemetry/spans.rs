@@ -1,4 +1,4 @@
-//! Spans and events: each ending of a call, with every field.
+//! Spans and events: each outcome of a call, with every field.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-
 /// It never changes between releases.
 const WIRE_KEY: &str = "c02dd703-ac13-8e54-9b5e-86822c6dd88b";
 
-/// What every span of a charge says, and what this one says besides.
+/// Returns the fields of every span of a charge, and the further ones of this span.
 fn span(more: &[(&str, &str)]) -> Fields {
     let common = [
         ("name", "vendor_call"),
@@ -37,7 +37,7 @@ fn span(more: &[(&str, &str)]) -> Fields {
     fields(&[&common, more].concat())
 }
 
-/// What every event about a charge says, and what this one says besides, less where in the source it stands.
+/// Returns the fields of every event about a charge, and the further ones of this event, without its source location.
 fn event(level: &str, message: &str, more: &[(&str, &str)]) -> Fields {
     let common = [
         ("level", level),
@@ -306,7 +306,7 @@ async fn a_dead_letter_says_what_its_last_attempt_was_answered() {
     assert!(!letter.contains_key("error.type") && !letter.contains_key("steadfast.cause"), "{letter:?}");
 }
 
-/// Nobody called: there is no span to say whose the events are.
+/// Without a caller there is no span that identifies the events.
 #[tokio::test]
 async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
     let clock = TestClock::auto();
@@ -317,7 +317,7 @@ async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
         .send()
         .await
         .expect_err("no time for a second attempt");
-    // For an hour it may be an outage, in which nothing is given up.
+    // For an hour it may be an outage, in which no operation is given up.
     clock.advance(Duration::from_secs(2 * 3_600));
     listen();
     assert_eq!(client.recover(1).await.expect("a store").dead, 1);
@@ -338,7 +338,7 @@ async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
     }
 }
 
-/// The first send of what was enqueued takes nothing over; what a dead holder left is taken over.
+/// The first send of an enqueued operation is no takeover; an operation of a dead holder is taken over.
 #[tokio::test]
 async fn only_what_a_holder_left_behind_is_taken_over() {
     let clock = TestClock::auto();

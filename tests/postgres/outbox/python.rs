@@ -1,4 +1,4 @@
-//! The same from Python: no crate, only the schema's functions, in a transaction of its own driver.
+//! The outbox from Python: no crate, only the schema's functions, in a transaction of its own driver.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,14 +11,14 @@ use steadfast_core::store::outbox::Outbox as _;
 use super::{Shop, account};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/outbox/shop.py");
-/// What a reader copies is what runs here.
+/// The code that a reader copies is the code that runs here.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/postgres.md");
 
 /// Debian's packages are for its own Python, whichever else comes first on the path.
 const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
 const DRIVERS: [&str; 2] = ["psycopg", "psycopg2"];
 
-/// A shop in Python that runs. Dropped, its input ends, and it with it.
+/// A shop in Python. Dropping it closes its input, which ends it.
 struct Python {
     child: Child,
     input: Option<ChildStdin>,
@@ -43,7 +43,7 @@ impl Python {
         Python { child, input, output: BufReader::new(output) }
     }
 
-    /// Has it do something, and gives its answer.
+    /// Sends it a command, and returns its answer.
     fn told(&mut self, word: &str) -> String {
         let mut answer = String::new();
         writeln!(self.input.as_mut().expect("open"), "{word}").expect("it reads");
@@ -63,7 +63,7 @@ impl Drop for Python {
     }
 }
 
-/// Each driver that is here, with a Python that has it.
+/// Returns each driver that is installed, with a Python that has it.
 fn drivers() -> Vec<(&'static str, &'static str)> {
     let has = |python: &str, driver: &str| {
         let import =
@@ -88,7 +88,7 @@ async fn from_python_what_is_committed_is_sent_once_and_what_is_rolled_back_was_
         let mut service = Python::start(python, driver, &shop);
         for (number, end) in [(41, "rollback"), (42, "commit")] {
             service.does(&format!("place {number}"));
-            // Nobody sees it, whoever looks.
+            // It is visible nowhere.
             assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0], "{driver}");
             shop.deliver().await;
             assert_eq!(shop.counts().await, (0, 0, 0, 0), "{driver}");
@@ -107,14 +107,14 @@ async fn from_python_what_is_committed_is_sent_once_and_what_is_rolled_back_was_
         shop.deliver().await;
         assert_eq!(shop.counts().await, (1, 0, 1, 1), "{driver}");
 
-        // By Python it is the same request as by the crate.
+        // From Python it is the same request as from the crate.
         let reply = shop.charge(42).enqueue().await.expect("on record").wait(Duration::ZERO).await;
         assert_eq!(reply.expect("it is done").status(), 200, "{driver}");
         assert_eq!(shop.fake.ledger().count(), 1, "{driver}");
     }
 }
 
-/// Values as a driver gives them: a document, an interval, an array. And a mistake as a program sees it.
+/// Values as a driver passes them: a document, an interval, an array. Also a mistake as a program sees it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn from_python_every_value_arrives_and_a_mistake_is_an_error_of_the_driver() {
     let Some(server) = server::shared() else { return };
@@ -129,7 +129,7 @@ async fn from_python_every_value_arrives_and_a_mistake_is_an_error_of_the_driver
 
         let wrong = service.told("wrong");
         assert!(wrong.starts_with("22023 steadfast outbox: path: begin it with /"), "{driver}: {wrong}");
-        // Until it is rolled back, the transaction takes nothing.
+        // Until it is rolled back, the transaction accepts no statement.
         assert!(service.told("place 1").starts_with("25P02 "), "{driver}");
         service.does("rollback");
         service.does("place 1");

@@ -1,4 +1,4 @@
-//! The same through sqlx: a transaction, a connection, a connection of a pool, and through a pooler.
+//! The outbox through sqlx: a transaction, a connection, a connection of a pool, and through a pooler.
 
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn by_sqlx_what_is_committed_is_sent_once_and_what_is_rolled_back_was_neve
     pool.close().await;
 }
 
-/// Whatever of sqlx is in a transaction, or is none: then the call is committed by itself.
+/// Any executor of sqlx, in a transaction or outside: outside, the call is committed by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_sqlx_a_connection_a_pools_connection_and_a_savepoint_take_a_call() {
     let Some(server) = server::shared() else { return };
@@ -104,7 +104,7 @@ async fn by_sqlx_a_connection_a_pools_connection_and_a_savepoint_take_a_call() {
     pool.close().await;
 }
 
-/// In a future that may move between threads, as in a handler of axum; every kind of value goes through.
+/// In a future that may move between threads, as in a handler of axum; every kind of value works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_sqlx_it_may_be_awaited_on_any_thread_with_every_choice_of_a_call() {
     let Some(server) = server::shared() else { return };
@@ -142,7 +142,7 @@ async fn by_sqlx_a_database_without_an_outbox_is_told_and_the_drivers_error_is_b
     assert!(matches!(source, Some(sqlx::Error::Database(_))), "{error:#}");
 }
 
-/// Two clients in turn on one connection of a pooler in transaction mode: a statement with a name would be there
+/// Two clients in turn on one connection of a pooler in transaction mode: a statement with a name would exist
 /// already, or not any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_sqlx_it_goes_through_a_pooler_in_transaction_mode() {
