@@ -109,7 +109,7 @@ async fn a_letter_that_was_started_over_cannot_be_redriven_too() {
 
 /// Finding E1.
 #[tokio::test]
-async fn what_may_have_taken_effect_cannot_be_started_over() {
+async fn an_operation_of_unknown_effect_cannot_be_started_over() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
@@ -155,7 +155,7 @@ async fn a_call_names_both_keys() {
 
 /// Finding D16.
 #[tokio::test]
-async fn what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
+async fn an_old_accounts_operation_is_adopted_with_its_wire_key() {
     for bench in Bench::each() {
         let before = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
@@ -208,7 +208,7 @@ async fn what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
 
 /// Finding D16.
 #[tokio::test]
-async fn an_adoption_holds_back_what_may_be_sent_twice() {
+async fn an_adoption_holds_back_operations_that_could_be_sent_twice() {
     for bench in Bench::each() {
         let before = bench.client("old", Stripe::new("sk_test_1"));
         let after = bench.client("new", Stripe::new("sk_test_1"));
@@ -243,7 +243,7 @@ async fn an_adoption_holds_back_what_may_be_sent_twice() {
 
 /// Finding E6.
 #[tokio::test]
-async fn a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
+async fn a_lookup_is_logged_and_a_redrive_keeps_the_log() {
     for bench in Bench::each() {
         let postmark = bench.client("prod", Postmark::new("token"));
         let letters = bench.letters(&postmark);
@@ -283,7 +283,7 @@ async fn a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
 
 /// Finding D15.
 #[tokio::test]
-async fn a_redrive_does_not_undo_a_later_write_unasked() {
+async fn a_redrive_does_not_overwrite_a_later_write_without_overwrite() {
     for bench in Bench::each() {
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));
         let letters = bench.letters(&stripe);
@@ -310,7 +310,7 @@ async fn a_redrive_does_not_undo_a_later_write_unasked() {
 /// Finding D16.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_sent() {
+async fn a_deleted_or_replaced_store_file_is_noticed_and_nothing_is_sent() {
     for replace in [false, true] {
         let [_, bench] = Bench::each();
         let stripe = bench.client("prod", Stripe::new("sk_test_1"));

@@ -97,7 +97,7 @@ fn files(directory: &TempDir) -> [PathBuf; 3] {
 }
 
 #[tokio::test]
-async fn a_copy_sends_nothing_and_leaves_what_is_open_to_the_original() {
+async fn a_copied_file_sends_nothing_and_leaves_open_operations_to_the_original() {
     let Some(directory) = directory() else { return };
     let [original, copy, _] = files(&directory);
     Shop::with_backlog(&original, 10).await;
@@ -156,7 +156,7 @@ async fn a_backup_that_is_copied_over_the_file_looks_like_the_original() {
 }
 
 #[tokio::test]
-async fn what_was_moved_goes_on_once_that_is_said_while_the_service_runs() {
+async fn a_moved_store_continues_once_it_is_declared_while_the_service_runs() {
     let Some(directory) = directory() else { return };
     let [original, moved, _] = files(&directory);
     Shop::with_backlog(&original, 10).await;
@@ -170,7 +170,7 @@ async fn what_was_moved_goes_on_once_that_is_said_while_the_service_runs() {
 }
 
 #[tokio::test]
-async fn one_move_that_was_announced_passes_and_the_next_does_not() {
+async fn one_announced_move_passes_and_the_next_does_not() {
     let Some(directory) = directory() else { return };
     let [original, moved, again] = files(&directory);
     Shop::with_backlog(&original, 10).await;
@@ -187,7 +187,7 @@ async fn one_move_that_was_announced_passes_and_the_next_does_not() {
 }
 
 #[tokio::test]
-async fn routine_passes_without_a_word() {
+async fn routine_operations_need_no_declaration() {
     let Some(directory) = directory() else { return };
     let [path, other, third] = files(&directory);
     // A template: it was opened, and has no records.

@@ -99,7 +99,7 @@ async fn requests_that_were_swapped_are_never_sent() {
 }
 
 #[tokio::test]
-async fn what_another_process_sealed_with_a_newer_key_is_sent_by_that_process_alone() {
+async fn an_operation_sealed_with_a_newer_key_is_sent_by_its_process_alone() {
     let service = Service::new();
     let behind = service.store(SealKeys::new([1; 32]));
     let ahead = service.store(SealKeys::new([2; 32]).with_older([1; 32]));

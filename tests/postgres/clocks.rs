@@ -91,7 +91,7 @@ async fn a_moment_far_ahead_frees_no_key_and_purges_nothing() {
 
 /// After a failover to a clock that is days ahead, no key is freed in the hour in which an operator is called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_took_over_with_a_clock_that_is_ahead_is_doubted_for_an_hour() {
+async fn a_failover_to_a_clock_ahead_is_doubted_for_an_hour() {
     let Some(store) = Ahead::open() else { return };
     let keys = ["a".to_owned(), "b".to_owned()];
     for key in &keys {
@@ -110,7 +110,7 @@ async fn a_server_that_took_over_with_a_clock_that_is_ahead_is_doubted_for_an_ho
 
 /// A quiet week-end, a service that was off for a month, a backup that was restored: the same to a store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_lay_still_expires_an_hour_after_somebody_comes() {
+async fn an_idle_stores_records_expire_an_hour_after_its_next_use() {
     let Some(store) = Ahead::open() else { return };
     let mut away = Duration::ZERO;
     for idle in [3 * DAY, 31 * DAY, 400 * DAY] {

@@ -102,7 +102,7 @@ fn sealing(server: &'static Server, schema: String) -> contract::Open {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_a_process_cannot_read_on_postgres_it_leaves_alone() {
+async fn a_process_leaves_unreadable_rows_on_postgres_alone() {
     let Some(server) = server::shared() else { return };
     contract::check_sealing(|| sealing(server, fresh_schema("sealing"))).await;
 }

@@ -126,7 +126,7 @@ pub async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
 /// The closing process waits for a call in a caller's own transaction, and counts it; or the call is refused.
 /// In an outbox that no dispatcher reads, it would be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
+async fn closing_a_store_counts_or_refuses_an_open_transactions_call() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("closing");
     let store = open(server, &schema);
@@ -248,7 +248,7 @@ fn an_app_adds_rows_in_a_transaction_of_one_snapshot() {
 
 /// The terms of an account are those of the first of many processes at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_that_register_at_once_one_is_the_first() {
+async fn one_of_many_concurrent_registrations_is_the_first() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("terms");
     let stores = [open(server, &schema), open(server, &schema)];
@@ -274,7 +274,7 @@ async fn of_many_that_register_at_once_one_is_the_first() {
 
 /// Between two answers a store uses its own monotonic clock; stored times are the server's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_time_is_the_servers_whatever_a_hosts_clock_says() {
+async fn stored_times_are_the_servers() {
     let Some(server) = server::shared() else { return };
     let skewed = steadfast::testkit::TestClock::new();
     let builder = Postgres::builder(&server.url(&fresh_schema("clock"))).expect("a URL of the rig");

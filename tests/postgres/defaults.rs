@@ -40,7 +40,7 @@ async fn one_of_each_holds(stores: &[Arc<Postgres>; 2]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_role_with_another_isolation_claims_as_every_other() {
+async fn a_role_with_another_default_isolation_claims_correctly() {
     let Some(server) = server::shared() else { return };
     for (name, isolation) in [("strict", "serializable"), ("repeats", "repeatable read")] {
         role(server, name, &format!("default_transaction_isolation = '{isolation}'"));
@@ -84,7 +84,7 @@ async fn behind_a_pooler_another_isolation_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_role_that_may_not_write_is_told_so_and_short_times_are_typed() {
+async fn a_read_only_role_and_short_timeouts_give_their_own_errors() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("defaults");
     drop(opened(&server.url(&schema)).expect("the schema is made"));

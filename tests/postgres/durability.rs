@@ -15,7 +15,7 @@ use support::server::{self, Server, soon};
 
 /// An acknowledged commit survives a crash of the server, also where its settings were changed while it ran.
 #[test]
-fn a_crash_forgets_nothing_although_synchronous_commit_is_off() {
+fn a_crash_loses_no_commit_although_synchronous_commit_is_off() {
     // Nothing is written out in the background while the test runs.
     let Some(server) = Server::start(&["wal_writer_delay = 10000ms", "fsync = on"]) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -69,7 +69,7 @@ fn phases(server: &Server) -> String {
 /// An explicit setting of what a commit waits for stays: a client that insisted on more would hang where a
 /// standby is gone.
 #[test]
-fn off_alone_is_overridden_and_only_where_the_store_writes() {
+fn only_off_is_overridden_and_only_in_the_stores_writes() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("commits");
     drop(opened(&server.url(&schema)).expect("it opens"));
@@ -134,7 +134,7 @@ impl Subscriber for Warnings {
 
 /// A test's database without `fsync` works, with one warning; also one whose settings change while it runs.
 #[test]
-fn a_server_that_may_forget_is_warned_of_once() {
+fn a_server_that_may_lose_commits_is_warned_of_once() {
     // For all threads: with one of its own alone, another thread that warns first is asked for the interest of
     // all.
     tracing::subscriber::set_global_default(Warnings).expect("the only subscriber");

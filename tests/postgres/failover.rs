@@ -98,7 +98,7 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
 
 /// While the clock goes back and forth, enqueued operations are delivered once, and at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_dispatcher_delivers_on_whatever_the_servers_clock_says() {
+async fn a_dispatcher_delivers_while_the_servers_clock_jumps() {
     let Some(server) = server::shared() else { return };
     let (store, schema) = behind(server);
     let network =

@@ -34,7 +34,7 @@ async fn look(store: &Postgres, accounts: &[&str]) -> Sight {
 /// In order and each account for itself, also none and the same one twice; by the server's clock, whatever the
 /// look's time is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_look_tells_of_each_account_in_its_place() {
+async fn a_look_returns_each_account_in_order() {
     let Some(server) = server::shared() else { return };
     let store = open(server, &fresh_schema("looks"));
     let claim = claim_of(&*store, &id("due"));
@@ -80,7 +80,7 @@ pub async fn a_look_finds_what_commits_long_after_it_was_due() {
 
 /// A renewed lease may look expired. A take then finds nothing, and no later look does either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lease_that_was_renewed_is_looked_at_once() {
+async fn a_renewed_lease_is_read_once() {
     let Some(server) = server::shared() else { return };
     let store = open(server, &fresh_schema("looks"));
     let claim = Claim { lease: Duration::from_millis(1), ..claim_of(&*store, &id("held")) };
@@ -126,7 +126,7 @@ fn listening(server: &Server, schema: &str, network: &ScriptedTransport) -> (Cli
 
 /// The dispatcher looks once an hour: a notification wakes it when another process enqueues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_another_process_enqueues_is_heard_of() {
+async fn a_notification_wakes_another_processs_dispatcher() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200);
@@ -136,7 +136,7 @@ async fn what_another_process_enqueues_is_heard_of() {
 
 /// A listening connection that is cut is reopened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_listens_goes_on_after_its_connection_was_cut() {
+async fn a_listener_reconnects_after_its_connection_was_cut() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200);
@@ -151,7 +151,7 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
 /// An operation that plain SQL enqueues is notified at its commit, and not before; also for a role that has
 /// nothing but the function.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_sql_enqueues_is_heard_of() {
+async fn plain_sql_notifies_dispatchers() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
     let network = ScriptedTransport::new().status(200).status(200).status(200).status(200);

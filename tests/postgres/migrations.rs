@@ -12,7 +12,7 @@ fn versions(server: &Server, schema: &str) -> String {
 const ALL: &str = "20 first";
 
 #[test]
-fn migrating_makes_the_schema_and_then_nothing_more() {
+fn a_migration_creates_the_schema_once() {
     let Some(server) = server::shared() else { return };
     let builder = Postgres::builder(&server.url("made")).expect("a URL");
     let made = builder.clone().apply_migrations(false).expect("it is made");
@@ -23,7 +23,7 @@ fn migrating_makes_the_schema_and_then_nothing_more() {
 }
 
 #[test]
-fn of_many_that_start_at_once_one_makes_the_schema() {
+fn one_of_many_concurrent_starts_creates_the_schema() {
     let Some(server) = server::shared() else { return };
     for (schema, portable) in [("crowd", "off"), ("portable_crowd", "on")] {
         let url = format!("{}&portable={portable}", server.url(schema));
@@ -85,7 +85,7 @@ fn an_older_schema_is_brought_up_to_date_or_refused() {
 }
 
 #[test]
-fn a_schema_that_is_not_there_is_not_made_by_a_tool() {
+fn a_tool_does_not_create_a_missing_schema() {
     let Some(server) = server::shared() else { return };
     let url = server.url("not_there");
     let said = told(
@@ -97,7 +97,7 @@ fn a_schema_that_is_not_there_is_not_made_by_a_tool() {
 }
 
 #[test]
-fn a_role_that_may_not_make_the_schema_is_told_who_does() {
+fn a_role_without_the_right_gets_an_error_that_names_steadfast_migrate() {
     let Some(server) = server::shared() else { return };
     server.sql("CREATE ROLE visitor LOGIN");
     let url = server.url_as("visitor", "postgres", "visited");
@@ -108,7 +108,7 @@ fn a_role_that_may_not_make_the_schema_is_told_who_does() {
 }
 
 #[test]
-fn two_schemas_of_one_database_know_nothing_of_each_other() {
+fn two_schemas_of_one_database_are_independent() {
     let Some(server) = server::shared() else { return };
     for schema in ["one", "user", "_two"] {
         opened(&server.url(schema)).expect(schema);
@@ -120,7 +120,7 @@ fn two_schemas_of_one_database_know_nothing_of_each_other() {
 }
 
 #[test]
-fn the_printed_statements_make_what_migrating_makes() {
+fn the_printed_statements_create_the_same_schema_as_a_migration() {
     let Some(server) = server::shared() else { return };
     let sql = Postgres::builder(&server.url("printed")).expect("a URL").migrations_as_sql(true);
     server.sql(&sql);

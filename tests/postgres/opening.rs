@@ -38,7 +38,7 @@ fn a_dropped_store_ends_its_connections() {
 }
 
 #[test]
-fn nobody_at_the_address_is_unreachable_after_the_wait() {
+fn an_address_without_a_server_is_unreachable_after_the_wait() {
     let since = Instant::now();
     let url = format!("postgres://shop:hunter2@127.0.0.1:{}/shop?sslmode=disable", free_port());
     let said = refused(&url, StoreErrorKind::Unreachable);
@@ -76,7 +76,7 @@ fn a_wrong_password_is_denied_at_once_and_never_shown() {
 }
 
 #[test]
-fn a_user_or_a_database_that_is_not_there_says_so() {
+fn a_missing_user_or_database_is_named() {
     let Some(server) = server::shared() else { return };
     refused(&server.url_as("nobody_here", "postgres", "x"), StoreErrorKind::Denied);
     let said = refused(&server.url_as("postgres", "nowhere", "x"), StoreErrorKind::Absent);
@@ -106,7 +106,7 @@ fn a_server_without_a_free_connection_is_busy() {
 }
 
 #[test]
-fn a_server_that_crashes_and_comes_back_is_waited_for() {
+fn a_store_waits_for_a_server_that_crashed() {
     let Some(server) = Server::start(&[]) else { return };
     server.crash();
     std::thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn a_server_that_crashes_and_comes_back_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn between_two_answers_the_store_counts_on_by_the_clock_that_it_was_given() {
+async fn the_given_clock_measures_the_time_between_two_answers() {
     let Some(server) = server::shared() else { return };
     let clock = TestClock::new();
     let builder = Postgres::builder(&server.url(&fresh_schema("clock"))).expect("a URL of the rig");

@@ -146,7 +146,7 @@ fn account() -> Account {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there() {
+async fn a_committed_call_is_sent_once_and_a_rolled_back_one_never() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let mut connection = shop.connection().await;
@@ -172,7 +172,7 @@ async fn what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_transaction_elsewhere_is_told_where_it_has_to_be() {
+async fn a_transaction_in_another_database_gets_an_error_that_names_the_right_one() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let mut connection = shop.connection().await;
@@ -184,7 +184,7 @@ async fn a_transaction_elsewhere_is_told_where_it_has_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sql_alone_enqueues_in_every_form_as_a_role_that_may_and_no_other() {
+async fn plain_sql_enqueues_every_form_of_call_for_a_role_with_the_right_alone() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let schema = &shop.schema;
@@ -252,7 +252,7 @@ async fn sql_alone_enqueues_in_every_form_as_a_role_that_may_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_mistake_fails_in_the_writers_transaction_and_says_what_to_give() {
+async fn a_mistake_fails_the_writers_transaction_with_a_hint() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let long = "k".repeat(256);
@@ -282,7 +282,7 @@ async fn a_mistake_fails_in_the_writers_transaction_and_says_what_to_give() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_nothing() {
+async fn an_inadmissible_row_is_rejected_with_the_reason_and_blocks_no_other() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let form = "'amount=1000&currency=usd', 'application/x-www-form-urlencoded', account => 'test'";
@@ -424,7 +424,7 @@ pub async fn a_record_stays_while_a_row_of_its_key_may_be_uncommitted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_dispatchers_in_two_processes_each_row_is_admitted_by_one() {
+async fn two_dispatchers_admit_each_row_once() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     shop.sql(
@@ -453,7 +453,7 @@ async fn of_dispatchers_in_two_processes_each_row_is_admitted_by_one() {
 
 /// The claim and the row's removal are one commit, and a row that another process has locked is skipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_row_that_stays_is_not_on_record_and_a_locked_one_is_passed_over() {
+async fn a_row_that_stays_is_not_on_record_and_a_locked_one_is_skipped() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let mut connection = shop.connection().await;
@@ -480,7 +480,7 @@ async fn a_row_that_stays_is_not_on_record_and_a_locked_one_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sealed_store_seals_what_waits_and_counts_it_among_what_needs_the_key() {
+async fn a_sealed_store_seals_outbox_rows_and_counts_them_for_their_key() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::with(server, |builder| builder.seal(SealKeys::new([7; 32])));
     let mut connection = shop.connection().await;
@@ -498,7 +498,7 @@ async fn a_sealed_store_seals_what_waits_and_counts_it_among_what_needs_the_key(
 
 /// Removed rows are in the table's free space until then, and rows that SQL wrote are there in the clear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_wipe_writes_the_outbox_anew_with_all_else() {
+async fn a_wipe_rewrites_the_outbox_too() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let tables = "SELECT relname, relfilenode FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relname IN \
@@ -587,7 +587,7 @@ async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
 /// Which one of a sequence comes next is asked of the outbox, and not of who looks: a second dispatcher admits nothing out
 /// of turn while the first one has a row locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_row_waits_for_those_before_it_in_its_sequence() {
+async fn a_row_waits_for_earlier_rows_of_its_sequence() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let put = |key: &str, rest: &str| {
@@ -612,7 +612,7 @@ async fn a_row_waits_for_those_before_it_in_its_sequence() {
 
 /// Also by the role of a service, which admits nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
+async fn an_enqueued_operation_comes_behind_the_rows_of_its_sequence() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let put = |order: u64| {
@@ -642,7 +642,7 @@ async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
 /// Another dispatcher has locked the row to record it. Earlier, the handle's error was that there is no such
 /// operation, and it was then delivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record() {
+async fn a_cancel_waits_for_a_row_that_another_dispatcher_is_recording() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     // On the machine's clock: the test's clock does not wait for another session.
@@ -670,7 +670,7 @@ async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record(
 
 /// A program in another language reads the results that it waits for, and is notified when to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_language_is_told_what_has_ended() {
+async fn ended_operations_are_notified_to_other_languages() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let url = server.url(&shop.schema);

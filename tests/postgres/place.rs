@@ -75,7 +75,7 @@ fn copied(server: &Server, from: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_copied_database_sends_nothing_and_leaves_what_is_open_to_the_original() {
+async fn a_copied_database_sends_nothing_and_leaves_open_operations_to_the_original() {
     let Some(server) = server::shared() else { return };
     for options in ["", "&portable=on"] {
         let original = database();
@@ -149,7 +149,7 @@ const RESTORED: &str = "ALTER SCHEMA calls RENAME TO old; CREATE SCHEMA calls; D
      WHERE pronamespace = 'old'::regnamespace LOOP EXECUTE what; END LOOP; END $$";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_schema_that_was_restored_goes_on_once_that_is_said() {
+async fn a_restored_schema_continues_once_it_is_declared_moved() {
     let Some(server) = server::shared() else { return };
     let original = database();
     server.sql(&format!("CREATE DATABASE {original}"));
@@ -182,7 +182,7 @@ async fn a_schema_that_is_replaced_under_a_running_service_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_move_that_was_announced_passes() {
+async fn one_announced_move_passes() {
     let Some(server) = server::shared() else { return };
     let original = database();
     server.sql(&format!("CREATE DATABASE {original}"));
@@ -197,7 +197,7 @@ async fn one_move_that_was_announced_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn routine_passes_without_a_word() {
+async fn routine_operations_need_no_declaration() {
     let Some(server) = Server::start(&[]) else { return };
     let template = database();
     server.sql(&format!("CREATE DATABASE {template}"));

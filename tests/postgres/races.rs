@@ -23,7 +23,7 @@ fn two(server: &Server, schema: &str) -> [Arc<Postgres>; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_64_claimants_in_two_processes_one_holds_the_operation() {
+async fn one_of_64_claimants_in_two_processes_holds_the_operation() {
     let Some(server) = server::shared() else { return };
     let stores = two(server, &fresh_schema("races"));
     for round in 0..20 {
@@ -49,7 +49,7 @@ async fn of_64_claimants_in_two_processes_one_holds_the_operation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_takers_in_two_processes_each_operation_goes_to_one() {
+async fn takers_in_two_processes_take_each_operation_once() {
     let Some(server) = server::shared() else { return };
     let stores = two(server, &fresh_schema("races"));
     for nth in 0..200 {
@@ -116,7 +116,7 @@ async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
 /// Purges and claims of the same keys, as fast as they can: a life's fence is above all earlier ones of its
 /// key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_fence_goes_back_however_purges_and_claims_meet() {
+async fn no_fence_goes_back_under_concurrent_purges_and_claims() {
     let Some(server) = server::shared() else { return };
     let stores = two(server, &fresh_schema("races"));
     let purger = Arc::clone(&stores[1]);
@@ -192,7 +192,7 @@ async fn a_row_that_the_server_refuses_fails_alone() {
 /// Another transaction has enqueued an operation and stays open. A claim of the same key waits for it, and no
 /// other claim does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_key_in_an_open_transaction_holds_up_its_own_claim_alone() {
+async fn a_key_in_an_open_transaction_blocks_its_own_claim_alone() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("races");
     let [store, _] = two(server, &schema);
@@ -251,7 +251,7 @@ async fn a_renewal_stays_on_its_page() {
 
 /// Recovery beside a million others is bounded by its limit; expired records are removed in batches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_purge_removes_all_three_rows_of_what_has_expired_and_no_more() {
+async fn a_purge_removes_all_three_rows_of_expired_operations_and_no_others() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("races");
     let [store, _] = two(server, &schema);
@@ -291,7 +291,7 @@ pub async fn what_commits_long_after_it_was_due_is_taken_a_few_seconds_later() {
 /// Connections break all the time. An acknowledged write is on record, and a lost one is distinguished from a
 /// failed one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_acknowledged_while_connections_break_is_on_record() {
+async fn writes_acknowledged_while_connections_break_are_on_record() {
     // A server of its own: the others' connections would break too.
     let Some(server) = Server::start(&[]) else { return };
     let [store, _] = two(&server, &fresh_schema("races"));

@@ -69,7 +69,7 @@ async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_reader_looks_and_nothing_is_sent_for_it() {
+async fn a_reader_reads_and_sends_nothing() {
     let Some(server) = server::shared() else { return };
     let schema = with_roles(server, "reader");
     let network = ScriptedTransport::new().status(200);
@@ -104,7 +104,7 @@ async fn connection(server: &Server, schema: &str, role: &str) -> tokio_postgres
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_app_that_cancels_what_no_dispatcher_has_admitted_is_told_that_it_is_not_cancelled() {
+async fn an_app_that_cancels_an_unadmitted_row_gets_an_error() {
     let Some(server) = server::shared() else { return };
     let schema = with_roles(server, "cancelled");
     let network = ScriptedTransport::new().status(200);
@@ -136,7 +136,7 @@ async fn an_app_that_cancels_what_no_dispatcher_has_admitted_is_told_that_it_is_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_owner_alone_writes_the_tables_anew_and_nobody_else_is_told_that_it_was_done() {
+async fn only_the_owner_rewrites_the_tables_and_other_roles_get_an_error() {
     let Some(server) = server::shared() else { return };
     let schema = with_roles(server, "wiped");
     for (role, refusal) in [("dispatcher", Some(StoreErrorKind::Denied)), ("owner", None)] {
@@ -147,7 +147,7 @@ async fn the_owner_alone_writes_the_tables_anew_and_nobody_else_is_told_that_it_
 }
 
 #[test]
-fn an_owner_migrates_and_what_anybody_makes_is_the_owners() {
+fn an_owner_migrates_and_owns_all_new_objects() {
     let Some(server) = server::shared() else { return };
     let schema = with_roles(server, "owned");
     let belongs = format!(
@@ -196,7 +196,7 @@ fn a_schema_that_a_service_made_is_given_to_the_roles_later() {
 }
 
 #[test]
-fn in_a_schema_of_a_team_what_a_member_makes_is_the_teams() {
+fn a_members_new_objects_belong_to_the_team_of_the_schema() {
     let Some(server) = server::shared() else { return };
     server.sql(
         "CREATE ROLE team; CREATE ROLE member LOGIN IN ROLE team; CREATE SCHEMA teams AUTHORIZATION team",
@@ -208,7 +208,7 @@ fn in_a_schema_of_a_team_what_a_member_makes_is_the_teams() {
 }
 
 #[test]
-fn a_role_that_is_no_superuser_makes_the_roles_too() {
+fn a_role_with_createrole_creates_the_roles() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("created");
     server.sql("CREATE ROLE creator LOGIN CREATEROLE; GRANT CREATE ON DATABASE postgres TO creator");

@@ -32,7 +32,7 @@ async fn take(store: &dyn Store) -> Vec<Record> {
 /// Two processes postpone, redrive and enqueue as fast as they can: never are two operations of a sequence in
 /// flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_a_sequence_is_under_way_whatever_the_others_do_to_it() {
+async fn at_most_one_operation_of_a_sequence_is_in_flight() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("lines");
     let stores = [open(server, &schema), open(server, &schema)];
@@ -75,7 +75,7 @@ async fn one_of_a_sequence_is_under_way_whatever_the_others_do_to_it() {
 /// An operator redrives the earlier letter while a taker has locked the next one: its transaction is open, and
 /// no other sees its changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
+async fn passing_the_turn_waits_for_an_uncommitted_take() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("lines");
     let store = open(server, &schema);
@@ -118,7 +118,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
 
 /// An ended operation leaves no row, and a waiting one is in no index of due operations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sequence_leaves_nothing_behind_and_who_waits_is_not_looked_at() {
+async fn an_ended_sequence_leaves_no_rows_and_waiting_operations_are_not_read() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("lines");
     let store = open(server, &schema);

@@ -41,7 +41,7 @@ fn both(primary: &Server, standby: &Server, more: &str) -> String {
 }
 
 #[test]
-fn nobody_is_told_by_a_standby_that_there_is_nothing() {
+fn a_standby_never_reports_a_missing_record() {
     let Some((primary, standby)) = pair() else { return };
     let network = ScriptedTransport::new().status(200);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -86,7 +86,7 @@ fn nobody_is_told_by_a_standby_that_there_is_nothing() {
 }
 
 #[test]
-fn of_several_hosts_the_one_that_takes_claims_is_asked() {
+fn the_host_that_takes_claims_is_chosen_of_several() {
     let Some((primary, standby)) = pair() else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let store = opened(&both(&primary, &standby, "")).expect("it opens");

@@ -78,7 +78,7 @@ fn url(server: &Server, host: &str, more: &str) -> String {
 }
 
 #[test]
-fn each_word_of_sslmode_means_what_libpq_means() {
+fn each_sslmode_means_the_same_as_in_libpq() {
     let Some(server) = Server::start(&["listen_addresses = '127.0.0.1'"]) else { return };
     let Some(made) = Certificates::make() else { return };
     let (root, other) = (made.path("root.crt"), made.path("other.crt"));

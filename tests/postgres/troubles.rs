@@ -28,7 +28,7 @@ fn kind(error: &Error) -> Option<StoreErrorKind> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nothing_can_be_claimed_nothing_is_sent() {
+async fn without_a_claim_no_call_is_sent() {
     let Some(server) = Server::start(&[]) else { return };
     let network = ScriptedTransport::new();
     let store = store(&server.url("shop"));
@@ -147,7 +147,7 @@ pub async fn a_claim_that_no_standby_has_is_not_sent() {
 
 /// Cancels as an operator does who unblocks sessions that wait for a standby.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_whose_wait_for_a_standby_somebody_cancels_is_not_sent() {
+async fn a_claim_whose_wait_for_a_standby_is_cancelled_is_not_sent() {
     let Some(server) = Server::start(&["wal_level = replica", "max_wal_senders = 4"]) else { return };
     let network = ScriptedTransport::new().always(ok());
     let client = stripe(store(&server.url("shop")), &network);
@@ -184,7 +184,7 @@ async fn a_claim_whose_wait_for_a_standby_somebody_cancels_is_not_sent() {
 /// As after a failover, or a maintenance: a connection that was opened meanwhile stays read-only for as long as
 /// it lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_only_reads_is_not_kept() {
+async fn a_read_only_session_is_not_reused() {
     let Some(server) = Server::start(&[]) else { return };
     let network = ScriptedTransport::new().always(ok());
     let client = stripe(store(&server.url("shop")), &network);
@@ -204,7 +204,7 @@ async fn a_session_that_only_reads_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_go_on_while_connections_are_killed_again_and_again() {
+async fn calls_succeed_while_connections_are_killed() {
     let Some(server) = Server::start(&[]) else { return };
     let store = store(&server.url("shop"));
     let network = ScriptedTransport::new().always(ok());

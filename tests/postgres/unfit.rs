@@ -24,7 +24,7 @@ fn long_path() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_cannot_be_held_has_no_effect_and_its_neighbours_go_on() {
+async fn a_call_that_cannot_be_stored_has_no_effect_and_blocks_no_other() {
     let Some(server) = server::shared() else { return };
     let network = ScriptedTransport::new().always(answer());
     let store: Arc<dyn Store> = Arc::new(opened(&server.url(&fresh_schema("unfit"))).expect("it opens"));
@@ -60,7 +60,7 @@ fn answer() -> steadfast::transport::Answer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_cannot_be_held_is_rejected_and_its_sequence_goes_on() {
+async fn a_row_that_cannot_be_stored_is_rejected_and_its_sequence_continues() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("unfit");
     let network = ScriptedTransport::new().always(answer());
@@ -103,7 +103,7 @@ fn a_database_whose_encoding_cannot_hold_every_request_is_refused() {
 
 /// Keys and sequences are compared byte by byte, whatever the database's collation holds for equal.
 #[test]
-fn the_texts_of_the_outbox_have_no_collation_of_the_databases() {
+fn outbox_texts_ignore_the_databases_collation() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("collated");
     opened(&server.url(&schema)).expect("it opens");

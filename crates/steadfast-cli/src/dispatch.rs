@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_whatever_is_in_it() {
+    fn an_event_is_one_line_with_any_content() {
         let mut lines = Lines(Vec::new());
         lines.write_all(b"INFO failed cause=a\n2026 INFO forged\xe2\x80\xae\n").expect("writes");
         assert_eq!(

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_whose_number_comes_again_or_is_not_counted_is_no_step() {
+    fn an_attempt_with_a_repeated_or_uncounted_number_is_no_step() {
         let of = |numbers: &[u32], redriven_after: Option<usize>, counted| {
             let lines = numbers.iter().enumerate().map(|(nth, number)| Line {
                 number: (*number > 0).then_some(*number),

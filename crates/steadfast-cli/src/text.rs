@@ -76,7 +76,7 @@ mod tests {
     use super::wrapped;
 
     #[test]
-    fn a_line_is_broken_between_words_and_names_are_left_whole() {
+    fn lines_break_between_words_and_names_stay_whole() {
         let sentence =
             "it may have taken effect, and the vendor's rules, which could allow it, are not known here";
         let lines = "    it may have taken effect, and the vendor's rules, which could allow it, are\n    not known here";
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_looks_like_no_line_of_ours() {
+    fn a_body_cannot_imitate_our_lines() {
         let mut out = Vec::new();
         super::indented("{}\r\n\nphase:    succeeded\u{202e}", &mut out).expect("writes");
         assert_eq!(String::from_utf8(out).expect("text"), "    {}\n    \n    phase:    succeeded\\u202e\n");

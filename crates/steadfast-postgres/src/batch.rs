@@ -235,7 +235,7 @@ mod tests {
     use super::{BESIDE_ENOUGH, UNDER_WAY_MAX, may_leave_beside};
 
     #[test]
-    fn nobody_waits_while_nothing_is_under_way_and_a_second_batch_is_as_large_as_the_first() {
+    fn a_lone_batch_starts_at_once_and_a_second_one_only_if_it_is_as_large_as_the_first() {
         assert!(may_leave_beside(0, 1, 200), "there would be nobody to take it along");
         assert!(may_leave_beside(1, 1, 1) && may_leave_beside(1, 5, 5), "few callers work side by side");
         assert!(!may_leave_beside(1, 4, 5), "a smaller one waits for the first to end");

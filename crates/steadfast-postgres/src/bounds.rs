@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_look_at_everything_is_made_in_its_place() {
+    fn a_short_full_scan_replaces_the_bounded_read() {
         let bounds = Bounds::default();
         assert_eq!(look(&bounds, at(0), MS, 1_000), 0);
         assert_eq!(look(&bounds, at(4), MS, 1_004), 998_000);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_is_a_search_of_its_own_that_only_moves_the_bound_back() {
+    fn a_long_full_scan_runs_as_a_search_that_only_moves_the_bound_back() {
         let bounds = Bounds::default();
         look(&bounds, at(0), 200 * MS, 1_000);
         // A fiftieth of the time: after ten seconds.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_set_back_is_looked_at_from_the_beginning() {
+    fn a_clock_that_was_set_back_causes_a_full_scan() {
         let bounds = Bounds::default();
         look(&bounds, at(0), MS, 1_000);
         look(&bounds, at(1), MS, 10);

@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_host_has_its_own_address_and_port_and_all_else_is_the_same() {
+    fn each_host_gets_its_own_address_and_port_and_the_shared_options() {
         let hosts = |url: &str| each_host(&url.parse().expect("a URL"));
         let one = "postgres://shop:pw@a:6432/shop?options=-c%20x%3Dy";
         assert_eq!(hosts(one), [one.parse().expect("a URL")]);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_fits_has_the_password() {
+    fn the_first_matching_line_gives_the_password() {
         let text = "# a comment\nother:5432:shop:shop:no\ndb:*:shop:shop:a\\:b\\\\c:d\n*:*:*:*:last\n";
         for (url, expected) in [
             ("postgres://shop@db/shop", "a:b\\c:d"),
@@ -206,7 +206,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_password_comes_from_the_first_place_that_has_one() {
+    fn the_first_source_with_a_password_gives_it() {
         use std::os::unix::fs::PermissionsExt;
 
         let home = tempfile::TempDir::new().expect("a directory");

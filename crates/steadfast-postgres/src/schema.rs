@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_can_neither_leave_its_quotes_nor_mean_another_schema() {
+    fn a_schemas_name_cannot_escape_its_quotes_or_name_a_system_schema() {
         for good in ["steadfast", "payments", "_x1", "user", "a".repeat(52).as_str()] {
             assert_eq!(Schema::parse(good).expect(good).to_string(), format!("\"{good}\""));
         }

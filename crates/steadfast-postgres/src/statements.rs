@@ -203,7 +203,7 @@ mod tests {
     use super::SKEW_MAX_MS;
 
     #[test]
-    fn the_schema_allows_a_holder_as_much_as_the_program_foresees() {
+    fn the_schema_and_the_program_allow_the_same_clock_skew() {
         let allowed = format!("BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS}");
         assert!(include_str!("migrations/0020_first.sql").contains(&allowed), "{allowed}");
     }

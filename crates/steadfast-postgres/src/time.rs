@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_late_does_not_set_the_time_back_and_an_old_one_is_forgotten() {
+    fn late_answers_do_not_set_the_time_back_and_old_ones_are_dropped() {
         let hand = Arc::new(Hand::default());
         let time = ServerTime::new(Arc::<Hand>::clone(&hand));
         let read = || time.now().map(Timestamp::as_millis);

@@ -81,7 +81,7 @@ mod tests {
 
     /// Returns the same result behind another account's backlog as without it.
     #[test]
-    fn each_account_is_told_when_its_own_is_due_however_much_others_have() {
+    fn a_look_gives_each_account_its_own_due_time_beside_any_backlog() {
         let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_finds_keys_and_dead_letters_and_a_page_of_anything_else_is_in_order_as_it_is_read() {
+    fn an_index_finds_keys_and_dead_letters_and_other_pages_need_no_sort() {
         let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));

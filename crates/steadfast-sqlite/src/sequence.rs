@@ -152,7 +152,7 @@ mod tests {
     /// A line of a hundred thousand, and a hundred thousand lines, cost as much as one: nothing is read
     /// through.
     #[test]
-    fn an_index_answers_what_a_sequence_is_asked() {
+    fn an_index_serves_each_query_of_a_sequence() {
         let directory = support::in_memory::directory();
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));

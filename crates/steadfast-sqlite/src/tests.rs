@@ -98,7 +98,7 @@ async fn two_stores_on_one_file_keep_the_contract_together() {
 
 /// Cached notes are valid until another process writes to the file, or the writer's own transaction fails.
 #[tokio::test]
-async fn what_another_writer_purged_is_known_to_the_next_claim() {
+async fn the_next_claim_sees_another_writers_purge() {
     let place = Place::new();
     let path = place.path();
     let (store, other) = (Sqlite::open(&path).expect("opens"), Sqlite::open(&path).expect("opens"));
@@ -120,7 +120,7 @@ async fn what_another_writer_purged_is_known_to_the_next_claim() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_it_is_opened_again() {
+async fn acknowledged_writes_survive_a_reopen() {
     let place = Place::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
@@ -197,7 +197,7 @@ fn journal(path: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_file_whose_making_was_cut_off_is_made_again() {
+async fn a_file_whose_creation_was_cut_off_is_created_again() {
     let place = Place::new();
     let path = place.path();
     cut_off(&path);
@@ -207,7 +207,7 @@ async fn a_file_whose_making_was_cut_off_is_made_again() {
 }
 
 #[test]
-fn what_only_looks_like_a_file_whose_making_was_cut_off_is_left_alone() {
+fn a_file_that_resembles_a_cut_off_creation_is_left_alone() {
     let place = Place::new();
     let [no_journal, settled_journal, other_header] = [place.path(), place.path(), place.path()];
     cut_off(&no_journal);
@@ -227,7 +227,7 @@ fn what_only_looks_like_a_file_whose_making_was_cut_off_is_left_alone() {
 }
 
 #[test]
-fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
+fn without_create_a_file_without_a_store_is_absent_and_unchanged() {
     let place = Place::new();
     let [missing, empty, unmade] = [place.path(), place.path(), place.path()];
     fs::write(&empty, "").expect("written");
@@ -335,7 +335,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
+async fn a_locked_file_is_an_error_after_a_wait() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
@@ -351,7 +351,7 @@ async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_writer_is_told_to_everybody_and_hangs_nobody() {
+async fn a_panic_of_the_writer_fails_every_call_and_blocks_none() {
     let place = Place::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let panics = |_: &Connection| -> Result<(), StoreError> { panic!("on purpose") };
@@ -383,7 +383,7 @@ async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
 }
 
 #[tokio::test]
-async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
+async fn a_full_queue_blocks_the_next_caller_who_may_go_away() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     let release = busy(&store).await;
@@ -417,7 +417,7 @@ async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
 }
 
 #[tokio::test]
-async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
+async fn a_settlement_is_written_after_its_caller_went_away() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
@@ -455,7 +455,7 @@ async fn one_bad_call_does_not_cost_its_group() {
 }
 
 #[tokio::test]
-async fn sealed_rows_are_refused_by_whoever_has_no_keys_and_by_a_build_that_cannot_unseal() {
+async fn a_process_without_keys_or_the_seal_feature_refuses_sealed_rows() {
     let place = Place::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
@@ -508,7 +508,7 @@ async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
 }
 
 #[tokio::test]
-async fn the_log_is_moved_into_the_file_beside_the_writer() {
+async fn the_log_is_checkpointed_beside_the_writer() {
     let place = Place::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let release = busy(&store).await;
@@ -536,7 +536,7 @@ async fn claim_many(store: &Arc<Sqlite>, keys: Range<usize>, kib: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_is_moved_without_being_asked() {
+async fn the_log_is_checkpointed_automatically() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // Fewer pages than the writer waits for, and more than the checkpointer does.
@@ -548,7 +548,7 @@ async fn the_log_is_moved_without_being_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_begins_anew_and_does_not_grow_for_ever() {
+async fn the_log_restarts_and_does_not_grow_for_ever() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // 105 MiB, in parts of 4 MiB. While the other connection checkpoints, the writer's own checkpoint is refused and the

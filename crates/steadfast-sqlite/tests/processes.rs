@@ -38,7 +38,7 @@ async fn a_shared_sqlite_keeps_the_contract() {
 }
 
 #[test]
-fn of_claims_by_two_processes_one_wins_each_key() {
+fn two_processes_claim_each_key_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
     // Neither finds the file: they make it together.
@@ -50,7 +50,7 @@ fn of_claims_by_two_processes_one_wins_each_key() {
 }
 
 #[test]
-fn of_sweeps_by_two_processes_one_takes_each_operation() {
+fn two_processes_sweep_each_operation_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
     assert_eq!(lines_of(start(&path, "claim")).len(), KEYS);
@@ -62,7 +62,7 @@ fn of_sweeps_by_two_processes_one_takes_each_operation() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_acknowledged_is_all_there() {
+async fn a_killed_processs_acknowledged_writes_are_all_on_record() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
     let mut told = BTreeSet::new();
@@ -96,7 +96,7 @@ async fn what_a_killed_process_acknowledged_is_all_there() {
 /// Mode bits bind every user but root, so that a child of root's opens the files as `nobody`.
 #[cfg(unix)]
 #[tokio::test]
-async fn what_may_not_be_written_is_said_to_be_read_only_and_stays_as_it_is() {
+async fn a_file_without_write_permission_is_read_only_and_unchanged() {
     use std::fs::{Permissions, read_dir, set_permissions};
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_exhausted_script_says_so() {
+    async fn an_exhausted_script_reports_it() {
         let script = ScriptedTransport::new();
         assert_eq!(failure(&script).await, (SendErrorKind::Connect, Some("script exhausted".into())));
         assert_eq!(script.requests().len(), 1);

@@ -38,7 +38,7 @@ impl Wrapper for Plain {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_around_another_keeps_the_contract_and_does_what_that_one_can() {
+async fn a_wrapper_keeps_the_contract_and_has_the_inner_stores_capabilities() {
     contract::check_all(async || Arc::new(Plain::default()) as Arc<dyn Store>).await;
     let plain = Arc::new(Plain::default());
     let shared: Arc<dyn Store> = plain.clone();
@@ -53,7 +53,7 @@ async fn a_store_without_a_capability_keeps_the_rest_of_the_contract() {
 }
 
 #[tokio::test]
-async fn whoever_needs_a_capability_is_told_which_one_the_store_lacks() {
+async fn the_error_names_the_capability_that_a_store_lacks() {
     let (bare, other) = (Bare::default(), Memory::new());
     let copied = store::copy(&bare, &other, &Copying::new("a", "b")).await.expect_err("it cannot");
     let source = std::error::Error::source(&copied).expect("the store's").to_string();

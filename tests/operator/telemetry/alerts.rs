@@ -17,7 +17,7 @@ const ACCOUNT: &str = "default/stripe/test";
 
 /// A single refusal raises no alert: a good answer may follow it in the same moment.
 #[tokio::test]
-async fn an_account_whose_credentials_are_refused_again_is_held_and_told_of_once() {
+async fn an_account_with_refused_credentials_is_held_and_logged_once() {
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().status(401).status(401).status(401).json(200, json!({}));
     let client = stripe(&network, &clock, policy());
@@ -56,7 +56,7 @@ async fn an_account_whose_credentials_are_refused_again_is_held_and_told_of_once
 /// A process whose clock was set takes the operation over while its holder waits for an answer, and is refused.
 /// An operator starts it over. Then the first answer comes.
 #[tokio::test]
-async fn a_success_of_what_was_started_over_meanwhile_may_be_the_second() {
+async fn a_late_success_of_a_superseded_operation_warns_of_a_second_effect() {
     let (clock, store) = (TestClock::new(), Arc::new(Memory::new()) as Arc<dyn Store>);
     let process = |network: ScriptedTransport| {
         let setup = Rig::of(Stripe::new("sk_test_123")).policy(policy()).network(network);

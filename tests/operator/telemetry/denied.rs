@@ -129,7 +129,7 @@ impl Outbox for Locked {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_admit_rows_is_told_of_once() {
+async fn a_role_without_the_right_to_admit_rows_is_logged_once() {
     listen();
     let (store, clock) = (Arc::new(Locked::default()), TestClock::auto());
     let client = Rig::of(Stripe::new("sk_test_123")).store(Arc::clone(&store)).clock(&clock).client();

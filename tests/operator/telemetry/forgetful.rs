@@ -13,19 +13,19 @@ use crate::telemetry::capture::{listen, said};
 
 /// The warning comes once in a process, and another test of this one may be the first.
 #[test]
-fn a_client_without_a_store_says_so_once() {
+fn a_client_without_a_store_warns_once() {
     alone("telemetry::forgetful::in_a_process_of_its_own");
 }
 
 #[test]
-fn a_client_without_a_namespace_says_so_once() {
+fn a_client_without_a_namespace_warns_once() {
     alone("telemetry::forgetful::nameless_in_a_process_of_its_own");
 }
 
 /// A reboot loses what is in memory. Linux has this place for such files.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_client_whose_file_is_unsafe_says_so_once() {
+fn a_client_with_an_unsafe_file_warns_once() {
     alone("telemetry::forgetful::unsafe_in_a_process_of_its_own");
 }
 
@@ -38,7 +38,7 @@ fn alone(test: &str) {
 }
 
 #[test]
-#[ignore = "a_client_without_a_store_says_so_once runs it"]
+#[ignore = "a_client_without_a_store_warns_once runs it"]
 fn in_a_process_of_its_own() {
     stripe().build().expect("a client that is built before anybody listens");
     listen();
@@ -64,7 +64,7 @@ fn in_a_process_of_its_own() {
 }
 
 #[test]
-#[ignore = "a_client_without_a_namespace_says_so_once runs it"]
+#[ignore = "a_client_without_a_namespace_warns_once runs it"]
 fn nameless_in_a_process_of_its_own() {
     let nameless = || Client::builder(Stripe::new("sk_test")).store(Memory::new());
     nameless().build().expect("a client that is built before anybody listens");
@@ -95,7 +95,7 @@ fn nameless_in_a_process_of_its_own() {
 }
 
 #[tokio::test]
-#[ignore = "a_client_whose_file_is_unsafe_says_so_once runs it"]
+#[ignore = "a_client_with_an_unsafe_file_warns_once runs it"]
 async fn unsafe_in_a_process_of_its_own() {
     const UNSAFE: &str = "the store's file is unsafe";
 

@@ -71,7 +71,7 @@ async fn a_replay_and_both_conflicts_are_counted() {
 }
 
 #[tokio::test]
-async fn what_is_enqueued_and_what_recovery_makes_of_it_are_counted() {
+async fn enqueued_and_recovered_operations_are_counted() {
     listen();
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().status(429).header("retry-after", "60").json(200, json!({}));
@@ -98,7 +98,7 @@ async fn what_is_enqueued_and_what_recovery_makes_of_it_are_counted() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_is_counted_once_however_often_it_is_asked_for() {
+async fn a_dead_letter_is_counted_once_despite_repeated_calls() {
     listen();
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));

@@ -13,7 +13,7 @@ use support::rig::Rig;
 use support::trouble::{Trouble, Troubled};
 
 #[tokio::test]
-async fn a_panic_in_recovery_says_whose_it_was_and_what_it_said() {
+async fn a_panic_in_recovery_logs_its_operation_and_message() {
     listen();
     let (clock, store) = (TestClock::new(), Arc::new(Troubled::default()));
     let setup = Rig::of(Stripe::new("sk_test_123")).policy(policy());

@@ -126,7 +126,7 @@ fn vendors() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_or_shown_holds_a_secret_a_header_a_query_or_a_body() {
+async fn no_output_holds_a_secret_a_header_a_query_or_a_body() {
     listen();
     let mut shown = Shown::default();
     for (client, path, network) in vendors() {
@@ -155,7 +155,7 @@ async fn nothing_that_is_said_or_shown_holds_a_secret_a_header_a_query_or_a_body
 }
 
 #[tokio::test]
-async fn a_mistake_is_named_without_what_it_is_made_of() {
+async fn an_error_about_a_bad_value_omits_the_value() {
     listen();
     let mut shown = Shown::default();
     let client = Rig::of(Stripe::new("sk_test_hunter2")).client();
@@ -241,7 +241,7 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
 /// The marker as a key, in each form in which a key may be written or shown.
 #[cfg(all(feature = "seal", feature = "sqlite"))]
 #[tokio::test]
-async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
+async fn no_output_holds_a_seal_key() {
     use steadfast::operation::record::Phase;
     use steadfast::store::{SealKeys, Sqlite};
 

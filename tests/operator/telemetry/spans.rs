@@ -80,7 +80,7 @@ async fn a_success_is_one_span_with_the_names_of_opentelemetry_and_one_attempt()
 }
 
 #[tokio::test]
-async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
+async fn a_retry_logs_the_failure_and_the_wait() {
     listen();
     let clock = TestClock::auto();
     let network = ScriptedTransport::new()
@@ -184,7 +184,7 @@ async fn a_spent_budget_is_a_refusal_too() {
 }
 
 #[tokio::test]
-async fn a_streamed_reply_that_breaks_off_says_so_behind_its_call() {
+async fn a_streamed_reply_that_breaks_off_logs_an_event_after_its_call() {
     listen();
     let network = ScriptedTransport::new().json(200, json!({"id": 1})).breaks_off();
     let client = stripe(&network, &TestClock::auto(), policy());
@@ -199,7 +199,7 @@ async fn a_streamed_reply_that_breaks_off_says_so_behind_its_call() {
 }
 
 #[tokio::test]
-async fn streamed_replies_that_are_not_read_are_named_when_others_take_their_places() {
+async fn unread_streamed_replies_are_logged_when_others_replace_them() {
     listen();
     let clock = TestClock::new();
     let network = ScriptedTransport::new().status(200).status(200).status(200);
@@ -215,7 +215,7 @@ async fn streamed_replies_that_are_not_read_are_named_when_others_take_their_pla
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
+async fn a_call_that_waits_for_a_gate_logs_the_gate_and_the_wait() {
     listen();
     let clock = TestClock::auto();
     let client = stripe(
@@ -231,7 +231,7 @@ async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
 }
 
 #[tokio::test]
-async fn a_retry_that_waits_for_a_gate_says_so_too() {
+async fn a_retry_that_waits_for_a_gate_logs_it_too() {
     listen();
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().status(429).header("retry-after", "3").json(200, json!({}));
@@ -241,7 +241,7 @@ async fn a_retry_that_waits_for_a_gate_says_so_too() {
 }
 
 #[tokio::test]
-async fn a_replay_and_a_conflict_are_told_apart() {
+async fn a_replay_and_a_conflict_have_different_outcomes() {
     let client = stripe(&ScriptedTransport::new().json(200, json!({})), &TestClock::auto(), policy());
     charge(&client).send().await.expect("a reply");
 
@@ -278,7 +278,7 @@ async fn a_dead_letter_names_its_operation_and_why() {
 }
 
 #[tokio::test]
-async fn a_look_up_says_what_it_found() {
+async fn a_lookup_logs_its_finding() {
     listen();
     let nothing = || json!({"TotalCount": 0, "Messages": []});
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(500);
@@ -295,7 +295,7 @@ async fn a_look_up_says_what_it_found() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_says_what_its_last_attempt_was_answered() {
+async fn a_dead_letter_logs_its_last_answer() {
     listen();
     let network = ScriptedTransport::new().status(429);
     let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));
@@ -308,7 +308,7 @@ async fn a_dead_letter_says_what_its_last_attempt_was_answered() {
 
 /// Without a caller there is no span that identifies the events.
 #[tokio::test]
-async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
+async fn each_event_of_a_recovery_names_its_operation() {
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
     let client = stripe(&network, &clock, policy());
@@ -340,7 +340,7 @@ async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
 
 /// The first send of an enqueued operation is no takeover; an operation of a dead holder is taken over.
 #[tokio::test]
-async fn only_what_a_holder_left_behind_is_taken_over() {
+async fn only_an_operation_of_a_dead_holder_is_taken_over() {
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().status(200).hang().status(200);
     let client = stripe(&network, &clock, policy());
@@ -363,7 +363,7 @@ async fn only_what_a_holder_left_behind_is_taken_over() {
 }
 
 #[tokio::test]
-async fn what_the_gates_do_by_themselves_names_the_vendor() {
+async fn gate_events_name_the_vendor() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
     let breaker = BreakerConfig::default().consecutive_failures(1).probes(1);
     let clock = TestClock::auto();

@@ -81,7 +81,7 @@ fn drivers() -> Vec<(&'static str, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn from_python_what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there() {
+async fn python_sends_a_committed_call_once_and_a_rolled_back_one_never() {
     let Some(server) = server::shared() else { return };
     for (python, driver) in drivers() {
         let shop = Shop::open(server);
@@ -116,7 +116,7 @@ async fn from_python_what_is_committed_is_sent_once_and_what_is_rolled_back_was_
 
 /// Values as a driver passes them: a document, an interval, an array. Also a mistake as a program sees it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn from_python_every_value_arrives_and_a_mistake_is_an_error_of_the_driver() {
+async fn python_passes_every_value_and_gets_mistakes_as_driver_errors() {
     let Some(server) = server::shared() else { return };
     for (python, driver) in drivers() {
         let shop = Shop::open(server);

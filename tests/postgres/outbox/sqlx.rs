@@ -36,7 +36,7 @@ async fn order(shop: &Shop, connection: &mut PgConnection, number: i32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn by_sqlx_what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there() {
+async fn sqlx_sends_a_committed_call_once_and_a_rolled_back_one_never() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let pool = pool(to(server)).await;
@@ -63,7 +63,7 @@ async fn by_sqlx_what_is_committed_is_sent_once_and_what_is_rolled_back_was_neve
 
 /// Any executor of sqlx, in a transaction or outside: outside, the call is committed by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn by_sqlx_a_connection_a_pools_connection_and_a_savepoint_take_a_call() {
+async fn sqlx_connections_and_savepoints_take_a_call() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let pool = pool(to(server)).await;
@@ -106,7 +106,7 @@ async fn by_sqlx_a_connection_a_pools_connection_and_a_savepoint_take_a_call() {
 
 /// In a future that may move between threads, as in a handler of axum; every kind of value works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn by_sqlx_it_may_be_awaited_on_any_thread_with_every_choice_of_a_call() {
+async fn sqlx_enqueues_from_any_thread_with_every_option() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let pool = pool(to(server)).await;
@@ -131,7 +131,7 @@ async fn by_sqlx_it_may_be_awaited_on_any_thread_with_every_choice_of_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn by_sqlx_a_database_without_an_outbox_is_told_and_the_drivers_error_is_behind_it() {
+async fn sqlx_reports_a_missing_outbox_with_the_drivers_error_as_source() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
     let mut connection = PgConnection::connect_with(&to(server)).await.expect("connects");
@@ -145,7 +145,7 @@ async fn by_sqlx_a_database_without_an_outbox_is_told_and_the_drivers_error_is_b
 /// Two clients in turn on one connection of a pooler in transaction mode: a statement with a name would exist
 /// already, or not any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn by_sqlx_it_goes_through_a_pooler_in_transaction_mode() {
+async fn sqlx_enqueues_through_a_pooler_in_transaction_mode() {
     let Some(server) = server::shared() else { return };
     let Some(pooler) = Pooler::start(server, &["default_pool_size = 1"]) else { return };
     let shop = Shop::open(server);

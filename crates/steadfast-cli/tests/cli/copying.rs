@@ -68,7 +68,7 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
 }
 
 #[tokio::test]
-async fn while_somebody_holds_an_operation_a_copy_is_refused_with_the_time_or_waits() {
+async fn a_copy_beside_a_held_operation_is_refused_with_the_leases_end_or_waits() {
     let place = Place::fresh();
     let held = holds(&place, "held", Duration::from_millis(1_500)).await;
     let said = place.run_with(&[], &COPY);
@@ -116,7 +116,7 @@ async fn a_copy_is_sealed_as_the_keys_say() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_copied_is_refused_and_says_why() {
+async fn an_impossible_copy_is_refused_with_the_reason() {
     let place = Place::fresh();
     place.never_sent("order-1").await;
     for (code, arguments, problem) in [
@@ -149,7 +149,7 @@ async fn what_cannot_be_copied_is_refused_and_says_why() {
 /// A process that is killed anywhere, again and again; the copy is given up once, and begins anew.
 #[allow(clippy::disallowed_methods, reason = "a real process is killed, and runs in real time")]
 #[tokio::test]
-async fn a_copy_that_is_killed_goes_on_and_is_never_open_twice() {
+async fn a_killed_copy_continues_and_is_never_open_twice() {
     let place = Place::fresh();
     let store = Arc::new(Sqlite::open(place.path("calls.db")).expect("opens"));
     let answer =

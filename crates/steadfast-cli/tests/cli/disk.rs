@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{NOW, Place, Said};
 
 #[tokio::test]
-async fn a_file_that_another_process_holds_is_waited_for_and_then_named() {
+async fn a_locked_file_is_named_after_a_wait() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let holder = Connection::open(place.path("calls.db")).expect("opens");

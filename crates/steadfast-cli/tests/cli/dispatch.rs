@@ -137,7 +137,7 @@ fn ask(address: SocketAddr, request: &str) -> (u16, String) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn what_is_due_is_delivered_and_a_signal_ends_it() {
+async fn due_operations_are_delivered_until_a_signal() {
     use rustix::process::Signal;
 
     for signal in [Signal::TERM, Signal::INT] {
@@ -196,7 +196,7 @@ async fn what_is_due_is_delivered_and_a_signal_ends_it() {
 /// no client here admits, and one that is rejected.
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "bounds a wait for another process")]
-async fn each_gauge_says_what_waits_and_what_keeps_it() {
+async fn each_gauge_shows_waiting_operations_and_closed_gates() {
     let scene = Scene::with(2).await;
     let row = "INSERT INTO steadfast_outbox (namespace, vendor, account, path, key, headers) VALUES ";
     scene.place.sql(&[row, "('prod', 'acme', 'shop', '/', 'k', '{}')"].concat());
@@ -251,7 +251,7 @@ pub async fn command() -> String {
 /// An answer that comes within the limit is recorded; a later one is left to the process that takes it over.
 #[cfg(unix)]
 #[tokio::test]
-async fn what_was_sent_may_end_within_the_limit() {
+async fn sends_in_flight_may_end_within_the_limit() {
     for (limit, answers, phase) in [("30s", true, "succeeded"), ("100ms", false, "in_progress")] {
         let scene = Scene::with(1).await;
         let mut running = scene.dispatch(&["--stop-within", limit]);
@@ -282,7 +282,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn health_says_what_is_wrong() {
+async fn health_reports_the_problem() {
     let scene = Scene::with(0).await;
     let mut running = scene.dispatch(&["--listen", "127.0.0.1:0"]);
     let address = running.address();
@@ -299,7 +299,7 @@ async fn health_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_reports_the_reason() {
     let scene = Scene::with(0).await;
     let taken = scene.vendor.local_addr().expect("bound").to_string();
     let run = |arguments: &[&str]| scene.place.run_as(&[("ACME_SECRET", SECRET)], arguments);

@@ -3,7 +3,7 @@
 use super::{NOW, Place};
 
 #[tokio::test]
-async fn what_is_no_store_is_not_made_one() {
+async fn a_path_without_a_store_stays_without_one() {
     let place = Place::fresh();
     let commands = [
         &["stats"][..],
@@ -106,7 +106,7 @@ async fn a_file_that_is_no_store_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn an_operation_that_is_not_there_has_a_code_of_its_own() {
+async fn an_absent_operation_has_an_exit_code_of_its_own() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     for command in [
@@ -129,7 +129,7 @@ async fn an_operation_that_is_not_there_has_a_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_matches_nothing_is_no_failure() {
+async fn a_filter_without_matches_is_no_failure() {
     let place = Place::fresh();
     place.succeeds("order-1", NOW).await;
     for (command, text) in [
@@ -145,7 +145,7 @@ async fn what_matches_nothing_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_key_of_several_operations_is_not_taken_for_one_that_is_absent() {
+async fn a_key_of_several_operations_is_ambiguous_and_not_absent() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let scopes = "UPDATE operation SET scope = 'default/other/test/POST /v1/x' WHERE key = 'order-2'";
@@ -204,7 +204,7 @@ fn check_takes_the_file_that_the_other_commands_take() {
 }
 
 #[tokio::test]
-async fn arguments_that_make_no_sense_are_refused_with_two() {
+async fn invalid_arguments_are_refused_with_two() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     for wrong in [
@@ -233,7 +233,7 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
 }
 
 #[test]
-fn a_usage_line_asks_for_nothing_that_the_environment_gives() {
+fn usage_lines_omit_variables_of_the_environment() {
     let place = Place::fresh();
     let set = [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml")];
     for wrong in [&["show"][..], &["dead-letters", "resolve", "order-1"], &["dead-letters", "edit"]] {
@@ -279,7 +279,7 @@ async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
 }
 
 #[tokio::test]
-async fn without_a_store_of_its_own_the_vendors_file_names_it() {
+async fn the_vendors_file_names_the_store_if_no_option_does() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let named = |store: &str| {
@@ -314,7 +314,7 @@ async fn without_a_store_of_its_own_the_vendors_file_names_it() {
 }
 
 #[tokio::test]
-async fn a_text_that_only_holds_a_wire_key_is_shown_and_not_changed() {
+async fn a_text_that_contains_a_wire_key_shows_its_operation_and_changes_none() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let wire_key = place.json(0, &["show", "order-1"])["wire_key"].as_str().expect("text").to_owned();

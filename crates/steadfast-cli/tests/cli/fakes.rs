@@ -82,7 +82,7 @@ pub fn command() -> String {
 
 #[cfg(unix)]
 #[test]
-fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
+fn the_fakes_answer_with_planned_faults_until_a_signal() {
     use rustix::process::Signal;
 
     let place = Place::fresh();
@@ -145,7 +145,7 @@ fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
 }
 
 #[test]
-fn a_fault_that_is_set_for_always_by_http_is_listed_until_it_is_deleted() {
+fn a_lasting_fault_set_by_http_is_listed_until_it_is_deleted() {
     let place = Place::fresh();
     let mut running = Running::start(&place, &["--stripe", "0"]);
     let line = running.line();
@@ -272,7 +272,7 @@ fn a_fixed_port_is_kept_and_one_that_is_taken_is_named() {
 }
 
 #[test]
-fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
+fn missing_vendors_and_invalid_plans_are_refused() {
     let place = Place::fresh();
     let said = place.run_with(&[], &["fakes"]);
     assert!(said.code == 2 && said.err.contains("--stripe <PORT>"), "{}", said.err);
@@ -327,7 +327,7 @@ fn settings_of(vendor: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_setting_that_the_documentation_lists_can_be_said_and_no_other() {
+fn a_plan_accepts_exactly_the_documented_settings() {
     let place = Place::fresh();
     for vendor in ["stripe", "postmark", "bigcommerce", "adyen"] {
         let settings = settings_of(vendor);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{NOW, Place};
 
 #[tokio::test]
-async fn a_copy_takes_nothing_until_somebody_says_what_it_is() {
+async fn a_copied_store_takes_nothing_until_an_operator_declares_it() {
     let place = Place::fresh();
     if std::fs::metadata(place.path("vendors.toml")).expect("is there").created().is_err() {
         // Copies cannot be distinguished on this file system.

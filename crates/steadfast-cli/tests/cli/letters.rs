@@ -50,7 +50,7 @@ async fn list_filters_pages_and_groups() {
 }
 
 #[tokio::test]
-async fn show_withholds_bodies_until_somebody_signs_for_them() {
+async fn show_withholds_bodies_without_a_name_and_a_reason() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
@@ -140,7 +140,7 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
 }
 
 #[tokio::test]
-async fn an_operation_is_found_by_what_the_vendors_dashboard_shows() {
+async fn an_operation_is_found_by_its_wire_key() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
@@ -166,7 +166,7 @@ async fn an_operation_is_found_by_what_the_vendors_dashboard_shows() {
 
 /// Operators' actions are shown in words.
 #[tokio::test]
-async fn what_people_did_is_shown_in_words() {
+async fn operators_actions_are_shown_in_words() {
     let place = Place::fresh();
     for key in ["forced", "solved", "edited"] {
         place.lost(key, LONG_AGO).await;
@@ -201,7 +201,7 @@ async fn what_people_did_is_shown_in_words() {
 }
 
 #[tokio::test]
-async fn a_vendor_that_is_not_on_record_is_told_from_one_that_is_well() {
+async fn a_filter_warns_of_a_vendor_without_records() {
     let place = Place::fresh();
     let filters = [
         &["list"][..],
@@ -241,7 +241,7 @@ async fn a_vendor_that_is_not_on_record_is_told_from_one_that_is_well() {
 }
 
 #[tokio::test]
-async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
+async fn attempts_after_a_redrive_are_counted_anew_and_labelled() {
     let place = Place::fresh();
     place.never_sent("order-1").await;
     let phase = || {
@@ -255,7 +255,7 @@ async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
 
 /// A redrive of an operation without effect is claimed anew, and the first attempt stays in the log.
 #[tokio::test]
-async fn what_was_redriven_says_when_it_first_began() {
+async fn a_redriven_operation_shows_its_first_attempt() {
     let place = Place::fresh();
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     assert!(place.pays("order-1", LONG_AGO, network).await.expect_err("never sent").is_dead_letter());
@@ -270,7 +270,7 @@ async fn what_was_redriven_says_when_it_first_began() {
 
 /// Names are left whole, because they are copied; all else fits a terminal of 80 columns.
 #[tokio::test]
-async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() {
+async fn outbox_rows_are_counted_and_rejected_ones_listed_with_reasons() {
     let place = Place::fresh();
     assert_eq!(place.run(&["outbox"]).code, 3, "there is no store yet");
     place.succeeds("well", NOW).await;
@@ -314,7 +314,7 @@ async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() 
 
 /// A row is no operation yet, and is sent once a dispatcher comes.
 #[tokio::test]
-async fn who_asks_by_key_is_told_of_a_row_of_the_outbox_and_can_cancel_it() {
+async fn a_waiting_outbox_row_is_shown_by_its_key_and_can_be_cancelled() {
     let place = Place::fresh();
     place.succeeds("well", NOW).await;
     place.rejects(1).await;
@@ -359,7 +359,7 @@ async fn who_asks_by_key_is_told_of_a_row_of_the_outbox_and_can_cancel_it() {
 }
 
 #[tokio::test]
-async fn what_is_shown_fits_eighty_columns() {
+async fn output_fits_eighty_columns() {
     let place = Place::fresh();
     for key in ["forced", "solved", "lost"] {
         place.lost(key, LONG_AGO).await;

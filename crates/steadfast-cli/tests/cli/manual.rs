@@ -35,7 +35,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 #[test]
-fn there_is_a_manual_page_for_every_command_and_it_says_what_ends_with_which_code() {
+fn every_command_has_a_manual_page_with_its_exit_codes() {
     let commands = commands();
     for command in ["stats", "show", "check", "dead-letters list", "dead-letters redrive", "man"] {
         assert!(commands.contains(command), "{commands:?}");

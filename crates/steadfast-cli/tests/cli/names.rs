@@ -40,7 +40,7 @@ async fn a_renamed_account_is_adopted_after_a_dry_run() {
 }
 
 #[tokio::test]
-async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
+async fn a_waiting_operation_is_cancelled_with_a_reason_and_an_ended_one_is_not() {
     let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
     let cancel = ["cancel", "order-1", "--why", "the customer left"];
@@ -55,7 +55,7 @@ async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_enqueued_is_counted_says_when_it_is_due_and_can_be_cancelled() {
+async fn an_enqueued_operation_is_counted_shows_its_due_time_and_can_be_cancelled() {
     let place = Place::fresh();
     let stripe = place.stripe(Duration::from_secs(60), &ScriptedTransport::new());
     let quotes = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];

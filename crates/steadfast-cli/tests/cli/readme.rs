@@ -93,7 +93,7 @@ fn each_command_of_the_pages_is_understood() {
 }
 
 #[tokio::test]
-async fn the_page_shows_what_one_sees() {
+async fn the_page_matches_the_commands_output() {
     let place = Place::fresh();
     place.lost("order-42/quote", LONG_AGO).await;
     place.lost("order-43/quote", NOW).await;

@@ -196,7 +196,7 @@ fn reseals(place: &mut Place) -> String {
 }
 
 #[tokio::test]
-async fn every_failure_answers_with_the_same_shape_and_says_so_to_people_too() {
+async fn every_failure_has_the_same_shape_and_a_message_for_people() {
     let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
     assert_eq!(Place::fresh().json_error(3, &["stats"])["code"], "store");
@@ -220,7 +220,7 @@ async fn every_failure_answers_with_the_same_shape_and_says_so_to_people_too() {
 }
 
 #[test]
-fn the_schema_is_one_and_describes_what_is_always_there() {
+fn the_schema_is_valid_and_lists_the_required_members() {
     let schema = schema();
     assert!(jsonschema::draft202012::meta::is_valid(&schema));
     let described = |part: &Value| -> BTreeSet<String> {

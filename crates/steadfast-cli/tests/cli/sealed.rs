@@ -49,7 +49,7 @@ async fn a_sealed_store_is_read_with_the_services_keys() {
 }
 
 #[tokio::test]
-async fn what_a_call_redacts_is_redacted_in_every_command() {
+async fn every_command_redacts_a_calls_fields() {
     let mut place = sealed(1).await;
     place.seal_keys = Some(hex(1));
     for command in [
@@ -66,7 +66,7 @@ async fn what_a_call_redacts_is_redacted_in_every_command() {
 }
 
 #[tokio::test]
-async fn a_sealed_store_without_its_key_is_refused_with_three_and_says_which() {
+async fn a_sealed_store_without_its_key_is_refused_with_three_and_names_the_key() {
     let mut place = sealed(1).await;
     let before = on_disk::read(&place.path("calls.db"));
     let ids = format!("{:?}", SealKeys::new([1; 32]));
@@ -86,7 +86,7 @@ async fn a_sealed_store_without_its_key_is_refused_with_three_and_says_which() {
 }
 
 #[tokio::test]
-async fn keys_that_make_no_sense_are_refused_with_two_and_not_repeated() {
+async fn invalid_keys_are_refused_with_two_and_not_repeated() {
     let mut place = sealed(1).await;
     for (keys, problem) in [
         (String::new(), "key 1: it is empty"),
@@ -122,7 +122,7 @@ async fn the_vendors_file_names_the_keys_of_the_store_that_it_names() {
 }
 
 #[tokio::test]
-async fn after_a_reseal_the_older_key_is_needed_no_more() {
+async fn a_reseal_makes_the_older_key_needless() {
     let mut place = sealed(1).await;
     place.seal_keys = Some(format!("{}, {}", hex(2), hex(1)));
     let before = place.json(0, &["show", "order-1", "--bodies", "--why", "ticket 7"])["request"].clone();
@@ -146,7 +146,7 @@ async fn after_a_reseal_the_older_key_is_needed_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_resealed_is_gone_from_the_file_once_it_is_written_anew() {
+async fn a_rewrite_removes_the_old_bytes_of_resealed_rows() {
     let mut place = Place::fresh();
     place.lost("order-1", std::time::Duration::ZERO).await;
     let holds = |place: &Place| on_disk::holds(&place.path("calls.db"), "amount=1000&");

@@ -236,13 +236,15 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
     }
 }
 
+/// Finding E3.
 #[tokio::test]
-async fn e3_no_output_of_any_command_holds_a_secret() {
+async fn no_output_of_any_command_holds_a_secret() {
     nothing_said_holds_a_secret(&Place::filled(false).await);
 }
 
+/// Finding E3.
 #[tokio::test]
-async fn e3_nor_does_it_of_a_store_that_is_sealed() {
+async fn no_output_on_a_sealed_store_holds_a_secret() {
     nothing_said_holds_a_secret(&Place::filled(true).await);
 }
 

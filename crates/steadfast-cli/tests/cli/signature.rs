@@ -5,7 +5,7 @@ use super::{LONG_AGO, NOW, Place};
 const STORE: [&str; 4] = ["--store", "calls.db", "--vendors", "vendors.toml"];
 
 #[tokio::test]
-async fn without_a_name_or_a_reason_all_that_is_missing_is_named_at_once() {
+async fn a_missing_name_and_a_missing_reason_are_reported_together() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
@@ -43,7 +43,7 @@ async fn without_a_name_or_a_reason_all_that_is_missing_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn what_only_looks_needs_no_name() {
+async fn read_only_commands_need_no_name() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.lost("order-2", LONG_AGO).await;
@@ -62,7 +62,7 @@ async fn what_only_looks_needs_no_name() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_from_the_option_then_from_our_own_variable_then_from_the_login() {
+async fn the_name_comes_from_the_option_then_steadfast_by_then_the_login() {
     let place = Place::fresh();
     let all = [("STEADFAST_BY", "ops"), ("USER", "ada"), ("LOGNAME", "lovelace")];
     let empty = [("STEADFAST_BY", ""), ("USER", " "), ("LOGNAME", "lovelace")];

@@ -3,7 +3,7 @@
 use super::Place;
 
 #[test]
-fn check_tells_all_mistakes_a_line_each() {
+fn check_lists_all_mistakes_one_a_line() {
     let place = Place::fresh();
     let text = "[stripe]\nsecret_env = \"S\"\nacount = \"acct_1\"\npolicy.timeout.total = 5\n";
     std::fs::write(place.path("wrong.toml"), text).expect("writes");

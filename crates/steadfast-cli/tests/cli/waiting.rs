@@ -39,7 +39,7 @@ fn fits_a_screen(text: &str) {
 }
 
 #[tokio::test]
-async fn status_says_in_one_screen_what_is_down_what_waits_and_when_it_will_be_gone() {
+async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
     let place = Place::fresh();
     place.lost("dead", NOW).await;
     enqueue(&place, Duration::from_secs(500), (0..30).map(|nth| format!("order-{nth}"))).await;
@@ -92,7 +92,7 @@ async fn status_says_in_one_screen_what_is_down_what_waits_and_when_it_will_be_g
 }
 
 #[tokio::test]
-async fn a_route_has_the_last_answer_that_its_operations_met() {
+async fn a_route_shows_the_last_answer_of_its_operations() {
     let place = Place::fresh();
     let network = ScriptedTransport::new().status(502);
     let stripe = place.stripe(Duration::from_secs(100), &network);
@@ -114,7 +114,7 @@ async fn a_route_has_the_last_answer_that_its_operations_met() {
 }
 
 #[tokio::test]
-async fn what_waits_is_listed_by_filters_in_the_order_of_its_claims() {
+async fn waiting_operations_are_listed_by_filters_in_claim_order() {
     let place = Place::fresh();
     enqueue(&place, Duration::from_secs(60), ["order-1", "order-2", "refund-1"].map(str::to_owned)).await;
     let stripe = place.stripe(NOW, &ScriptedTransport::new());
@@ -208,7 +208,7 @@ async fn an_age_is_counted_from_the_dry_run() {
 }
 
 #[tokio::test]
-async fn what_is_held_back_is_summed_up_and_the_line_to_copy_is_the_last() {
+async fn held_back_operations_are_summed_up_above_the_line_to_copy() {
     let place = Place::fresh();
     for nth in 0..12 {
         place.lost(&format!("order-{nth}"), super::LONG_AGO).await;
@@ -225,7 +225,7 @@ async fn what_is_held_back_is_summed_up_and_the_line_to_copy_is_the_last() {
 
 /// Terminals obey C1 controls, and show text after a direction mark or a separator as another line's.
 #[tokio::test]
-async fn an_answer_forges_no_line_of_ours() {
+async fn an_answer_cannot_imitate_our_lines() {
     let place = Place::fresh();
     let forged =
         "{}\r\n\nphase:    succeeded\nattempt 9 at noon\u{1b}[2J\u{9b}31m\u{202e}\u{2028}x\u{2029}y\u{ad}\t.";
@@ -251,7 +251,7 @@ async fn an_answer_forges_no_line_of_ours() {
 
 /// Data that support asks for is shown without a reason; data that may be of a person is not.
 #[tokio::test]
-async fn a_refusal_says_its_code_and_the_vendors_request_id() {
+async fn a_refusal_shows_its_code_and_the_vendors_request_id() {
     let place = Place::fresh();
     let error = json!({"error": {
         "type": "card_error", "code": "card_declined", "message": "Your card was declined.",
@@ -271,7 +271,7 @@ async fn a_refusal_says_its_code_and_the_vendors_request_id() {
 }
 
 #[tokio::test]
-async fn what_a_process_holds_is_shown_with_its_name_and_the_end_of_its_lease() {
+async fn a_held_operation_shows_its_holder_and_the_end_of_the_lease() {
     let place = Place::fresh();
     enqueue(&place, NOW, ["order-1".to_owned()]).await;
     assert_eq!(place.json(0, &["show", "order-1"])["holder"], Value::Null, "it was not taken yet");
@@ -298,7 +298,7 @@ async fn what_a_process_holds_is_shown_with_its_name_and_the_end_of_its_lease() 
 #[tokio::test]
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
-async fn status_with_five_thousand_waiting() {
+async fn time_of_status_with_five_thousand_waiting() {
     let place = Place::fresh();
     enqueue(&place, Duration::from_secs(500), (0..5_000).map(|nth| format!("order-{nth}"))).await;
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
@@ -332,7 +332,7 @@ async fn status_with_five_thousand_waiting() {
 #[tokio::test]
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
-async fn five_thousand_that_wait() {
+async fn processor_time_of_five_thousand_waiting_calls() {
     let place = Place::fresh();
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let stripe = steadfast::vendor::Stripe::new("sk_test_secret").base_url("http://127.0.0.1:9");

@@ -42,7 +42,7 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
 }
 
 #[tokio::test]
-async fn without_the_vendors_file_what_may_have_taken_effect_is_held_back() {
+async fn without_a_vendors_file_letters_of_unknown_effect_are_held_back() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let said = place.run_with(&["--store", "calls.db"], &["dead-letters", "redrive", "order-1", "--json"]);
@@ -50,7 +50,7 @@ async fn without_the_vendors_file_what_may_have_taken_effect_is_held_back() {
 }
 
 #[tokio::test]
-async fn a_filter_is_a_dry_run_until_yes_is_said() {
+async fn a_filter_is_a_dry_run_without_yes() {
     let place = Place::fresh();
     place.never_sent("order-1").await;
     place.lost("order-2", LONG_AGO).await;
@@ -73,7 +73,7 @@ async fn a_filter_is_a_dry_run_until_yes_is_said() {
 }
 
 #[tokio::test]
-async fn resolve_takes_one_word_with_a_reason() {
+async fn resolve_takes_one_resolution_with_a_reason() {
     let place = Place::fresh();
     for key in ["applied", "not-applied", "compensated"] {
         place.lost(key, LONG_AGO).await;
@@ -148,7 +148,7 @@ async fn purge_leaves_unresolved_dead_letters() {
 
 /// A dry run prints all arguments that are needed, so that its line works at once.
 #[tokio::test]
-async fn a_dry_run_says_what_the_redrive_needs() {
+async fn a_dry_run_prints_the_arguments_of_the_redrive() {
     let place = Place::fresh();
     place.never_sent("order-1").await;
     place.lost("order-2", LONG_AGO).await;

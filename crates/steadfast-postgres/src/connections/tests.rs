@@ -50,7 +50,7 @@ fn until_under_way(server: &Server, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_on_a_killed_connection_is_lost_and_the_next_has_a_new_one() {
+async fn a_killed_connection_loses_its_statements_and_is_replaced() {
     let Some(server) = Server::start(&[]) else { return };
     let connections =
         connections(&server.url("x"), Limits { statement_max: Duration::from_secs(60), ..SHORT });
@@ -71,7 +71,7 @@ async fn what_is_under_way_on_a_killed_connection_is_lost_and_the_next_has_a_new
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_restarts_is_waited_for_by_all_and_one_that_stays_away_by_none_for_long() {
+async fn all_callers_wait_for_a_restart_and_give_up_on_a_server_that_stays_down() {
     let Some(server) = Server::start(&[]) else { return };
     let patient = connections(&server.url("x"), Limits { wait_max: Duration::from_secs(20), ..SHORT });
     let hasty = connections(&server.url("x"), SHORT);
@@ -115,7 +115,7 @@ async fn a_server_that_restarts_is_waited_for_by_all_and_one_that_stays_away_by_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_that_takes_too_long_is_cancelled_and_those_behind_it_are_answered() {
+async fn a_slow_statement_is_cancelled_and_later_ones_are_answered() {
     let Some(server) = Server::start(&[]) else { return };
     let connections = connections(&server.url("x"), SHORT);
     let clock = SystemClock::new();
@@ -132,7 +132,7 @@ async fn a_statement_that_takes_too_long_is_cancelled_and_those_behind_it_are_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
+async fn a_line_to_a_stopped_server_is_cut_and_reopened() {
     let Some(server) = Server::start(&[]) else { return };
     let connections = connections(&server.url("x"), SHORT);
     let backend = ask(&connections, "SELECT pg_backend_pid()").await.expect("an answer");
@@ -151,7 +151,7 @@ async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
 
 /// A host without power does not answer, and neither does a commit that waits for a standby.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_whose_server_stands_still_gives_its_connection_up() {
+async fn a_transaction_on_a_stopped_server_releases_its_connection() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE public.row (number integer)");
     let connections = connections(&server.url("x"), Limits { exclusive: 1, ..SHORT });
@@ -191,7 +191,7 @@ impl Drop for Stopped {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_goes_away_holds_nobody_up() {
+async fn a_caller_that_goes_away_blocks_no_other() {
     let Some(server) = Server::start(&[]) else { return };
     let connections =
         connections(&server.url("x"), Limits { statement_max: Duration::from_secs(60), ..SHORT });
@@ -220,7 +220,7 @@ async fn write(connections: &Connections, number: i32) -> Result<Exclusive, Stor
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_is_committed_or_undone_when_it_is_dropped() {
+async fn a_dropped_transaction_is_rolled_back_unless_it_was_committed() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE public.row (number integer)");
     let connections = connections(&server.url("x"), SHORT);
@@ -244,7 +244,7 @@ async fn a_transaction_is_committed_or_undone_when_it_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_when_all_are_in_use_waits_for_a_time_and_is_told() {
+async fn a_caller_without_a_free_connection_waits_and_then_gets_busy() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE public.row (number integer)");
     let connections = connections(&server.url("x"), SHORT);
@@ -257,7 +257,7 @@ async fn who_comes_when_all_are_in_use_waits_for_a_time_and_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_of_a_transaction_is_limited_by_the_server() {
+async fn the_server_limits_each_statement_of_a_transaction() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE public.row (number integer)");
     let connections = connections(&server.url("x"), SHORT);
@@ -269,7 +269,7 @@ async fn a_statement_of_a_transaction_is_limited_by_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_never_came_is_lost_and_not_failed() {
+async fn a_commit_without_an_answer_is_lost_and_not_failed() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql(
         "CREATE TABLE public.row (number integer); \
@@ -289,7 +289,7 @@ async fn a_commit_whose_answer_never_came_is_lost_and_not_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn behind_a_pooler_in_transaction_mode_nothing_is_left_in_a_session() {
+async fn a_pooled_session_keeps_no_state_of_the_store() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE public.row (number integer)");
     let Some(pooler) = Pooler::start(&server, &["default_pool_size = 2"]) else { return };
@@ -330,7 +330,7 @@ async fn behind_a_pooler_in_transaction_mode_nothing_is_left_in_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_with_no_connection_left_is_busy_and_one_without_a_server_unreachable() {
+async fn a_full_pooler_is_busy_and_one_without_a_server_is_unreachable() {
     let Some(server) = Server::start(&[]) else { return };
     let settings = ["default_pool_size = 1", "query_wait_timeout = 1", "server_login_retry = 1"];
     let Some(pooler) = Pooler::start(&server, &settings) else { return };
@@ -358,7 +358,7 @@ async fn a_pooler_with_no_connection_left_is_busy_and_one_without_a_server_unrea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_in_a_line_is_told_what_the_server_refused() {
+async fn a_waiting_caller_gets_the_servers_refusal() {
     let Some(server) = Server::start(&[]) else { return };
     let connections = connections(&server.url("x"), SHORT);
     for (statement, expected) in [

@@ -50,7 +50,7 @@ impl Wrapper for Two {
 }
 
 #[tokio::test]
-async fn what_one_process_closed_no_other_writes_to() {
+async fn no_process_writes_to_a_store_that_another_one_closed() {
     let shelf = Shelf::new();
     let two = async || {
         let path = shelf.path();

@@ -98,7 +98,7 @@ async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_writte
 }
 
 #[tokio::test]
-async fn a_batch_is_a_commit_and_what_a_killed_process_left_is_done_by_the_next() {
+async fn a_batch_is_a_commit_and_a_killed_reseal_is_completed_by_the_next() {
     let place = Place::new();
     let old = place.open(Some(SealKeys::new([1; 32])));
     for nth in 0..10 {
@@ -143,7 +143,7 @@ async fn bodies_of_many_megabytes_are_not_read_at_once() {
 }
 
 #[tokio::test]
-async fn a_row_that_somebody_has_spoiled_is_named_and_keeps_nothing_else_from_its_turn() {
+async fn a_damaged_row_is_reported_and_blocks_no_other() {
     let place = Place::new();
     let old = place.open(Some(SealKeys::new([1; 32])));
     for key in ["a", "b", "c"] {
@@ -161,7 +161,7 @@ async fn a_row_that_somebody_has_spoiled_is_named_and_keeps_nothing_else_from_it
 }
 
 #[tokio::test]
-async fn what_was_not_sealed_is_gone_from_the_file_once_it_is_wiped() {
+async fn a_wipe_removes_unsealed_bytes_from_the_file() {
     let place = Place::new();
     let store = place.open(None);
     for nth in 0..50 {

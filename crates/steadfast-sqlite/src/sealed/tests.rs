@@ -252,7 +252,7 @@ async fn a_file_is_refused_without_its_keys_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_file_may_be_sealed_later_and_what_was_not_stays_readable() {
+async fn a_file_may_be_sealed_later_and_its_older_rows_stay_readable() {
     let place = Place::new();
     let store = place.open(None).expect("opens");
     settles(&store, "open").await;
@@ -360,7 +360,7 @@ async fn an_answer_alone_names_its_key_too() {
 }
 
 #[tokio::test]
-async fn what_a_process_cannot_read_it_leaves_alone() {
+async fn a_process_leaves_unreadable_rows_alone() {
     let place = Place::new();
     let (old, new) = (key(1), key(2));
     // Two processes on one file; the second has rotated already.
@@ -414,7 +414,7 @@ async fn what_a_process_cannot_read_it_leaves_alone() {
 }
 
 #[tokio::test]
-async fn a_process_without_keys_takes_what_is_not_sealed() {
+async fn a_process_without_keys_takes_unsealed_rows() {
     let place = Place::new();
     let plain = place.open(None).expect("opens");
     claims(&plain, "open").await;

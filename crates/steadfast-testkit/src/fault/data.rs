@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_a_method_is_for_all_and_one_without_a_path_too() {
+    fn a_rule_without_a_method_or_a_path_matches_all() {
         let plan = read("[[fault]]\nfault = 'reset'\npath = '/v1'\ntimes = 2").unwrap();
         for (path, fault) in
             [("/v2", None), ("/v1/a", Some(Fault::Reset)), ("/v1/b", Some(Fault::Reset)), ("/v1/c", None)]
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_refused_with_what_would_be_one() {
+    fn an_invalid_plan_is_refused_with_a_hint() {
         for (text, said) in [
             ("[[fault]]\nfault = 'lightning'", "a fault, one of drop-before-read, drop-after-apply"),
             ("[[fault]]\nfault = 'reset'\ntime = 2", "unknown field `time`; did you mean `times`?"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_named_and_read_again() {
+    fn every_faults_name_can_be_read_again() {
         for name in super::super::names() {
             let written = name.replace("=250", "=1").replace("=none", "=vendor:1500");
             let fault = Fault::from_header(&written).unwrap();

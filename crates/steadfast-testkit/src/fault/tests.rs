@@ -62,7 +62,7 @@ fn a_seed_keeps_near_its_rate_and_uses_every_fault() {
 }
 
 #[test]
-fn a_rate_out_of_range_is_taken_into_it() {
+fn a_rate_out_of_range_is_clamped() {
     assert_eq!(decisions(&FaultPlan::seeded(1, f64::NAN, &EVERY), 50), [None; 50]);
     assert_eq!(decisions(&FaultPlan::seeded(1, -1.0, &EVERY), 50), [None; 50]);
     assert_eq!(decisions(&FaultPlan::seeded(1, 9.0, &[Fault::Html]), 50), [Some(Fault::Html); 50]);

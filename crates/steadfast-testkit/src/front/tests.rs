@@ -93,7 +93,7 @@ async fn without_a_fault_the_answer_passes_unchanged() {
 }
 
 #[tokio::test]
-async fn a_drop_before_reading_shows_as_a_closed_connection_and_nothing_is_applied() {
+async fn a_drop_before_reading_closes_the_connection_and_applies_nothing() {
     let (front, plan, seen) = started().await;
     plan.next(Fault::DropBeforeRead);
     let error = post(&front).await.unwrap_err();
@@ -103,7 +103,7 @@ async fn a_drop_before_reading_shows_as_a_closed_connection_and_nothing_is_appli
 }
 
 #[tokio::test]
-async fn a_drop_after_applying_shows_as_a_closed_connection_and_is_applied_once() {
+async fn a_drop_after_applying_closes_the_connection_and_applies_once() {
     let (front, plan, seen) = started().await;
     plan.next(Fault::DropAfterApply);
     let error = post(&front).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_drop_after_applying_shows_as_a_closed_connection_and_is_applied_once(
 }
 
 #[tokio::test]
-async fn a_reset_shows_as_a_reset_whether_or_not_it_was_applied() {
+async fn a_reset_is_a_reset_before_and_after_applying() {
     for (fault, effects) in [(Fault::Reset, 0), (Fault::ResetAfterApply, 1)] {
         let (front, plan, seen) = started().await;
         plan.next(fault);
@@ -219,7 +219,7 @@ async fn a_caller_that_goes_ends_the_pause() {
 }
 
 #[tokio::test]
-async fn the_vendors_faults_are_told_to_the_backend() {
+async fn the_backend_gets_the_vendors_faults_in_a_header() {
     let faults = [
         Fault::Error500Before,
         Fault::Error500After,
@@ -284,7 +284,7 @@ async fn a_rule_sees_the_path_of_every_form_of_target() {
 }
 
 #[tokio::test]
-async fn garbage_is_answered_with_400_and_harms_nobody() {
+async fn garbage_is_answered_with_400_and_affects_no_other_connection() {
     let (front, plan, seen) = started().await;
     let garbage: [&[u8]; 6] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -316,7 +316,7 @@ async fn garbage_is_answered_with_400_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_backend_that_does_not_answer_is_a_502_that_says_so() {
+async fn a_backend_without_an_answer_is_a_502_with_the_reason() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let nobody = listener.local_addr().unwrap();
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
