@@ -91,7 +91,7 @@ fn print(copied: &Copied, (from, to): (&str, &str), out: &mut (dyn Write + Send)
         let what = format!("{operations} operations and {audit} entries of the audit record are in {to}");
         writeln!(out, "{}", wrapped(&what, ""))?;
         writeln!(out, "each was compared; checksum {}", hex(checksum))?;
-        writeln!(out, "{}", wrapped(&format!("{from} is closed: the service is to use {to}"), ""))
+        writeln!(out, "{}", wrapped(&format!("{from} is closed; configure the service to use {to}"), ""))
     }
 }
 

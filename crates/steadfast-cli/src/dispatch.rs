@@ -98,8 +98,8 @@ pub(crate) async fn dispatch(
     info!(cut_off, "stopped");
     output.put(DONE, &json!({ "cut_off": cut_off }), |_, out| match cut_off {
         Some(0) => writeln!(out, "stopped"),
-        Some(count) => writeln!(out, "stopped; cut off: {count}, until their leases are over"),
-        None => writeln!(out, "stopped; what was under way is cut off, until the leases are over"),
+        Some(count) => writeln!(out, "stopped; cut off: {count}, until their leases expire"),
+        None => writeln!(out, "stopped; sends in flight are cut off, until their leases expire"),
     })
 }
 

@@ -111,7 +111,7 @@ impl Failure {
             Failure::Usage(error) => error.to_string().trim_start_matches("error: ").trim_end().to_owned(),
             Failure::Arguments(problem) => problem.clone(),
             Failure::NamedStore(error) if store_kind(error) == Some(StoreErrorKind::Absent) => {
-                format!("{error:#}; a service that starts with this file makes it, if it may")
+                format!("{error:#}; a service that starts with this file creates it, if it may")
             }
             Failure::SealKeys(error) | Failure::NamedStore(error) | Failure::Vendors(error) => {
                 format!("{error:#}")
@@ -151,12 +151,12 @@ impl Failure {
             }
             #[cfg(feature = "testkit")]
             Failure::FaultPlan(path, error) => {
-                format!("{} is no plan of faults: {}", path.display(), error.to_string().trim_end())
+                format!("{} is not a plan of faults: {}", path.display(), error.to_string().trim_end())
             }
-            Failure::Signals(error) => format!("signals cannot be waited for: {error}"),
+            Failure::Signals(error) => format!("cannot install signal handlers: {error}"),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),
             Failure::File(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                format!("{} is there already and is not written over; name a new file", path.display())
+                format!("{} exists already and is not overwritten; name a new file", path.display())
             }
             Failure::File(path, error) => format!("{} cannot be written: {error}", path.display()),
             Failure::Output(error) => format!("the output could not be written: {error}"),

@@ -30,12 +30,12 @@ pub(crate) fn migrate(
     let answer = json!({ "from": from, "to": to, "roles": roles, "sql": null });
     output.put(DONE, &answer, |_, out| {
         match from {
-            0 => writeln!(out, "{store}: made the schema, version {to}")?,
+            0 => writeln!(out, "{store}: created the schema, version {to}")?,
             _ if from == to => writeln!(out, "{store}: the schema has version {to}, as this release needs")?,
-            _ => writeln!(out, "{store}: brought the schema from version {from} to {to}")?,
+            _ => writeln!(out, "{store}: migrated the schema from version {from} to {to}")?,
         }
         if roles {
-            writeln!(out, "the roles are there, and have their rights; make each login a member of one")?;
+            writeln!(out, "the roles exist, and have their rights; make each login a member of one")?;
         }
         Ok(())
     })

@@ -15,7 +15,7 @@ pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<Oper
     match letters.find_whole(name).await {
         Err(DeadLetterError::Absent(_)) => {
             let id = letters.find(name).await?;
-            let problem = format!("{name:?} only holds the wire key of {id}; name that operation alone");
+            let problem = format!("{name:?} only contains the wire key of {id}; name that operation alone");
             Err(Failure::Arguments(problem))
         }
         found => Ok(found?),

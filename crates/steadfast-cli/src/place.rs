@@ -84,7 +84,7 @@ impl Place {
             Ok(Some(store)) => store,
             Ok(None) => return Vec::new(),
             Err(failure) if failure.is_absent_store() => return Vec::new(),
-            Err(failure) => return vec![format!("the store was not looked at: {}", failure.text())],
+            Err(failure) => return vec![format!("the store was not checked: {}", failure.text())],
         };
         let mut warnings = store.footing().unwrap_or_else(|refused| vec![refused.to_string()]);
         warnings.extend(store.maintenance().and_then(|maintenance| maintenance.warning()).map(str::to_owned));

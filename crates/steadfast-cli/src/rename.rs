@@ -27,7 +27,7 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
         for group in &unreached {
             let Unreached { account, phase, count, .. } = group;
             let (phase, account) = (phase.name(), plain(account));
-            writeln!(out, "{count:>8}  {phase:<12} {account}: no client carries on with them")?;
+            writeln!(out, "{count:>8}  {phase:<12} {account}: no client delivers them")?;
         }
         Ok(())
     })

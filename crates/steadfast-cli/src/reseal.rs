@@ -69,14 +69,14 @@ fn print(resealed: &Resealed, wiped: bool, out: &mut (dyn Write + Send)) -> io::
         }
     }
     if *unreadable > 0 {
-        writeln!(out, "{unreadable} cannot be read, and stay as they are:")?;
+        writeln!(out, "{unreadable} cannot be read, and stay unchanged:")?;
     }
     for (id, why) in &resealed.why_unreadable {
         writeln!(out, "unreadable: {}", plain(&id.to_string()))?;
         writeln!(out, "{}", wrapped(&why.to_string(), "    "))?;
     }
     match (wiped, *count > 0) {
-        (true, _) => writeln!(out, "the store was written anew, without what was there before"),
+        (true, _) => writeln!(out, "the store was rewritten, without the old bytes"),
         (false, true) => {
             writeln!(
                 out,

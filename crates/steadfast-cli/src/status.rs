@@ -93,7 +93,7 @@ pub(crate) async fn list(
         &json!({ "operations": page.rows, "next": next, "now_ms": now.as_millis() }),
         |_, out| {
             if page.rows.is_empty() {
-                writeln!(out, "nothing that waits matches")?;
+                writeln!(out, "no waiting operation matches")?;
             }
             page.rows.iter().try_for_each(|row| print_row(row, now, out))?;
             match next {
@@ -145,7 +145,7 @@ pub(crate) async fn status(place: &Place, output: &mut Output<'_>) -> Result<u8,
 fn print(status: &Status, letters: &DeadLetters, out: Out<'_>) -> io::Result<()> {
     let Status { now, accounts, .. } = status;
     if accounts.is_empty() && status.rejected_rows == 0 {
-        writeln!(out, "nothing waits, and nothing is dead")?;
+        writeln!(out, "no operation waits, and there is no dead letter")?;
     }
     let (shown, rest) = accounts.split_at(accounts.len().min(ACCOUNTS_MAX));
     shown.iter().try_for_each(|account| print_account(account, *now, letters, out))?;

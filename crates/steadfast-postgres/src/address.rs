@@ -78,7 +78,7 @@ impl Address {
         let mut config: Config = format!("{head}?{}", others.join("&")).parse().map_err(unreadable)?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(format!(
-                "it names no host; write \"{EXAMPLE}\", or ?host=/run/postgresql for a socket"
+                "the URL names no host; write \"{EXAMPLE}\", or ?host=/run/postgresql for a socket"
             ));
         }
         let security = own.security(&config)?;

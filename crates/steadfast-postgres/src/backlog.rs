@@ -40,4 +40,4 @@ impl Shared {
     }
 }
 
-const DOING: &str = "count what waits";
+const DOING: &str = "count waiting operations";

@@ -15,7 +15,7 @@ use super::standing::{self, CLOSED};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 
 pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
-    let doing = "read what the store keeps beside its records";
+    let doing = "read the store's notes";
     let schema = shared.connections.schema();
     let sql = format!(
         "SELECT purged_fence, believed_ms, doubted_from_ms, doubted_to_ms, copy_state, (SELECT count(*) FROM {schema}.audit) \
@@ -54,7 +54,7 @@ pub(super) async fn stand(
 }
 
 async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<Turn<Standing>, StoreError> {
-    let doing = "write what the store is there for";
+    let doing = "write the copy state";
     let schema = within.shared.connections.schema();
     within.run(doing, &standing::lock(schema)).await?;
     let there = within.ask(doing, &format!("SELECT copy_state FROM {schema}.store_state"), &[]).await?;
@@ -125,6 +125,6 @@ pub(super) async fn register(
             return Ok(None);
         }
     }
-    let problem = "others were faster to register and to remove the terms of this account; try again";
+    let problem = "other processes keep changing the terms of this account; retry";
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
 }

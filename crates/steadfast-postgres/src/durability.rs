@@ -28,7 +28,7 @@ impl Durability {
         if forgets && !self.was_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 store = %connections.place(),
-                "the server may forget what it has acknowledged: after a crash of its host calls are sent again; set fsync \
+                "the server may lose acknowledged commits: after a crash of its host calls are sent again; set fsync \
                  and full_page_writes to on, or add durability=elsewhere to the URL"
             );
         }
@@ -40,4 +40,4 @@ impl Durability {
     }
 }
 
-const WARNING: &str = "the server has fsync or full_page_writes off, and may forget what it has acknowledged";
+const WARNING: &str = "the server has fsync or full_page_writes off, and may lose acknowledged commits";

@@ -88,17 +88,17 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::Busy => {
             "no connection was free in time; raise the server's or the pooler's limit, or use fewer connections"
         }
-        StoreErrorKind::Corrupt => "the server found its own files damaged; look at its log",
+        StoreErrorKind::Corrupt => "the server's files are damaged; check its log",
         StoreErrorKind::Denied => {
             "the server refused the user; check name and password, the right to connect to the database, and pg_hba.conf"
         }
         StoreErrorKind::Full => "the server has no room left on its disk",
         StoreErrorKind::Invalid => {
-            "the server cannot hold or index what it was given; shorten it, or write it otherwise"
+            "the server cannot store or index a value; shorten the value, or change its characters"
         }
-        StoreErrorKind::Locked => "another transaction was in the way for too long; try again",
+        StoreErrorKind::Locked => "another transaction held a lock for too long; retry",
         StoreErrorKind::Lost => {
-            "the connection broke before the answer came, so that it may be on record or not"
+            "the connection broke before the answer came; the write may be on record or not"
         }
         StoreErrorKind::Older => "the schema is not what this release needs; run `steadfast migrate`",
         StoreErrorKind::ReadOnly => {
@@ -106,12 +106,12 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
              target_session_attrs=read-write"
         }
         StoreErrorKind::Sealed => "give each process of the service its key",
-        StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
+        StoreErrorKind::TimedOut => "the statement took too long and was rolled back; retry",
         StoreErrorKind::Unreachable => {
             "no server answers there; check host and port, and whether the server runs"
         }
         StoreErrorKind::Untrusted => {
-            "it did not show what `sslmode` asks for; check its certificate, and name its root with sslrootcert"
+            "its certificate does not satisfy `sslmode`; check the certificate, and name its root with sslrootcert"
         }
         StoreErrorKind::Unsupported => "the server cannot do this; is it Postgres 13 or newer?",
         _ => "the server refused the statement",

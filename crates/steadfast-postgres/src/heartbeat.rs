@@ -51,4 +51,4 @@ fn statement(schema: &Schema) -> String {
     )
 }
 
-const DOING: &str = "tell the other dispatchers of this one";
+const DOING: &str = "write a heartbeat";

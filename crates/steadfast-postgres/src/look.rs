@@ -160,4 +160,4 @@ fn statement(schema: &Schema) -> String {
     )
 }
 
-const DOING: &str = "look what there is to do";
+const DOING: &str = "look for due operations";

@@ -173,7 +173,7 @@ async fn check_session(client: &Client) -> Result<(), StoreError> {
     let (isolation, encoding) = (isolation.map_err(read)?, encoding.map_err(read)?);
     let problem = if !matches!(&*isolation, "read committed" | "read uncommitted") {
         format!(
-            "the role's transactions are {isolation} by default, and a pooler is in the way of asking for another: \
+            "the role's transactions are {isolation} by default, and a pooler prevents another: \
              ALTER ROLE … SET default_transaction_isolation = 'read committed', or connect without it"
         )
     } else if let Some(other) = encoding.filter(|encoding| !matches!(&**encoding, "UTF8" | "SQL_ASCII")) {
@@ -293,8 +293,8 @@ const LATEST: u32 = FIRST - 1 + STEPS.len() as u32;
 const TURNS_MAX: u32 = 20;
 
 const LOCK: &str = "lock the schema";
-const MAKE: &str = "make the schema";
-const ROLES: &str = "make the roles";
+const MAKE: &str = "create the schema";
+const ROLES: &str = "create the roles";
 
 #[cfg(test)]
 mod tests {

@@ -98,7 +98,7 @@ async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
     let name: [Value<'_>; 2] = [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT)];
     for table in ["operation", "request", "outcome", "sequenced"] {
         let sql = format!("DELETE FROM {schema}.{table} WHERE scope = $1 AND key = $2");
-        within.ask("remove what has expired", &sql, &name).await?;
+        within.ask("remove expired records", &sql, &name).await?;
     }
     Ok(())
 }

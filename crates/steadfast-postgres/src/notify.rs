@@ -124,7 +124,10 @@ async fn send(shared: &Arc<Shared>, payload: &str) -> Result<(), StoreError> {
         (Box::new(channel(shared.connections.schema())), Type::TEXT),
         (Box::new(payload.to_owned()), Type::TEXT),
     ];
-    shared.ask("tell other processes", "SELECT pg_notify($1, $2) IS NULL".to_owned(), values).await.map(drop)
+    shared
+        .ask("notify other processes", "SELECT pg_notify($1, $2) IS NULL".to_owned(), values)
+        .await
+        .map(drop)
 }
 
 /// Starts the listener, unless it runs or the address is portable.
@@ -140,7 +143,7 @@ pub(super) fn listen(shared: &Arc<Shared>) {
                 Ended::Store => return,
                 Ended::Deaf => {
                     tracing::info!(
-                        "a pooler stands before Postgres: what other processes enqueue is found by looking"
+                        "a pooler stands before Postgres: dispatchers find operations of other processes by polling alone"
                     );
                     return;
                 }
@@ -267,7 +270,7 @@ async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, S
 
 async fn session(client: &Client) -> Result<i32, StoreError> {
     let rows = client.query_typed("SELECT pg_backend_pid()", &[]).await;
-    let rows = rows.map_err(|error| failure("ask whose session it is", error))?;
+    let rows = rows.map_err(|error| failure("check whose session it is", error))?;
     Reader::first(&rows)?.next()
 }
 

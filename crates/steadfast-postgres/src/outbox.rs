@@ -211,7 +211,7 @@ impl Outbox for Postgres {
         );
         let values: Vec<(Given, Type)> =
             vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
-        let rows = self.0.ask("list what the outbox rejected", sql, values).await?;
+        let rows = self.0.ask("list the rejected rows of the outbox", sql, values).await?;
         let rejected = rows.iter().map(|row| read_rejected(&mut Reader::of(row)));
         Ok(page(rejected.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
     }

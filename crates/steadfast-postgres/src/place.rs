@@ -222,4 +222,4 @@ async fn disown_within(within: &Within, why: &str, now: Timestamp) -> Result<Tur
 }
 
 pub(super) const LOOK: &str = "compare the store's place";
-const NOTE: &str = "note the store's place";
+const NOTE: &str = "record the store's place";

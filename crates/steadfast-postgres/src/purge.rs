@@ -99,7 +99,7 @@ async fn file_of(client: &Client, question: &str) -> Result<Option<u32>, StoreEr
     row.try_get(0).map_err(|error| failure(WIPE, error))
 }
 
-const WIPE: &str = "write a table anew";
+const WIPE: &str = "rewrite a table";
 
 /// Rows that are removed in one commit, which takes some ten milliseconds.
 const BATCH: usize = 500;

@@ -84,7 +84,7 @@ impl Shared {
     /// Checks that the store may report that there is no record: see [`Standing::check_absent`].
     pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
         let sql = format!("SELECT {CLOSED} FROM {}.store_state p", self.connections.schema());
-        let rows = self.ask("read what the store is there for", sql, Vec::new()).await?;
+        let rows = self.ask("read the copy state", sql, Vec::new()).await?;
         standing::check(&mut Reader::first(&rows)?, Standing::check_absent)
     }
 

@@ -159,7 +159,7 @@ async fn write_audit(restored: &Sealed, within: &Within) -> Result<(), StoreErro
     let actions = restored.audit.iter().map(|entry| serde_json::to_string(&entry.action));
     let actions = actions
         .collect::<Result<Vec<String>, _>>()
-        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+        .map_err(|error| StoreError::with_source("cannot serialize an action", error))?;
     let scope: Vec<&str> = restored.audit.iter().map(|entry| entry.id.scope.as_str()).collect();
     let key: Vec<&str> = restored.audit.iter().map(|entry| entry.id.key.as_str()).collect();
     let by: Vec<&str> = restored.audit.iter().map(|entry| entry.by.as_str()).collect();
@@ -238,4 +238,4 @@ fn schema(within: &Within) -> &super::schema::Schema {
     within.shared.connections.schema()
 }
 
-const DOING: &str = "write what is copied";
+const DOING: &str = "write copied records";

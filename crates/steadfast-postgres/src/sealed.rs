@@ -49,7 +49,7 @@ pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), Sto
         return Ok(());
     }
     let sql = format!("INSERT INTO {schema}.seal_key (id) VALUES ($1) ON CONFLICT DO NOTHING");
-    shared.ask("note the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
+    shared.ask("record the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
     // The first key in a schema without a record: nothing was ever in the clear.
     if named.is_empty() && creates && !place::is_store_used(shared).await? {
         // Where the role may not, or another process holds a lock, `reseal` records it.

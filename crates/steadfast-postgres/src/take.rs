@@ -252,7 +252,7 @@ async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
          AND o.until_ms > (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED) renewed \
          WHERE w.scope = renewed.scope AND w.key = renewed.key"
     );
-    within.ask("look after leases", &sql, &asked.values(&MOVED_MAX)).await.map(drop)
+    within.ask("move renewed leases", &sql, &asked.values(&MOVED_MAX)).await.map(drop)
 }
 
 /// Values of the take's statements.

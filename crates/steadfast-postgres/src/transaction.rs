@@ -51,7 +51,7 @@ where
                     Ok(Turn::Again) | Err(_) => {}
                 }
             }
-            let problem = "other transactions were faster each time; try again";
+            let problem = "other transactions changed the same rows each time; retry";
             Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
         })
         .await

@@ -47,7 +47,7 @@ pub(super) async fn start_over(within: &Within, record: &Record, request: &[u8])
     let schema = within.shared.connections.schema();
     let sql =
         format!("UPDATE {schema}.outcome SET reports = '', answer = NULL WHERE scope = $1 AND key = $2");
-    within.ask("end a life of a key", &sql, &name).await?;
+    within.ask("clear the log of a key", &sql, &name).await?;
     update(within, [record]).await?;
     set_seal(within, &record.id).await?;
     let statement = &within.shared.statements.replace_request;
@@ -62,7 +62,7 @@ pub(super) async fn set_seal(within: &Within, id: &OperationId) -> Result<(), St
     let sql = format!("UPDATE {schema}.operation SET seal = $3 WHERE scope = $1 AND key = $2");
     let values: [Value<'_>; 3] =
         [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT), (&seal, Type::BYTEA)];
-    within.ask("note the seal key", &sql, &values).await.map(drop)
+    within.ask("record the seal key", &sql, &values).await.map(drop)
 }
 
 async fn write_request(
@@ -132,7 +132,7 @@ pub(super) async fn unanswer<'a>(
 
 pub(super) async fn log(within: &Within, entry: &AuditEntry) -> Result<(), StoreError> {
     let action = serde_json::to_string(&entry.action)
-        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+        .map_err(|error| StoreError::with_source("cannot serialize an action", error))?;
     let small = |number: i64| i16::try_from(number).unwrap_or_default();
     let values: [Value<'_>; 8] = [
         (&entry.id.scope.as_str(), Type::TEXT),

@@ -32,4 +32,4 @@ const QUEUES: &str = "SELECT scope, phase, count(*), sum(phase = 2 AND until_ms 
 const PEERS: &str = "SELECT account, dispatcher, status, ?1 - at_ms FROM heartbeat \
                      WHERE until_ms > ?1 AND at_ms <= ?1 + (until_ms - at_ms) ORDER BY account, dispatcher";
 
-const DOING: &str = "count what waits";
+const DOING: &str = "count waiting operations";

@@ -14,7 +14,7 @@ use super::row::{self, OnFile};
 use super::{notes, purge, rows, sealed, sequence, write};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
-    let doing = "read what the store keeps beside its records";
+    let doing = "read the store's notes";
     let (notes, standing) = notes::read_from_file(connection)?;
     let sql = "SELECT path, terms FROM account";
     let accounts = rows::all(connection, doing, (sql, []), |row| Ok((row.string()?, row.string()?)))?;

@@ -24,7 +24,7 @@ use super::{notes, rows};
 pub(super) fn note(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let found = facts(path);
     if judge(connection, &found)? != Judged::Same {
-        let doing = "note the store's place";
+        let doing = "record the store's place";
         connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
         // Another process may have recorded a place meanwhile.
         let noted = judge(connection, &found).and_then(|judged| {
@@ -83,7 +83,7 @@ pub(super) fn write(connection: &Connection, noted: &Noted) -> Result<(), StoreE
 pub(super) fn is_used(connection: &Connection) -> Result<bool, StoreError> {
     let sql = "SELECT purged_fence > 0 OR EXISTS (SELECT 1 FROM operation) OR EXISTS (SELECT 1 FROM steadfast_outbox) \
                OR EXISTS (SELECT 1 FROM audit) FROM store_state";
-    connection.query_row(sql, [], |row| row.get(0)).while_doing("look whether anything is on record")
+    connection.query_row(sql, [], |row| row.get(0)).while_doing("check for records")
 }
 
 /// Returns the facts that distinguish this file from a copy. [`Facts::Unknown`] where the system or the file
@@ -105,7 +105,7 @@ fn facts(path: &Path) -> Facts {
 pub(super) fn footing(path: &Path, network_fs_allowed: bool) -> Result<Vec<String>, StoreError> {
     let links = fs::metadata(path).map_or(1, |file| links(&file));
     footing::judge(mount(path).as_ref(), links, network_fs_allowed).map_err(|problem| {
-        let problem = format!("{} is no safe place for a store: {problem}", path.display());
+        let problem = format!("{} is not a safe place for a store: {problem}", path.display());
         StoreError::new(problem).of_kind(StoreErrorKind::Unsupported)
     })
 }

@@ -9,7 +9,7 @@ pub(super) fn failed(doing: &str, error: Error) -> StoreError {
     let kind = kind(&error);
     let problem = match kind {
         StoreErrorKind::Locked => format!("SQLite could not {doing}: another connection holds the file"),
-        StoreErrorKind::ReadOnly => format!("SQLite could not {doing}: the file may not be written"),
+        StoreErrorKind::ReadOnly => format!("SQLite could not {doing}: the file is not writable"),
         StoreErrorKind::Full => format!("SQLite could not {doing}: no room is left"),
         StoreErrorKind::Corrupt => format!("SQLite could not {doing}: the file is damaged or no database"),
         _ => format!("SQLite could not {doing}"),

@@ -40,4 +40,4 @@ pub(super) fn heartbeat(connection: &Connection, heartbeat: &Heartbeat) -> Resul
     Ok(peers.into_iter().flatten().collect())
 }
 
-const DOING: &str = "tell the other dispatchers of this one";
+const DOING: &str = "write a heartbeat";

@@ -186,7 +186,7 @@ impl<S: Send, T: Send, F: FnMut(&Prepared<'_>, &S) -> Result<T, StoreError> + Se
     fn reply(self: Box<Self>, ended: Result<(), StoreError>) {
         let told = match (ended, self.done) {
             (Ok(()), Some(done)) => Ok((self.subject, done)),
-            (Ok(()), None) => Err(StoreError::new("the SQLite store left this undone")),
+            (Ok(()), None) => Err(StoreError::new("the SQLite store did not run this call")),
             (Err(error), _) => Err(error),
         };
         let _ = self.reply.send(told);

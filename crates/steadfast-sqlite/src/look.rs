@@ -66,7 +66,7 @@ fn first_of(
     Ok(far.map(|_| now).or(in_time))
 }
 
-const DOING: &str = "look what there is to do";
+const DOING: &str = "look for due operations";
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,7 @@ pub(super) fn check(
 /// Writes the standing.
 pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), StoreError> {
     KNOWN.set(None);
-    let doing = "write what the store is there for";
+    let doing = "write the copy state";
     let sql = "UPDATE store_state SET copy_state = ?1";
     rows::change(connection, doing, (sql, [standing.to_text()?])).map(drop)
 }
@@ -105,7 +105,7 @@ pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), 
 /// `sealed`.
 pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError> {
     KNOWN.set(None);
-    let doing = "note that the file is sealed";
+    let doing = "record that the file is sealed";
     let sql = "UPDATE store_state SET sealed = 1 WHERE NOT sealed AND NOT EXISTS (SELECT 1 FROM operation \
                WHERE hex(substr(request, 1, 1)) <> ?1 OR hex(substr(answer, 1, 1)) <> ?1)";
     rows::change(connection, doing, (sql, [format!("{sealed:02X}")])).map(drop)

@@ -56,7 +56,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).while_doing("open the file")?;
     if connection.is_readonly("main").while_doing("open the file")? {
-        let problem = format!("{} may not be written", path.display());
+        let problem = format!("{} is not writable", path.display());
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly));
     }
     // Until the file is known to be ours, closing it must not checkpoint another program's log into it.
@@ -128,7 +128,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
                 std::io::ErrorKind::StorageFull => StoreErrorKind::Full,
                 _ => StoreErrorKind::Other,
             };
-            let problem = format!("{} cannot be made", path.display());
+            let problem = format!("{} cannot be created", path.display());
             Err(StoreError::with_source(problem, error).of_kind(kind))
         }
     }
@@ -179,7 +179,7 @@ fn look(path: &Path) -> Result<Look, StoreError> {
             if was_never_made(path) {
                 return Ok(Look::Nobodys);
             }
-            let problem = format!("{} is no database: it belongs to another program", path.display());
+            let problem = format!("{} is not a database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
         // A file may look damaged without its log, but be whole with it: opening it with its log shows that.
@@ -246,7 +246,7 @@ fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result
 /// Checks that the file can be read with the given keys, before anything is written to it. Returns the keys that
 /// no row needs.
 fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<Vec<[u8; 8]>, StoreError> {
-    let (application, _) = identity(connection).while_doing("read whose file it is")?;
+    let (application, _) = identity(connection).while_doing("read the file's application id")?;
     if application != APPLICATION_ID {
         // A new file, or another program's that is in its log alone: the migration checks that.
         return Ok(Vec::new());
@@ -269,7 +269,7 @@ fn migrate(
     path: &Path,
     (migrations, create): (&[&str], bool),
 ) -> Result<(), StoreError> {
-    let doing = "bring the schema up to date";
+    let doing = "migrate the schema";
     let newest = FIRST_VERSION - 1 + migrations.len() as i64;
     connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
     let migrated = (|| {
@@ -329,7 +329,7 @@ fn protect(path: &Path) -> Result<(), StoreError> {
         let name = beside(path, suffix);
         match fs::set_permissions(&name, fs::Permissions::from_mode(MODE)) {
             Err(error) if suffix.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
-                let problem = format!("{} cannot be kept from others", name.display());
+                let problem = format!("{} cannot be protected: its mode cannot be set", name.display());
                 return Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::ReadOnly));
             }
             _ => {}

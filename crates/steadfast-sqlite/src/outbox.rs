@@ -251,7 +251,7 @@ fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
 }
 
 fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rejected>, StoreError> {
-    let doing = "list what the outbox rejected";
+    let doing = "list the rejected rows of the outbox";
     let values = [to_number(from), limit as i64 + 1];
     let rows = rows::all(connection, doing, (REJECTED, values), |row| read_rejected(row))?;
     Ok(page(rows.into_iter(), limit))

@@ -70,7 +70,7 @@ pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), Sto
         return if notes::is_sealed(connection)? { Err(needs_a_key()) } else { Ok(()) };
     };
     learn(connection, seals)?;
-    let doing = "note the seal key";
+    let doing = "record the seal key";
     rows::change(connection, doing, (NOTE_KEY, [&id[..]])).map(drop)
 }
 

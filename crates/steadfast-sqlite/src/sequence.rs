@@ -122,7 +122,7 @@ fn set_turn(connection: &Connection, number: i64, turn: bool) -> Result<(), Stor
 
 /// Removes a scheduled operation from the index of due ones.
 fn wait(connection: &Connection, number: i64) -> Result<(), StoreError> {
-    let doing = "let an operation wait for its turn";
+    let doing = "move an operation out of the due ones";
     let sql = "UPDATE operation SET until_ms = NULL WHERE number = ?1 AND phase = 2";
     rows::change(connection, doing, (sql, [number])).map(drop)
 }

@@ -483,7 +483,7 @@ async fn a_missing_directory_is_named() {
     let place = Place::new();
     let path = place.directory.path().join("nowhere/calls.db");
     let error = open_err(&path);
-    assert_eq!(error.to_string(), format!("{} cannot be made", path.display()));
+    assert_eq!(error.to_string(), format!("{} cannot be created", path.display()));
     assert_eq!(error.kind(), StoreErrorKind::Other);
 }
 

@@ -11,7 +11,7 @@ use super::open::{self, Settings};
 
 /// Opens a connection for [`wipe`], to a file that is a store.
 pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
-    let doing = "write the file anew";
+    let doing = "rewrite the file";
     open::find(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).while_doing(doing)?;
@@ -28,13 +28,13 @@ pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, Store
 /// would not do: removed bytes are also in the gaps of pages that are in use, and in the log. A `VACUUM` writes
 /// every page anew; the log that it fills is then checkpointed and cut.
 pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
-    connection.execute_batch("VACUUM").while_doing("write the file anew")?;
+    connection.execute_batch("VACUUM").while_doing("rewrite the file")?;
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .while_doing("checkpoint the log")?;
     if busy == 0 {
         return Ok(());
     }
-    let problem = "the file is written anew, but its log still holds what was removed, because somebody reads it; try again";
+    let problem = "the file is rewritten, but its log still holds the removed bytes, because another process reads it; retry";
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
 }

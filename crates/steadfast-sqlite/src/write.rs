@@ -64,7 +64,7 @@ pub(super) fn claim(
         return begun(connection, record, first_fence);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
-        return Err(StoreError::new("an operation is neither absent nor there"));
+        return Err(StoreError::new("internal error: the record vanished during the transaction"));
     };
     let claimed = stored.record.claim(record, *lease, &notes);
     if let Claimed::Fresh(record) = &claimed {
@@ -255,7 +255,7 @@ pub(super) fn append_evidence(
 pub(super) fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
-        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+        .map_err(|error| StoreError::with_source("cannot serialize an action", error))?;
     let sql = "INSERT INTO audit (scope, key, action, by, why, at_ms, before, after) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let values = params![

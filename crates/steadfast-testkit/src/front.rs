@@ -375,9 +375,8 @@ fn is_page(path: &str) -> bool {
 
 /// Returns the refusal of a page of another site, in a developer's browser: such a request is no test.
 fn refused() -> PageAnswer {
-    let body =
-        b"{\"error\":\"another site's page sent this; the page at /_fake, and what is no browser, may\"}"
-            .to_vec();
+    let body = b"{\"error\":\"a page of another site sent this; only the page at /_fake and programs may\"}"
+        .to_vec();
     let headers = vec![("Content-Type", "application/json".to_owned())];
     PageAnswer { status: 403, reason: "Forbidden", headers, body }
 }

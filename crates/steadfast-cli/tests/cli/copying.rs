@@ -39,7 +39,7 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
         "{text}"
     );
     assert!(
-        words.ends_with(&format!("sqlite:{old} is closed: the service is to use sqlite:{new}")),
+        words.ends_with(&format!("sqlite:{old} is closed; configure the service to use sqlite:{new}")),
         "{text}"
     );
     for (key, before) in ["due", "lost", "done"].iter().zip(before) {

@@ -49,7 +49,7 @@ async fn a_file_that_may_not_be_written_is_named() {
     let output = command.args(["--store", "calls.db", "stats"]).current_dir(place.path(".")).output();
     let said = Said::new(&output.expect("the binary runs"));
     assert_eq!(said.code, 3, "{}{}", said.out, said.err);
-    assert_eq!(said.err, "steadfast: the store does not open: calls.db may not be written\n");
+    assert_eq!(said.err, "steadfast: the store does not open: calls.db is not writable\n");
 }
 
 /// On a file system of a megabyte, in a mount namespace of its own: Linux, and a host that grants one.

@@ -263,7 +263,7 @@ async fn sends_in_flight_may_end_within_the_limit() {
             done(request);
         }
         let said = running.ended();
-        let cut_off = "stopped; cut off: 1, until their leases are over\n";
+        let cut_off = "stopped; cut off: 1, until their leases expire\n";
         assert_eq!((said.code, &said.out[..]), (0, if answers { "stopped\n" } else { cut_off }));
         assert_eq!(scene.place.json(0, &["show", "order-0"])["phase"], phase);
     }

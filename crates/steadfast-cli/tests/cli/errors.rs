@@ -186,7 +186,7 @@ async fn check_looks_at_the_store_if_it_is_there() {
     std::fs::write(place.path("torn.db"), "not a database, and long enough to be taken for one")
         .expect("writes");
     let said = check("sqlite:torn.db").ended(0);
-    assert!(said.contains("warning: the store was not looked at: "), "{said}");
+    assert!(said.contains("warning: the store was not checked: "), "{said}");
 }
 
 #[test]
@@ -270,7 +270,7 @@ async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
                     STEADFAST_STORE\n";
     assert_eq!((said.code, said.err.as_str()), (3, expected));
     for (path, problem) in [
-        ("directory", "directory is there already and is not written over; name a new file"),
+        ("directory", "directory exists already and is not overwritten; name a new file"),
         ("absent/new.jsonl", "absent/new.jsonl cannot be written: No such file or directory (os error 2)"),
     ] {
         let said = place.run(&["dead-letters", "export", "--output", path]);
@@ -329,7 +329,7 @@ async fn a_text_that_contains_a_wire_key_shows_its_operation_and_changes_none() 
         let said = place.run(command);
         assert_eq!(said.code, 2, "{command:?}: {}", said.err);
         assert!(
-            said.err.contains("only holds the wire key of ") && said.err.contains(" key order-1;"),
+            said.err.contains("only contains the wire key of ") && said.err.contains(" key order-1;"),
             "{}",
             said.err
         );

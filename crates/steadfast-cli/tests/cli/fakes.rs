@@ -298,7 +298,7 @@ fn missing_vendors_and_invalid_plans_are_refused() {
         let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
         assert_eq!(said.code, 5, "{}", said.err);
         assert!(
-            said.err.contains("faults.toml is no plan of faults: TOML parse error at line"),
+            said.err.contains("faults.toml is not a plan of faults: TOML parse error at line"),
             "{}",
             said.err
         );

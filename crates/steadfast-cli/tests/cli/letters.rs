@@ -134,7 +134,7 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
     }
     let said = place.run(&to_file);
     assert_eq!(said.code, 5);
-    let expected = "steadfast: letters.jsonl is there already and is not written over; name a new file\n";
+    let expected = "steadfast: letters.jsonl exists already and is not overwritten; name a new file\n";
     assert_eq!(said.err, expected);
     assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(0), "");
 }

@@ -90,7 +90,7 @@ async fn open_operations_of_a_namespace_that_the_vendors_file_no_longer_has_are_
     assert_eq!(stats["unreached"], expected);
     let text = place.run(&["stats"]).ended(0);
     assert!(
-        text.ends_with("       1  dead         default/stripe/test: no client carries on with them\n"),
+        text.ends_with("       1  dead         default/stripe/test: no client delivers them\n"),
         "{text}"
     );
 }

@@ -184,7 +184,7 @@ async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
     let text = place.run(&["reseal"]);
     assert_eq!(text.code, 1);
     assert!(
-        text.out.contains("1 cannot be read, and stay as they are:\nunreadable: default/stripe"),
+        text.out.contains("1 cannot be read, and stay unchanged:\nunreadable: default/stripe"),
         "{}",
         text.out
     );

@@ -88,7 +88,7 @@ async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
     );
     let empty = Place::fresh();
     empty.succeeds("done", NOW).await;
-    assert_eq!(empty.run(&["status"]).ended(0), "nothing waits, and nothing is dead\n");
+    assert_eq!(empty.run(&["status"]).ended(0), "no operation waits, and there is no dead letter\n");
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn waiting_operations_are_listed_by_filters_in_claim_order() {
         text.contains("overdue since ") && text.contains("no attempt counted") && text.contains("due "),
         "{text}"
     );
-    assert_eq!(place.run(&["list", "--key-prefix", "x"]).ended(0), "nothing that waits matches\n");
+    assert_eq!(place.run(&["list", "--key-prefix", "x"]).ended(0), "no waiting operation matches\n");
 }
 
 #[tokio::test]

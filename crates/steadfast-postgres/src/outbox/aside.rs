@@ -78,7 +78,7 @@ pub(super) async fn remove(
          SELECT $2, $3, $4, $5, $6, {schema}.store_now(), $7::smallint, $8::smallint FROM gone RETURNING at_ms"
     );
     let action = serde_json::to_string(&entry.action)
-        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+        .map_err(|error| StoreError::with_source("cannot serialize an action", error))?;
     let text = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
     let phase = |phase| -> (Given, Type) { (Box::new(phase_number(phase)), Type::INT8) };
     let values: Vec<(Given, Type)> = vec![

@@ -79,5 +79,5 @@ impl Conformance<'_> {
 const GOES_ON: &str = "a page with more behind it names the next page";
 const GOES_THERE: &str = "the next page is at the vendor";
 const GOES_FURTHER: &str = "the next page is another page";
-const WHOLE: &str = "what is no whole page of a list is not its last";
+const WHOLE: &str = "an incomplete page of a list is not its last";
 const ENDS: &str = "the last page names no other";

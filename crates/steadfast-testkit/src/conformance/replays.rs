@@ -127,7 +127,7 @@ fn with_marks(failure: &Answer, marked: &Answer) -> Answer {
     answer
 }
 
-const TOLD: &str = "a success that is marked as a replay is done, and told as a replay";
-const NOT_RETRIED: &str = "a failure that is marked as a replay will not change, and is not retried";
-const WINDOW: &str = "after the window, a no that is marked as a replay speaks for this attempt alone";
-const EVERY_ATTEMPT: &str = "in the window, a no that is marked as a replay speaks for every attempt";
+const TOLD: &str = "a success marked as a replay is done, and reported as a replay";
+const NOT_RETRIED: &str = "a failure marked as a replay is final, and is not retried";
+const WINDOW: &str = "after the window, a refusal marked as a replay speaks for this attempt alone";
+const EVERY_ATTEMPT: &str = "in the window, a refusal marked as a replay speaks for every attempt";

@@ -96,12 +96,12 @@ impl Conformance<'_> {
 
 const CHECKED: &str = "an adapter under test passes its own check";
 const NAMED: &str = "a name is letters, digits and `-`, `_`, `.`";
-const SENT_SAME: &str = "what is sent again is the same request";
+const SENT_SAME: &str = "a resend is the same request";
 const SENT_THERE: &str = "a request goes where its call goes";
 const MARKED: &str = "a secret's header is marked as sensitive and refused from callers";
 const NOT_PRINTED: &str = "no secret is printed";
 const NOT_STORED: &str = "no secret is stored";
-const NOT_SHOWN: &str = "what could be a token is not shown";
+const NOT_SHOWN: &str = "a text that could be a token is not shown";
 
 /// Parts of the names of headers that carry secrets.
 const SECRET_WORDS: [&str; 7] =
