@@ -51,10 +51,10 @@ impl Answer {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(AnswerExt)]
 impl Answer {
-    /// The same by a name that need not be parsed.
+    /// Returns the header of a name that is parsed already.
     pub fn header_named(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// Status, headers and body. Whether the body was [cut](Answer::cut) is not in it.
+/// Status, headers and body. The flag [`cut`](Answer::cut) is lost.
 impl From<Answer> for http::Response<Bytes> {
     fn from(answer: Answer) -> http::Response<Bytes> {
         let mut response = http::Response::new(answer.body);

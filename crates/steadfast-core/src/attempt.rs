@@ -34,23 +34,24 @@ pub struct AttemptReport {
     /// since the redrive. An attempt of recovery that failed while the vendor's circuit was not closed does not
     /// count: the next attempt has the same number.
     pub number: u32,
-    /// When it was sent.
+    /// Time at which the attempt was sent, by the sender's wall clock.
     #[serde(with = "millis")]
     pub started_at: Timestamp,
-    /// From sending to the end of the answer, or to the failure.
+    /// Time from sending to the end of the answer, or to the failure.
     pub latency: Duration,
     /// The answer's status, if an answer came.
     pub status: Option<u16>,
-    /// How sending failed, if no whole answer came. `None`, too, for a way that a later release knows and this one does
-    /// not.
+    /// Kind of the failure, if no whole answer came. `None`, too, for a way that a later release knows and this one
+    /// does not.
     #[serde(default, deserialize_with = "known_kind", skip_serializing_if = "Option::is_none")]
     pub failure_kind: Option<SendErrorKind>,
-    /// The same in words, for people: what went wrong on the way, and why.
+    /// The failure in words, for people, with its causes. `None` if a whole answer came.
     pub failure: Option<String>,
-    /// The adapter's verdict: `done`, `refused`, `unauthorized` if that was our credentials, `retry` or `unknown`. `look_up`
-    /// for a lookup, whose `effect` is what it found: `applied`, `none`, or `unknown` if it could not tell.
+    /// The adapter's verdict: `done`, `refused`, `unauthorized` if that was our credentials, `retry` or `unknown`. For
+    /// a lookup it is `look_up`, and `effect` is the lookup's finding: `applied`, `none`, or `unknown` if it could not
+    /// tell.
     pub verdict: String,
-    /// Whether this attempt took effect, as far as its outcome tells.
+    /// Effect of this attempt, as far as its outcome shows it.
     pub effect: Effect,
     /// The wait that was decided on after it, if another attempt followed or was scheduled.
     pub wait: Option<Duration>,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoxFuture;
 
-/// Where time comes from.
+/// Source of time.
 ///
 /// [`SystemClock`] is the default; `TestClock` is the one under a test's control.
 ///
@@ -40,8 +40,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
         self.sleep_until(at)
     }
 
-    /// As [`limit_until`](Clock::limit_until), of an answer that comes over a socket. A test clock lets no sleep of
-    /// another task move time meanwhile. Default: `limit_until`.
+    /// Limits an exchange over a socket, as [`limit_until`](Clock::limit_until) does any other. A test clock lets no
+    /// sleep of another task move time meanwhile. Default: `limit_until`.
     fn socket_limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.limit_until(at)
     }
@@ -102,7 +102,7 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This point plus `by`; the far end of time if that overflows.
+    /// Adds `by`; saturates at the far end of time.
     #[must_use]
     pub fn plus(self, by: Duration) -> Instant {
         Instant(self.0.saturating_add(nanos(by)))
@@ -146,14 +146,14 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// This point plus `by`, rounded up to a whole millisecond: a wait is never cut short by rounding.
+    /// Adds `by`, rounded up to a whole millisecond: a wait is never cut short by rounding.
     #[must_use]
     pub fn plus(self, by: Duration) -> Timestamp {
         let millis = by.as_nanos().div_ceil(1_000_000);
         Timestamp(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
 
-    /// This point less `by`; the epoch if that underflows.
+    /// Subtracts `by`; saturates at the epoch.
     #[must_use]
     pub fn minus(self, by: Duration) -> Timestamp {
         Timestamp(self.0.saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))

@@ -1,8 +1,8 @@
-//! Whether a call took effect.
+//! Effect of a call at the vendor: none, unknown or applied.
 
 use std::fmt;
 
-/// Whether a call took effect at the vendor, as far as is known.
+/// Effect of a call at the vendor, as far as it is known.
 ///
 /// ```
 /// use steadfast::vendor::Stripe;
@@ -31,9 +31,9 @@ pub enum Effect {
     /// Applied: the vendor said so, or a lookup found it. An error with this effect is about something else than
     /// the call: its reply cannot be read, or the store failed once the answer was in hand.
     ///
-    /// In the second case the [disposition](crate::Error::disposition) is [`Continues`](crate::Disposition::Continues) all the
-    /// same. The effect is what the vendor said; the disposition is what is on record, where the operation is still
-    /// in progress. Recovery finds that effect by the vendor's key or a lookup, and settles the record.
+    /// In the second case the [disposition](crate::Error::disposition) is [`Continues`](crate::Disposition::Continues)
+    /// all the same. The effect is the vendor's answer; the disposition is the record, where the operation is still in
+    /// progress. Recovery finds that effect by the vendor's key or a lookup, and settles the record.
     Applied,
 }
 

@@ -24,7 +24,7 @@ pub(crate) use invalid::{Field, Invalid, field};
 pub use mistake::Mistake;
 pub use obstacle::Obstacle;
 
-/// What becomes of a call's operation without its caller.
+/// Fate of a call's operation without its caller.
 ///
 /// ```
 /// use steadfast::{Disposition, Error};
@@ -42,16 +42,16 @@ pub use obstacle::Obstacle;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disposition {
-    /// Nothing goes on by itself: the operation has come to its end, or was never recorded.
+    /// The operation has come to its end, or was never recorded: it will not be retried automatically.
     Ended,
-    /// It is on record and goes on without its caller: another call holds it, or a client of its account that
-    /// recovers carries on with it. Also said where the store could not tell: then it
-    /// may be on record or not.
+    /// The operation is on record and goes on without its caller: another call holds it, or a client of its account
+    /// that recovers carries on with it. It is also given where the store could not tell: then the operation may be on
+    /// record or not.
     Continues {
-        /// Not before this time; `None` if that is not known.
+        /// Earliest time of the next attempt; `None` if it is not known.
         at: Option<Timestamp>,
     },
-    /// It is a dead letter: a person has to redrive or resolve it.
+    /// The operation is a dead letter: a person has to redrive or resolve it.
     AwaitsOperator,
 }
 
@@ -65,7 +65,7 @@ pub enum Gate {
     Pause,
     /// The circuit breaker is open, or half-open with every probe taken.
     Breaker,
-    /// As many calls are under way as the policy allows.
+    /// The concurrency limit: no more attempts may be under way.
     Concurrency,
     /// The rate limit has no room.
     Rate,
@@ -90,7 +90,7 @@ impl Gate {
     }
 }
 
-/// Why an operation ended as a dead letter: failed, and not because the vendor refused it.
+/// Reason for which an operation ended as a dead letter: it failed, and not because the vendor refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -103,8 +103,8 @@ pub enum Reason {
     Unknown,
     /// A person closed it before it came to an end.
     Closed,
-    /// It was recorded for another host than that of the client which was to send it. Nothing was sent there, and no
-    /// secret; earlier attempts may have been.
+    /// Another host than that of the client which was to send it is on record. Nothing was sent there, and no secret;
+    /// earlier attempts may have been.
     Elsewhere,
     /// The vendor refused its credentials where no caller waited: on its route alone, or for as long as records are kept.
     Credentials,
@@ -130,7 +130,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What kind of definite no a vendor (or its adapter) gave.
+/// Kind of a definite no of a vendor, or of its adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -209,13 +209,13 @@ pub enum Kind {
     ReplyTooLarge { limit_bytes: usize },
     /// The body of a streamed reply ended before it was whole, after so many bytes.
     ReplyBroken { bytes: u64, how: Broken },
-    /// The vendor said no.
+    /// A refusal by the vendor.
     Refused { refusal: Refusal, status: u16 },
     /// The key belongs to an operation with another fingerprint.
     KeyReused { held: String, offered: String },
     /// The key's operation is under way elsewhere, or waits for its next attempt.
     InProgress,
-    /// One of our own gates refused.
+    /// A refusal by one of our own gates.
     Gate(Gate),
     /// Time ran out while the call was still retryable, or was not enough for the step that comes `next`.
     Deadline { budget: Duration, next: Option<Step> },
@@ -233,18 +233,18 @@ pub enum Kind {
     InTheWay { predecessor: String, obstacle: Obstacle },
 }
 
-/// How a streamed reply ended before it was whole.
+/// Way in which a streamed reply ended before it was whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The connection broke, or the vendor ended it.
     Lost,
-    /// Nothing more came for so long.
+    /// No more of the reply came in this time.
     Silent(Duration),
     /// The time that its call gave it was over.
     Deadline(Duration),
 }
 
-/// What a call would do next, if it had the time.
+/// Next step of a call that ran out of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub enum Step {
@@ -253,14 +253,14 @@ pub enum Step {
 }
 
 impl Error {
-    /// Whether the call took effect at the vendor, as far as is known. For a keyed call never better than what is on
-    /// record: [`Effect::None`] is said only where it is proven.
+    /// Returns the effect of the call at the vendor, as far as it is known. For a keyed call it is never better than
+    /// the record: [`Effect::None`] is given only where it is proven.
     pub fn effect(&self) -> Effect {
         self.0.effect
     }
 
-    /// What becomes of the operation without its caller, as on record: nothing, or it goes on, or it waits for a
-    /// person. What a gate refused before anything was recorded has [ended](Disposition::Ended).
+    /// Returns the fate of the operation without its caller, as on record: it has ended, it goes on, or it waits for a
+    /// person. A call that a gate refused before anything was recorded has [ended](Disposition::Ended).
     pub fn disposition(&self) -> Disposition {
         self.0.disposition.unwrap_or(match self.0.kind {
             Kind::DeadLetter { .. } | Kind::RowRejected { .. } => Disposition::AwaitsOperator,
@@ -275,7 +275,7 @@ impl Error {
         })
     }
 
-    /// When it makes sense to come back, where that is known: an open circuit's end, a vendor's pause, the
+    /// Returns the time at which a retry makes sense, where it is known: an open circuit's end, a vendor's pause, the
     /// next rung of the ladder.
     ///
     /// For a key that [another call holds](Error::is_in_progress): when that call is expected to have ended. That is
@@ -286,12 +286,12 @@ impl Error {
         self.0.retry_at.map(SystemTime::from)
     }
 
-    /// What each attempt of this call met, oldest first. Empty if nothing was sent.
+    /// Returns the report of each attempt of this call, oldest first. Empty if nothing was sent.
     pub fn attempts(&self) -> &[AttemptReport] {
         &self.0.attempts
     }
 
-    /// How long this call waited in all: backoff, the vendor's pauses, our own gates, settle times.
+    /// Returns the total wait of this call: backoff, the vendor's pauses, our own gates, settle times.
     pub fn waited(&self) -> Duration {
         self.0.waited
     }
@@ -349,7 +349,7 @@ impl Error {
         matches!(self.0.kind, Kind::Invalid(_) | Kind::Config { .. })
     }
 
-    /// What is wrong with the vendors file, in the order of its lines; empty if the error is about something else.
+    /// Returns the mistakes in the vendors file, in the order of its lines; empty if the error is about something else.
     /// At most 20: a file with more of them is checked again when these are mended.
     pub fn mistakes(&self) -> &[Mistake] {
         match &self.0.kind {
@@ -358,7 +358,7 @@ impl Error {
         }
     }
 
-    /// Whether the vendor said a definite no. [`answer`](Error::answer) has its words.
+    /// Returns true for a definite no of the vendor. Its words are in [`answer`](Error::answer).
     pub fn is_refused(&self) -> bool {
         matches!(self.0.kind, Kind::Refused { .. })
     }
@@ -429,7 +429,7 @@ impl Error {
         matches!(self.0.kind, Kind::DeadLetter { .. })
     }
 
-    /// Why the operation is a dead letter, if it is one.
+    /// Returns the reason for which the operation is a dead letter; `None` if it is none.
     pub fn reason(&self) -> Option<Reason> {
         match self.0.kind {
             Kind::DeadLetter { reason, .. } => Some(reason),
@@ -437,20 +437,20 @@ impl Error {
         }
     }
 
-    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; with
-    /// [`Effect::Applied`] it did, and [`answer`](Error::answer) has what it said. The operation is recovered from
-    /// its record, never by a blind resend.
+    /// Returns true if the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; with
+    /// [`Effect::Applied`] it did, and its answer is in [`answer`](Error::answer). The operation is recovered from its
+    /// record, never by a blind resend.
     ///
     /// A claim that failed, or that the store did not answer in time, may be on record although nothing was sent. Then
-    /// the operation is carried out without its caller, after [`retry_at`](Error::retry_at): the effect is unknown. It
-    /// is not withdrawn, since nothing on record tells this call's claim from another's of the same key. Send the same
-    /// key again; never take this error for a no.
+    /// the operation is carried out without its caller, after [`retry_at`](Error::retry_at): the effect is unknown. The
+    /// claim is not withdrawn, since nothing on record tells this call's claim from another's of the same key. Send the
+    /// same key again; never take this error for a no.
     pub fn is_store(&self) -> bool {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
 
-    /// Whether the body of a streamed reply ended before it was whole: the connection broke, the
-    /// vendor fell silent, or the call's time was over. What came of it is no whole reply.
+    /// Returns true if the body of a streamed reply ended before it was whole: the connection broke, the vendor fell
+    /// silent, or the call's time was over. The part that was read is no whole reply.
     pub fn is_broken_reply(&self) -> bool {
         matches!(self.0.kind, Kind::ReplyBroken { .. })
     }
@@ -492,7 +492,7 @@ impl Error {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(ErrorExt)]
 #[allow(clippy::new_ret_no_self, reason = "an extension of one type")]
 impl Error {
@@ -502,7 +502,7 @@ impl Error {
         self
     }
 
-    /// The same mistake, to be told once more.
+    /// Clones an error about a mistake in the input, for another call that has it too.
     pub fn again(&self) -> Error {
         Error::new(self.0.kind.clone(), self.0.effect)
     }
@@ -512,7 +512,7 @@ impl Error {
         self.with_context(Context::of_vendor(name))
     }
 
-    /// Why, if anything is known of it. A cause that is there already stays: it is the nearer one.
+    /// Attaches a cause, if there is one. A cause that is attached already stays: it is the nearer one.
     pub fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
         if self.0.source.is_none() {
             self.0.source = cause.map(Into::into);
@@ -525,7 +525,7 @@ impl Error {
         Error::mistaken(vec![Mistake::new(file, None, problem)], false)
     }
 
-    /// The same error, where something else becomes of the operation than its kind tells.
+    /// Sets the disposition, where it is another than that of the error's kind.
     pub fn going_on(mut self, disposition: Disposition) -> Error {
         self.0.disposition = Some(disposition);
         self
@@ -561,13 +561,14 @@ impl Error {
         }))
     }
 
-    /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
+    /// Moves a time to retry at to no earlier than `at`. An error without one stays without one: its end is up to a
+    /// person.
     pub fn not_before(mut self, at: Timestamp) -> Error {
         self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
         self
     }
 
-    /// The same error with another effect.
+    /// Sets the effect.
     pub fn of_effect(mut self, effect: Effect) -> Error {
         self.0.effect = effect;
         self
@@ -578,7 +579,7 @@ impl Error {
         Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
     }
 
-    /// The same dead letter, whose last attempt had no answer in time.
+    /// Marks a dead letter as one whose last attempt had no answer in time.
     pub fn timed_out(mut self) -> Error {
         if let Kind::DeadLetter { timeout, .. } = &mut self.0.kind {
             *timeout = true;

@@ -1,8 +1,8 @@
 //! The rules that keep the promise, each with a switch that only a build for tests has.
 //!
 //! A proof that has never failed proves little: it may be blind to the very fault that it is there for. So each rule
-//! here can be taken out, one at a time, and `tests/proofs/guards.rs` must then notice. What stands at the rule itself is one
-//! word at its condition.
+//! here can be taken out, one at a time, and `tests/proofs/guards.rs` must then notice. At the rule itself the switch
+//! is one word of its condition.
 //!
 //! The switch needs the feature `_guards`, which is no part of the interface. Without it every guard is the constant
 //! that it holds, the compiler leaves nothing of it, and no other crate can name it.
@@ -36,13 +36,13 @@ guards! {
     Fence,
     /// A new key begins above every fence that was purged.
     FenceAfterPurge,
-    /// What an earlier life's holder brings says nothing of this life.
+    /// A write of an earlier life's holder has no bearing on this life.
     LivesApart,
-    /// Whether a record has expired is decided at the claim.
+    /// The expiry of a record is decided at the claim.
     ExpiryAtClaim,
     /// A key belongs to one request.
     OneRequest,
-    /// What a dead holder left may have taken effect.
+    /// A dead holder's operation may have taken effect.
     LapsedIsUnknown,
     /// A dead holder's request is on its way for as long as its longest attempt.
     LongestAttempt,
@@ -58,41 +58,41 @@ guards! {
     UndoneStays,
     /// A dead letter stays until a person has given their word on it.
     DeadLetterStays,
-    /// A request that may yet arrive is not said to have had no effect.
+    /// A request that may yet arrive is not reported as without effect.
     LastRequestAwaited,
     /// Force is for what may have taken effect; what has not needs none.
     ForceForUnknown,
     /// Starting over closes the old letter.
     StartOverCloses,
-    /// What was cancelled and may have taken effect is not started over.
+    /// A cancelled operation that may have taken effect is not started over.
     CancelledUnknown,
-    /// What is adopted is closed under its old name.
+    /// An adopted operation is closed under its old name.
     Tombstone,
     /// No single host's clock says that a record has expired.
     BelievedTime,
     /// The nearer of two wrong clocks is no less doubted than the other.
     NearerOfTwo,
     // Sequences.
-    /// What waits for its turn in a sequence is neither taken nor claimed.
+    /// An operation that waits for its turn in a sequence is neither taken nor claimed.
     SequenceOrder,
-    /// Of a sequence, one is sent at a time.
+    /// A sequence has one operation in flight at a time.
     OneAtATime,
-    /// A dead letter holds its sequence, unless its call said to skip it.
+    /// A dead letter holds its sequence, unless its call chose to skip it.
     DeadLetterHoldsSequence,
-    /// What waits for its next attempt holds its sequence.
+    /// An operation that waits for its next attempt holds its sequence.
     RetryHoldsSequence,
     // What is left to dispatchers.
-    /// What is not due is not taken.
+    /// An operation that is not due is not taken.
     NotBeforeDue,
-    /// What was left for later keeps its time, whatever clock said it.
+    /// A scheduled operation keeps its time, whatever clock that time is from.
     LaterKeepsItsTime,
-    /// What is enqueued again is not held by that.
+    /// An operation that is enqueued again does not become held by that.
     EnqueueHoldsNothing,
-    /// What a process holds is not cancelled.
+    /// An operation that a process holds is not cancelled.
     HeldNotCancelled,
     /// One client's backlog does not keep another one from its turn.
     TakenInTurn,
-    /// What one route fails at is not taken for the vendor's health.
+    /// A failure of one route is not taken for the vendor's health.
     RouteHasCircuit,
     /// An operation that failed before says nothing of its route while others of it are answered well.
     FailedBeforeIsNeutral,
@@ -100,7 +100,7 @@ guards! {
     ProbesAtOnce,
     /// Refused credentials hold the account of an operation without a caller, and do not end it.
     CredentialsHold,
-    /// What waits in a process that stops is let go of.
+    /// A process that stops releases the operations that wait in it.
     LetGoOnStop,
     /// A process that stops waits for the outcomes that are still being written.
     LateWritesAwaited,
@@ -115,7 +115,7 @@ guards! {
     FailureRejectsNothing,
     /// No row is recorded while the account's terms differ.
     TermsBeforeRows,
-    /// What is in the outbox is recorded before it is cancelled.
+    /// A row of the outbox is recorded before it is cancelled.
     RowRecordedToCancel,
     /// A store whose records go elsewhere takes nothing.
     ClosedStore,
@@ -137,15 +137,15 @@ guards! {
     SettleTime,
     /// The settle time counts once, also if several processes wait for it.
     SettleOnce,
-    /// What another host's clock says to have passed counts less what clocks may differ.
+    /// A time span by another host's clock counts less the difference that clocks may have.
     ClocksDiffer,
     /// A clock that the store doubts says nothing of what has passed.
     DoubtedClock,
-    /// Nor does a clock that was set ahead while the process ran.
+    /// A clock that was set ahead while the process ran has no say in it either.
     SetAhead,
     /// A wall clock that is set back makes a send no earlier than it was.
     SendNoEarlier,
-    /// Who takes an operation again goes on with its own measure.
+    /// A process that takes an operation again goes on with its own measure.
     OwnMeasure,
     /// A lookup that failed is not a lookup.
     FailedLookUp,
@@ -171,7 +171,7 @@ guards! {
     PauseAskedAgain,
     /// A repeat that was accepted, and that a pause postponed, is still to be made.
     PutOffIsNotUsed,
-    /// A process that stood still since it let go of an operation does not report what was before.
+    /// A process that stood still after it released an operation does not report the state from before that.
     FreedLongAgo,
     /// A takeover for a caller is charged as a retry.
     TakeoverPays,
@@ -187,7 +187,7 @@ guards! {
     ReplayOfSameRequest,
     /// A claim that failed may be on file.
     FailedClaim,
-    /// Also where the store's writer stopped.
+    /// A claim of a writer that stopped may be on file too.
     StoppedWriter,
     /// An outcome that could not be written is written again.
     WriteAgain,
@@ -195,13 +195,13 @@ guards! {
     SpeaksFor,
     /// A duplicate after a lookup's miss may be our own.
     OwnDuplicate,
-    /// Also where another process looked.
+    /// A duplicate after another process's miss may be our own, too.
     LookUpInLog,
-    /// What a call's headers choose of accounts is part of the operation's name.
+    /// An account that a call's headers choose is part of the operation's name.
     HeaderInName,
     /// An account is part of the operation's name.
     AccountInScope,
-    /// What is of another account does not go out with this client's secret.
+    /// An operation of another account does not go out with this client's secret.
     OwnSecret,
     /// A record outlives the vendor's window and its own call.
     RetentionFloor,
@@ -222,9 +222,9 @@ guards! {
     RowComparedAsWritten,
     /// A record whose key has a row in the outbox is not purged.
     RowSparesRecord,
-    /// A call that is refused before its claim is told of a row under its key.
+    /// A call that is refused before its claim reports a row under its key.
     RowIsToldOf,
-    /// A row that becomes a record between two looks is told of as that.
+    /// A row that becomes a record between two looks is reported as that record.
     RowBecameRecord,
     /// An operator who asks by key finds the rows of the outbox too.
     RowFoundByKey,
@@ -233,47 +233,47 @@ guards! {
     PageIsNoSuccess,
     /// A text, or nothing, is no success at a vendor that answers in JSON.
     TextIsNoSuccess,
-    /// What a proxy on the way wrote is no refusal.
+    /// An answer that a proxy on the way wrote is no refusal.
     OwnAnswer,
     /// A replayed failure will not change under its key.
     ReplayMark,
     /// A no speaks for earlier attempts only within the window.
     OnlyInWindow,
-    /// So does a no that is marked as a replay: after the window, the key may have had a life in between.
+    /// A no that is marked as a replay counts only in the window: after it, the key may have had a life in between.
     MarkInWindow,
     /// A no speaks for earlier attempts only where the vendor keeps it under the key.
     StoredNo,
     /// Stripe's second interface keeps no failure under a key.
     NoFailureKept,
-    /// Of what Stripe's first interface refuses, declines alone are kept under the key.
+    /// Stripe's first interface keeps declines alone, of all its refusals, under the key.
     DeclinesAlone,
     /// Adyen's test environment and a live one share no operation.
     LiveApart,
-    /// Only on the routes that Adyen documents is a key sent again.
+    /// A key is sent again only on the routes that Adyen documents.
     KnownRoutes,
-    /// What is of a card is hidden whether or not the service says so.
+    /// Fields of a card are hidden whether or not the service names them.
     CardsHidden,
     /// A list that may leave something out is no proof that it is not there.
     PartNoProof,
     /// A lookup's hit is what was sent, and not only what has its key: at BigCommerce.
     HitIsWhatWasSent,
-    /// The same at Stripe.
+    /// A lookup's hit at Stripe is the object that was sent, and not only one that has its key.
     HitAtStripe,
-    /// The same at Postmark.
+    /// A lookup's hit at Postmark is the message that was sent, and not only one that has its key.
     HitAtPostmark,
-    /// What was sent, and only its time excludes, may be ours.
+    /// An object that matches the request, and that only its time excludes, may be ours.
     TimeAloneIsNoProof,
     /// Orders that were archived are asked for before a miss is proof.
     ArchivedToo,
-    /// Where what is deleted is not listed, a miss is proof within an hour alone.
+    /// A miss is proof within an hour alone, where deleted objects are not listed.
     MissWithinAnHour,
-    /// Whether a method may be repeated is the adapter's word.
+    /// The adapter decides whether a method may be repeated.
     RepeatByVendor,
     /// A choice of the caller's counts for every method with an effect.
     ChoiceForAll,
     /// No vendor's wait is believed beyond a day.
     WaitBelieved,
-    /// Nothing that was tried is due later than a day, or the retention.
+    /// An operation that was tried is never due later than a day, or the retention if that is longer.
     ScheduleInReach,
     /// A success has the form that successes of its route have.
     FormOfSuccess,
@@ -286,7 +286,7 @@ guards! {
     // What is read.
     /// A redirect and a next page lead to the vendor's own host.
     SameHost,
-    /// What may take effect follows no redirect.
+    /// A call that may take effect follows no redirect.
     ReadsAlone,
     /// No page is read twice.
     PageOnce,
@@ -305,7 +305,7 @@ guards! {
     /// A filter that was ignored is noticed.
     FilterNoticed,
     // Policies.
-    /// What was admitted before the circuit opened says nothing afterwards.
+    /// An attempt that was admitted before the circuit opened has no bearing on it afterwards.
     Generation,
     /// One operation's failures count once.
     OneOperationOnce,
@@ -313,7 +313,7 @@ guards! {
     ProbesLimited,
     /// A probe that is cancelled is given back.
     ProbeGivenBack,
-    /// What one call is told holds back all.
+    /// A pause that one call was asked for holds back all calls.
     PauseForAll,
     /// Room in the rate limit is set aside until the attempt starts.
     RoomSetAside,
@@ -326,24 +326,24 @@ guards! {
     /// A host that slept while it connected sends nothing.
     WallAtFirstByte,
     // The transport.
-    /// What is given up before it left never leaves.
+    /// A request that is given up before it left never leaves.
     GivenUpStays,
-    /// What a layer below the transport may still hold is under way.
+    /// A request that a layer below the transport may still hold is under way.
     QueuedIsUnderWay,
     /// Repeats and probes do not use a connection that gave no answer.
     NewConnection,
     /// A pool that gave no answer is not used again.
     PoolReplaced,
-    /// What this host lacks is not the vendor's failure.
+    /// A lack of resources on this host is not the vendor's failure.
     LocalIsNotTheVendors,
     /// Runtimes share no connection.
     RuntimesApart,
     // Stores.
-    /// Only what has expired is purged.
+    /// A purge removes expired records only.
     PurgeOnlyExpired,
     /// A full store forgets nothing that a person closed.
     EvictOnlySettled,
-    /// What is purged leaves its fence behind.
+    /// A purged record leaves its fence behind.
     PurgeNotesFence,
     /// No name is adopted that is on record already.
     NameTaken,
@@ -351,7 +351,7 @@ guards! {
     FileReplaced,
     /// A server that takes no claim is believed only of what has ended.
     StandbyKnowsLess,
-    /// What a store cannot hold is on record nowhere, and is not asked for again.
+    /// A request that a store cannot hold is recorded nowhere, and is not tried again.
     NotHeldIsRejected,
     /// A store that was opened at another place than its records are from takes nothing.
     OwnPlace,
@@ -363,7 +363,7 @@ guards! {
     SafeFooting,
     /// A store that is sealed reads no record in the clear.
     SealedAlone,
-    /// What a vendor answers forges no line that an operator reads.
+    /// A vendor's text cannot forge a line that an operator reads.
     TextIsVisible,
 }
 
@@ -401,7 +401,7 @@ impl Guard {
         if self.holds() { value } else { without }
     }
 
-    /// What `run` comes to without the rule, on this thread alone.
+    /// Returns the result of `run` without the rule, on this thread alone.
     #[cfg(feature = "_guards")]
     pub fn without<T>(self, run: impl FnOnce() -> T) -> T {
         let _put_back = PutBack(OUT.replace(Some(self)));
@@ -416,7 +416,7 @@ impl Guard {
     }
 }
 
-/// The same work, with the switch as it is on this thread, for a thread that works for it.
+/// Wraps `work` so that it runs with this thread's switch on a thread that works for this one.
 #[cfg(feature = "_guards")]
 pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let out = OUT.get();
@@ -426,13 +426,13 @@ pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// The same work: there is no switch.
+/// Returns `work` unchanged: there is no switch.
 #[cfg(not(feature = "_guards"))]
 pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     work
 }
 
-/// Also where `run` panics.
+/// Puts the switch back when dropped, also where `run` panics.
 #[cfg(feature = "_guards")]
 struct PutBack(Option<Guard>);
 

@@ -1,4 +1,4 @@
-//! For the crates of this workspace alone: what they need beyond what is public. It may change with any version.
+//! Items for the crates of this workspace alone, beyond the public interface. They may change with any version.
 
 pub mod attempt {
     pub use crate::attempt::{LOOK_UP, millis, report};
@@ -152,7 +152,7 @@ pub mod visible {
     pub use crate::visible::visible;
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(words), _) => words,
@@ -161,21 +161,22 @@ pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
     }
 }
 
-/// What `steadfast-testkit` and this crate's own tests are made of. It lies here, because a test of this crate would
-/// meet another build of it behind `steadfast-testkit`.
+/// Material of `steadfast-testkit` and of this crate's own tests. It lies here, because a test of this crate would meet
+/// another build of it behind `steadfast-testkit`.
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit {
     pub use crate::store::sample::{ATTEMPT, KEEP, LEASE, claim_at, let_pass, look, transition_at};
     pub use crate::test_clock::TestClock;
 
-    /// Tells a store in memory that an outbox of a test's own has `rows` more of this key. A purge spares its record.
+    /// Sets the outbox rows of this key that a store in memory counts. A purge spares the key's record while it has
+    /// any.
     #[cfg(feature = "testkit")]
     pub fn spare(memory: &crate::store::Memory, key: &str, rows: i64) {
         memory.spare(key, rows);
     }
 }
 
-/// What this workspace asks of a public type beyond its public methods.
+/// Extension traits: methods of public types that only this workspace calls.
 pub mod ext {
     pub use crate::answer::AnswerExt;
     pub use crate::error::ErrorExt;

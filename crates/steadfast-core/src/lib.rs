@@ -9,7 +9,7 @@
 //! - [`policy`]: when a request may be sent, and how often.
 //! - [`clock::Clock`] and [`Random`]: time and chance.
 //!
-//! What is in the module `internal` is for the crates of this workspace alone, and has no stable form.
+//! The items in the module `internal` are for the crates of this workspace alone, and have no stable form.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

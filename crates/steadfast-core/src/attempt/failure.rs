@@ -17,12 +17,12 @@ pub enum SendErrorKind {
     Tls,
     /// The request could not be built. Never sent.
     Request,
-    /// This host could not send it: it has no file descriptor, port or memory left, or TLS cannot be set up. Never sent,
-    /// and it says nothing of the vendor.
+    /// This host could not send the request: it has no file descriptor, port or memory left, or TLS cannot be set up.
+    /// The request was not sent, and the failure is no evidence about the vendor.
     Local,
     /// Time ran out, and the request may have left.
     Timeout,
-    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113). It refused
+    /// The vendor, or a proxy before it, reported in HTTP/2 that it did not process the request (RFC 9113). It refused
     /// the stream (section 8.7), or it is closing the connection and the stream is above the last that it looked at
     /// (GOAWAY, section 6.8). Sent, without any effect.
     NotProcessed,
@@ -35,8 +35,8 @@ pub enum SendErrorKind {
 }
 
 impl SendErrorKind {
-    /// Whether the request may have taken effect: only what provably never left, or was provably never processed, is
-    /// [`Effect::None`].
+    /// Returns [`Effect::None`] for a request that provably never left, or was provably never processed; else
+    /// [`Effect::Unknown`].
     pub const fn effect(self) -> Effect {
         match self {
             SendErrorKind::Dns

@@ -1,4 +1,4 @@
-//! Whose call an error belongs to.
+//! Vendor, operation and attempt that an error belongs to.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -28,7 +28,7 @@ pub trait Origin: fmt::Debug + Send + Sync {
 }
 
 impl Context {
-    /// With the vendor's name alone; without, if it has none.
+    /// Names the vendor alone; nothing, if it has no name.
     pub fn of_vendor(name: &str) -> Context {
         let vendor = (!name.is_empty()).then(|| name.to_owned());
         Context { vendor, ..Context::default() }

@@ -1,4 +1,4 @@
-//! What is wrong with an input: which input, which of its fields, and what would be right.
+//! A mistake in an input: the input, the field in it, the problem and the remedy.
 //!
 //! Each is a type of its own and not a word of the text: the [code](Error::code) follows from the [`Input`], and the
 //! vendors file finds line and column by the [`Field`].
@@ -13,7 +13,7 @@ use easy_ext::ext;
 use super::{Effect, Error, Kind};
 use crate::error::ErrorExt;
 
-/// Which input an error refuses. Its [code](Error::code) follows from it: `VALIDATION.body`.
+/// Input that an error refuses. Its [code](Error::code) follows from it: `VALIDATION.body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Input {
@@ -33,11 +33,11 @@ pub enum Input {
     Policy,
     /// The names of fields that are redacted.
     Redact,
-    /// How long records are kept.
+    /// The retention of records.
     Retention,
     /// The name of a sequence.
     Sequence,
-    /// What an incoming request asks for.
+    /// The fingerprint of an incoming request.
     Inbound,
     /// The terms that services share which share an account's records.
     Terms,
@@ -77,11 +77,11 @@ impl Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field(Vec<Segment>);
 
-/// One step on the way to a field.
+/// One segment of the path of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
     Name(Cow<'static, str>),
-    /// From 0.
+    /// Index in a list, from 0.
     Item(usize),
 }
 
@@ -101,7 +101,7 @@ impl Field {
         self
     }
 
-    /// This field, if its input is itself a field.
+    /// Returns the field's path below `input`, for an input that is itself a field.
     pub fn below(&self, input: &'static str) -> Field {
         Field(Field::of(&[input]).0.into_iter().chain(self.0.iter().cloned()).collect())
     }
@@ -137,7 +137,7 @@ pub use field;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     pub input: Input,
-    /// Which of the input's fields. `None` if it is the input as a whole.
+    /// Field of the input that is wrong. `None` if it is the input as a whole.
     pub field: Option<Field>,
     /// The fields that it is compared with.
     pub beside: Vec<Field>,
@@ -145,7 +145,7 @@ pub struct Invalid {
     pub set_by: Option<&'static str>,
     /// A switch that allows it: a method of the builder, and a key of the vendors file.
     pub unless: Option<&'static str>,
-    /// What is wrong. It does not begin with the field's name.
+    /// Problem and remedy, in words. The text does not begin with the field's name.
     pub problem: String,
 }
 
@@ -177,7 +177,7 @@ impl Error {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(InputErrorExt)]
 impl Error {
     /// Says which field of the input is refused.

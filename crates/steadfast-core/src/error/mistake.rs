@@ -4,8 +4,8 @@ use std::fmt;
 
 use easy_ext::ext;
 
-/// One thing that is wrong with a file: where, and what would be right. An error about a vendors file holds all of
-/// them, see [`Error::mistakes`](super::Error::mistakes).
+/// A mistake in a file: its place, the problem and the remedy. An error about a vendors file holds all of them, see
+/// [`Error::mistakes`](super::Error::mistakes).
 ///
 /// `Display` is one line, `vendors.toml:4:3: unknown key …`, as compilers write it: editors and terminals make the
 /// start of it a link.
@@ -32,13 +32,13 @@ impl Mistake {
         self.place.map(|(_, column)| column)
     }
 
-    /// What is wrong, and what would be right. One line, without the place.
+    /// Returns the problem and the remedy. One line, without the place.
     pub fn problem(&self) -> &str {
         &self.problem
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(MistakeExt)]
 #[allow(clippy::new_ret_no_self, reason = "an extension of one type")]
 impl Mistake {

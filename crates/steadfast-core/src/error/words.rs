@@ -1,6 +1,6 @@
-//! What an error says: whose call it was, what happened, whether it may have taken effect, and what to do next.
+//! The text of an error: whose call it was, what happened, whether it may have taken effect, and what to do next.
 //!
-//! One line in that order, for an operator whom it has woken. Why it happened is the next layer's to say.
+//! It is one line in that order, for an operator who was woken by it. The cause is the text of the next layer.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -13,7 +13,7 @@ use crate::attempt::failure::SendErrorKind;
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
-    /// This layer in one line. `{:#}` adds every source behind a colon: what a log wants.
+    /// Writes this layer in one line. `{:#}` adds every source behind a colon: what a log wants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A mistake in a file begins with its place, which terminals and editors follow.
         let has_place = matches!(self.0.kind, Kind::Config { .. });
@@ -143,7 +143,7 @@ impl Error {
         }
     }
 
-    /// Whether the operation of a keyed call goes on without its caller, where that is not plain from the rest.
+    /// Returns the fate of a keyed call's operation without its caller, where the rest of the text does not show it.
     fn what_goes_on(&self) -> Option<&'static str> {
         match (self.disposition(), &self.0.kind) {
             // The store may have it on record, or not.
@@ -164,7 +164,7 @@ impl Error {
         }
     }
 
-    /// What the reader can do about it, where something can be done. A mistake in the input says so itself.
+    /// Returns the reader's next step, where there is one. A mistake in the input names its own remedy.
     fn what_next(&self) -> Option<Cow<'static, str>> {
         let is_keyed = self.0.context.key.is_some();
         let again = if is_keyed { "send the same key again" } else { "try again" };
@@ -217,7 +217,7 @@ impl Error {
     }
 }
 
-/// What a store can fail at for a dispatcher alone: no caller has a key to send again.
+/// Step of a dispatcher at which a store can fail: there is no caller who could send a key again.
 pub const ADMIT_ROW: &str = "admit a row of the outbox";
 
 fn say_how_it_broke(f: &mut fmt::Formatter<'_>, bytes: u64, how: &Broken) -> fmt::Result {
@@ -291,8 +291,8 @@ fn status_in_words(status: u16) -> String {
     }
 }
 
-/// One mistake is one line. Several are a line each, with nothing around them: each line can be found, followed as
-/// a link and read by itself, in a terminal and in a log.
+/// Writes one mistake on one line. Several are a line each, with nothing around them: each line can be found, followed
+/// as a link and read by itself, in a terminal and in a log.
 fn write_lines(f: &mut fmt::Formatter<'_>, mistakes: &[Mistake], more: bool) -> fmt::Result {
     for (index, mistake) in mistakes.iter().enumerate() {
         let end = if index == 0 { "" } else { "\n" };
