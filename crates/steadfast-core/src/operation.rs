@@ -1,4 +1,4 @@
-//! One logical effect at a vendor, by name: what identifies it, what it asks for, and what became of it.
+//! An operation: one logical effect at a vendor, with its name, its fingerprint and its outcome.
 //!
 //! Everything here is pure. [`record`] is the state machine that every store carries out.
 

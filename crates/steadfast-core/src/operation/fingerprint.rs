@@ -1,4 +1,4 @@
-//! What an operation asks for, in 32 bytes: the same key with another fingerprint is a mistake of the
+//! Fingerprint of an operation's request, in 32 bytes: the same key with another fingerprint is a mistake of the
 //! caller's, and nothing is sent.
 
 use std::fmt;
@@ -35,7 +35,7 @@ impl Fingerprint {
 }
 
 impl fmt::Display for Fingerprint {
-    /// The first eight bytes in hexadecimal: enough to tell two apart by eye.
+    /// Writes the first eight bytes in hexadecimal: enough to tell two apart by eye.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -79,8 +79,8 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
     Fingerprint(hash.finish())
 }
 
-/// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
-/// case that a record is met that an adoption brought: its fingerprint is of another account.
+/// Parts of an unstamped request that enter the fingerprint and that an adapter's stamp may change. They are kept
+/// beside the stamped request for a record that an adoption brought: its fingerprint is of another account.
 #[derive(Clone, Debug)]
 pub struct Unstamped {
     body: Bytes,
@@ -88,7 +88,7 @@ pub struct Unstamped {
 }
 
 impl Unstamped {
-    /// Of a request that is not stamped yet. Two reference counts, no copy.
+    /// Takes them from a request that is not stamped yet. Two reference counts, no copy.
     pub fn of(request: &Request) -> Unstamped {
         Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
     }

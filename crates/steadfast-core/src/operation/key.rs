@@ -83,7 +83,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Where a key is unique: `{namespace}/{vendor}/{account}/{METHOD} {route}`.
+/// The space in which a key is unique: `{namespace}/{vendor}/{account}/{METHOD} {route}`.
 ///
 /// The route is part of it because Stripe holds a key for the whole account: the same caller's key on two
 /// endpoints must become two wire keys.
@@ -189,7 +189,7 @@ impl fmt::Display for Scope {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperationId {
-    /// Where the key is unique.
+    /// Space in which the key is unique.
     pub scope: Scope,
     /// The caller's key.
     pub key: Key,

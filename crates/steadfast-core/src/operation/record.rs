@@ -4,11 +4,11 @@
 //! of them. [`claim`] decides what a caller who wants to send finds. [`Record::apply`] decides what a holder's later
 //! write does, [`Record::take`] what a dispatcher may take, and [`Record::act`] what an operator may do.
 //!
-//! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. A takeover moves the
-//! fence, and every write names the fence that its holder got, so the slow holder's write changes nothing. The one
-//! exception is an answer: a true success from a fenced-out holder settles the operation. It does so also if another
-//! process holds it, and if it is scheduled or a dead letter of unknown effect. It is proof, and saves a second send.
-//! The new holder renews the lease before each send, and is then told that the operation is settled.
+//! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. A takeover moves the fence,
+//! and every write names the fence that its holder got, so the slow holder's write changes nothing. The one exception
+//! is an answer: a true success from a fenced-out holder settles the operation. It does so also if another process
+//! holds it, and if it is scheduled or a dead letter of unknown effect. It is proof, and saves a second send. The new
+//! holder renews the lease before each send, and learns then that the operation is settled.
 //!
 //! A key has several lives, one after the other: a record expires, and the key is used again. Fences go on from
 //! life to life and never back, so that no holder of one life can be taken for a holder of the next.
@@ -61,34 +61,34 @@ pub use wanted::{Part, Wanted};
 pub struct Record {
     /// The operation's name.
     pub id: OperationId,
-    /// What it asks for.
+    /// Fingerprint of the request under this key.
     pub fingerprint: Fingerprint,
     /// The key that the vendor sees, in the form that the adapter gave it.
     pub wire_key: String,
     /// The request as it is sent, less the secrets that the adapter adds each time. Shared with the call that sends it.
     pub request: Arc<Request>,
-    /// What became of it.
+    /// State of the operation: in progress, scheduled, settled or dead.
     pub state: State,
     /// Moves by one at each claim and each takeover. It goes on from one life of the key to the next, and
     /// never goes back, also not after a purge.
     pub fence: u64,
-    /// The fence that this life of the key began with. What an earlier life's holder still brings has an earlier
-    /// fence, and says nothing of this life.
+    /// The fence that this life of the key began with. A write of an earlier life's holder has an earlier fence, and no
+    /// bearing on this life.
     pub first_fence: u64,
     /// Attempts made since the operation was recorded or last redriven, as far as they were recorded: its place on the
     /// ladder. Not among them are those that recovery made while the vendor's circuit was not closed, and that failed.
     /// The log has them all.
     pub attempts: u32,
-    /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
-    /// and nowhere else.
+    /// Effect of all attempts so far, as far as it is known. [`Effect::Applied`] in [`State::Succeeded`], and nowhere
+    /// else.
     pub effect: Effect,
     /// While [`effect`](Record::effect) is unknown: the latest moment at which a send of unknown effect can have
     /// ended. A lookup's settle time counts from here, in every process. So does the day after which lookups that
     /// come to no answer end.
     pub unknown_since: Option<Timestamp>,
-    /// How many lookups were answered since then. One that failed is not a lookup.
+    /// Number of lookups that were answered since then. One that failed is not a lookup.
     pub look_ups: u32,
-    /// How many more times it may be sent although that may be a second effect. A holder who uses one up writes
+    /// Number of sends that may still be made although each may be a second effect. A holder who uses one up writes
     /// that down before it sends.
     pub resends_left: u32,
     /// The longest exchange of the holder, or of the last one. For so long after its lease a dead holder's request
@@ -107,12 +107,12 @@ pub struct Record {
     pub claimed_at: Timestamp,
     /// The last transition.
     pub updated_at: Timestamp,
-    /// How long a settled record is kept.
+    /// Retention: how long the record is kept once it is settled.
     pub keep: Duration,
-    /// What to do when its effect stays unknown. It is on record, so recovery after a crash does what the caller
-    /// chose.
+    /// Choice of the caller for an effect that stays unknown. It is on record, so recovery after a crash does what the
+    /// caller chose.
     pub on_unknown: OnUnknown,
-    /// What of it is never shown.
+    /// Fields that are redacted in logs and in the CLI. Set by the first claim.
     pub redact: RedactedFields,
     /// A person's word on what became of it. Only a dead letter has one, and what ended otherwise once another key or name
     /// has [taken its place](Resolution::is_final).
@@ -125,20 +125,20 @@ pub struct Record {
     pub sequence: Option<Box<Place>>,
 }
 
-/// Where an operation stands.
+/// State of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// A process holds it until `lease_until`, and may be sending.
     InProgress {
-        /// From this moment on, another process may take it.
+        /// Time from which another process may take the operation.
         lease_until: Timestamp,
     },
     /// No process holds it; it is due at `at`.
     Scheduled {
-        /// When the next attempt is due.
+        /// Time at which the next attempt is due.
         at: Timestamp,
     },
-    /// It took effect exactly once.
+    /// The operation took effect exactly once.
     Succeeded {
         /// The vendor's answer.
         answer: Answer,
@@ -147,50 +147,50 @@ pub enum State {
     },
     /// The vendor refused it: no effect.
     Refused {
-        /// What kind of no.
+        /// Kind of the refusal.
         refusal: Refusal,
         /// The vendor's answer.
         answer: Answer,
     },
     /// A dead letter.
     Dead {
-        /// Why.
+        /// Reason of the dead letter.
         reason: Reason,
         /// The vendor's last answer, if there was one.
         answer: Option<Answer>,
     },
 }
 
-/// What a caller who wants to send brings along.
+/// Claim of a caller who wants to send.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The operation's name.
     pub id: OperationId,
-    /// What it asks for.
+    /// Fingerprint of the request under this key.
     pub fingerprint: Fingerprint,
     /// The key that the vendor sees.
     pub wire_key: String,
     /// The request, without secrets. Shared with the call that claims, which keeps it for its sends.
     pub request: Arc<Request>,
-    /// What time it is in the store, as far as the caller can tell; see [`Store::time`](crate::store::Store::time).
-    /// The command's other times count from here.
+    /// Time in the store, as far as the caller can tell; see [`Store::time`](crate::store::Store::time). The command's
+    /// other times count from here.
     pub now: Timestamp,
-    /// How long the caller may hold the operation before another process may take it.
+    /// Length of the lease: after it, another process may take the operation.
     pub lease: Duration,
-    /// If the caller does not send but leaves it to a dispatcher: from when on. Such a claim holds nothing, and takes
+    /// Time from which a dispatcher may send; `None` if the caller sends now. Such a claim holds nothing, and takes
     /// nothing over.
     pub due: Option<Timestamp>,
-    /// How long the record is kept once it is settled.
+    /// Retention: how long the record is kept once it is settled.
     pub keep: Duration,
-    /// What to do when its effect stays unknown. [`OnUnknown::Resend`] is one more send.
+    /// Choice of the caller for an effect that stays unknown. [`OnUnknown::Resend`] is one more send.
     pub on_unknown: OnUnknown,
     /// The caller's longest exchange.
     pub attempt_max: Duration,
     /// The vendor's clock less the caller's, in milliseconds, if it is known.
     pub vendor_clock_ms: Option<i64>,
-    /// Which process claims, such as `web-7f9c/4711`. A claim that is [due](Claim::due) later leaves none on record.
+    /// Process that claims, such as `web-7f9c/4711`. A claim that is [due](Claim::due) later leaves none on record.
     pub holder: Option<Arc<str>>,
-    /// What of it is never shown. The first claim's stays on record.
+    /// Fields that are redacted in logs and in the CLI. Those of the first claim stay on record.
     pub redact: RedactedFields,
     /// The key of the operation that this one starts over, in the same scope. See [`supersede`].
     pub predecessor: Option<Key>,
@@ -201,7 +201,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The same claim, made at `now` by the store's own clock.
+    /// Moves the claim's times to `now`, the store's own clock.
     #[must_use]
     pub fn rebased(mut self, now: Timestamp) -> Claim {
         self.due = self.due.map(|due| moved(due, self.now, now));
@@ -210,7 +210,7 @@ impl Claim {
     }
 }
 
-/// What a claim found.
+/// Outcome of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
     /// The claim is the first of this life of the key: nothing was sent in it. Either the key is new, or its
@@ -222,58 +222,59 @@ pub enum Claimed {
     /// The operation is now the caller's: credentials that were refused had ended it, and left its key free.
     /// [`Record::effect`] says what is known of what was sent before.
     Freed(Record),
-    /// It is settled (succeeded, refused or dead): here is how.
+    /// The operation is settled (succeeded, refused or dead), as in this record.
     Settled(Record),
-    /// It is held elsewhere, or scheduled for later: it frees at the given time.
+    /// Another process holds the operation, or it is scheduled for later.
     Busy {
-        /// When to ask again.
+        /// Time at which to ask again.
         frees_at: Timestamp,
     },
     /// The key belongs to a request with this other fingerprint.
     Mismatch {
         /// The fingerprint on record.
         held: Fingerprint,
-        /// Whether the key's own request took effect, as far as is known.
+        /// Effect of the request that has the key, as far as it is known.
         effect: Effect,
-        /// What becomes of that request.
+        /// Fate of that request.
         next: Disposition,
     },
     /// The claim would be the first, and its predecessor stands in the way. Nothing was written.
     InTheWay {
-        /// What is in the way.
+        /// Reason for which the predecessor cannot be started over.
         obstacle: Obstacle,
-        /// Whether the predecessor took effect, as far as is known.
+        /// Effect of the predecessor, as far as it is known.
         effect: Effect,
     },
 }
 
-/// What a holder writes: the state that its operation moves to, with its fence and its evidence.
+/// Write of a holder: the state that its operation moves to, with its fence and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     /// The fence that the holder was given.
     pub fence: u64,
-    /// As [`Claim::now`].
+    /// Time in the store, as for [`Claim::now`].
     pub now: Timestamp,
     /// Attempts made so far.
     pub attempts: u32,
-    /// Whether any of them may have taken effect.
+    /// Effect of all attempts so far, as far as it is known.
     pub effect: Effect,
-    /// As [`Record::unknown_since`]. With an effect that is unknown, `None` is now; with none, it is not kept.
+    /// Start of the unknown effect, as in [`Record::unknown_since`]. With an effect that is unknown, `None` is now;
+    /// with an effect that is none, it is not kept.
     pub unknown_since: Option<Timestamp>,
-    /// As [`Record::look_ups`].
+    /// Number of answered lookups, as in [`Record::look_ups`].
     pub look_ups: u32,
-    /// As [`Record::resends_left`]. No holder can raise it.
+    /// Number of sends at risk that are left, as in [`Record::resends_left`]. No holder can raise it.
     pub resends_left: u32,
-    /// What the operation moves to. [`State::InProgress`] renews the lease, [`State::Scheduled`] lets go of it until
-    /// then. A dead letter needs a person or a redrive.
+    /// State that the operation moves to. [`State::InProgress`] renews the lease, [`State::Scheduled`] releases it
+    /// until then. A dead letter needs a person or a redrive.
     pub to: State,
-    /// What the attempts since the last write met. They go on the operation's log in the same commit, under
-    /// whatever fence and even if the transition is declined: they are evidence and not a decision.
+    /// Reports of the attempts since the last write. They go on the operation's log in the same commit, under whatever
+    /// fence and even if the transition is declined: they are evidence and not a decision.
     pub reports: Vec<AttemptReport>,
 }
 
 impl Transition {
-    /// The same transition, made at `now` by the store's own clock.
+    /// Moves the transition's times to `now`, the store's own clock.
     #[must_use]
     pub fn rebased(mut self, now: Timestamp) -> Transition {
         let moved = |time: Timestamp| moved(time, self.now, now);
@@ -287,22 +288,22 @@ impl Transition {
     }
 }
 
-/// Why a transition changed nothing.
+/// Reason for which a transition changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Declined {
-    /// There is no such operation.
+    /// The operation does not exist.
     Absent,
     /// Another process has taken the operation since.
     Fenced,
-    /// The operation is settled already, or its holder has let go of it until a later attempt.
+    /// The operation is settled already, or its holder has released it until a later attempt.
     Settled,
 }
 
-/// What a claim does: the record to write, if any, and what to tell the caller.
+/// Decides a claim: returns the record to write, if any, and the caller's answer.
 ///
-/// `notes` are the store's, which have [seen](Notes::saw) the claim's time. They say above which fence a new key starts,
-/// and whether the record has expired: the claim's own clock alone does not.
+/// `notes` are the store's, which have [seen](Notes::saw) the claim's time. They give the fence above which a new key
+/// starts, and the time by which records have expired: the claim's own clock alone does not.
 ///
 /// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock. A record
 /// that expires exactly now has expired: a store answers the same whether or not a purge came first.
@@ -311,7 +312,7 @@ pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<
     (claimed.changes().cloned(), claimed)
 }
 
-/// The same, where the record to write [is in](Claimed::changes) what the caller is told.
+/// Decides a claim as [`claim`] does, where the record to write [is in](Claimed::changes) the answer.
 pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
     let lease = claim.lease;
     let mut first = Record::first(claim);
@@ -324,7 +325,7 @@ pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) ->
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(ClaimedExt)]
 impl Claimed {
     /// The record that a store must write for this to be true.
@@ -339,9 +340,9 @@ impl Claimed {
     }
 }
 
-/// Nothing that was tried is due later than a day, or the retention if that is longer. No policy has longer waits, so that a
-/// later time came of a wrong number or a wrong clock, and would strand the operation. What its caller wanted late was
-/// claimed so, and moves by no attempt.
+/// Limits the due time of an operation that was tried to a day from now, or to the retention if that is longer. No
+/// policy has longer waits, so that a later time came of a wrong number or a wrong clock, and would strand the
+/// operation. An operation that its caller wanted late was claimed so, and moves by no attempt.
 fn within_reach(to: State, now: Timestamp, keep: Duration) -> State {
     match to {
         State::Scheduled { at } if Guard::ScheduleInReach.holds() => {
@@ -370,7 +371,8 @@ impl Record {
         Ok(record)
     }
 
-    /// As [`apply`](Record::apply), in place: a record is large. What is declined changes nothing.
+    /// Applies a transition in place, as [`apply`](Record::apply) does to a copy: a record is large. A declined one
+    /// changes nothing.
     pub(crate) fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
         let Transition { fence, now, attempts, effect, to, .. } = transition;
         let holds =
@@ -399,9 +401,9 @@ impl Record {
         Ok(())
     }
 
-    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced out or has
-    /// let go of it. It is proof, whatever was concluded without it, so no process may send it again. A person who undid
-    /// the effect has the last word.
+    /// Returns true if a success that is brought under `fence` settles the operation, although its holder was fenced
+    /// out or has released it. It is proof, whatever was concluded without it, so no process may send it again. A
+    /// person who undid the effect has the last word.
     fn believes(&self, fence: u64) -> bool {
         let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
         of_this_life && self.is_open_to_proof()
@@ -431,8 +433,8 @@ impl Record {
         self.expires_at().is_some_and(|at| at <= now)
     }
 
-    /// When the record may be purged. Only what is settled and needs no operator expires: a dead letter stays until
-    /// it is resolved.
+    /// Returns the time from which the record may be purged. Only a settled operation that needs no operator expires: a
+    /// dead letter stays until it is resolved.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Succeeded { .. } | State::Refused { .. } => Some(self.updated_at.plus(self.keep)),
@@ -443,7 +445,7 @@ impl Record {
         }
     }
 
-    /// In another state.
+    /// Returns a copy in another state.
     fn moved(&self, state: State, now: Timestamp) -> Record {
         let mut record = self.clone();
         record.move_to(state, now);
@@ -462,9 +464,9 @@ impl Record {
         }
     }
 
-    /// When a record that ends at `now` does so, for its expiry. Of a clock that is far behind what is on record, one of
-    /// the two was wrong. It is then kept from the later one: a clock that was set back by more than the retention would
-    /// else end the record's time at once.
+    /// Returns the time from which the retention of a record counts that ends at `now`. Of a clock that is far behind
+    /// what is on record, one of the two was wrong. It is then kept from the later one: a clock that was set back by
+    /// more than the retention would else end the record's time at once.
     fn ended_at(&self, now: Timestamp) -> Timestamp {
         let latest = self.updated_at.max(self.claimed_at);
         if latest > now.plus(CLOCKS_DIFFER_MAX) { latest } else { now }
@@ -476,7 +478,7 @@ impl Record {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RecordExt)]
 impl Record {
     /// A life of a key begins with the fence after `fence`.
@@ -485,7 +487,7 @@ impl Record {
         self
     }
 
-    /// What a claim meets that is not the first. `first` is what it would start with.
+    /// Decides a claim that is not the first. `first` is the record that the claim would start with.
     pub fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
         if Guard::ExpiryAtClaim.keeps(self.has_expired(notes.now(now))) {
@@ -535,7 +537,7 @@ impl Record {
         }
     }
 
-    /// What becomes of the operation without its caller.
+    /// Returns the fate of the operation without its caller.
     pub fn disposition(&self) -> Disposition {
         match &self.state {
             State::InProgress { lease_until: at } | State::Scheduled { at } => {
@@ -552,7 +554,7 @@ impl Record {
         }
     }
 
-    /// What is known of the effect by one who does not hold the operation: the holder may be sending.
+    /// Returns the effect as far as a process can know it that does not hold the operation: the holder may be sending.
     pub fn effect_by_now(&self) -> Effect {
         match &self.state {
             State::InProgress { .. } => Effect::Unknown,
@@ -561,7 +563,7 @@ impl Record {
         }
     }
 
-    /// What a first claim starts with, in a store that has purged nothing.
+    /// Returns the record of a first claim, in a store that has purged nothing.
     pub fn first(claim: Claim) -> Record {
         let held = State::InProgress { lease_until: claim.now.plus(claim.lease) };
         Record {
@@ -614,7 +616,7 @@ impl State {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(StateExt)]
 impl State {
     /// The vendor's answer, if the operation ended with one.
@@ -627,9 +629,9 @@ impl State {
     }
 }
 
-/// How far a time on record may lie ahead of the clock that reads it. Beyond that, the clock that wrote it was wrong.
-/// Hosts that keep time differ by less than a second. Kerberos allows five minutes (RFC 4120, section 1.3). That is
-/// less than any lease or window that a mistake here could shorten.
+/// The most by which a time on record may lie ahead of the clock that reads it. Beyond that, the clock that wrote it
+/// was wrong. Hosts that keep time differ by less than a second. Kerberos allows five minutes (RFC 4120, section 1.3).
+/// That is less than any lease or window that a mistake here could shorten.
 pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 #[cfg(test)]

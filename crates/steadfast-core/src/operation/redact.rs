@@ -23,21 +23,21 @@ impl RedactedFields {
     /// No fields.
     pub const NONE: RedactedFields = RedactedFields(None);
 
-    /// These fields, each once.
+    /// Creates a set of these fields, each once.
     ///
     /// # Errors
     ///
-    /// `VALIDATION.redact` if a name is empty or over [`NAME_BYTES_MAX`](RedactedFields::NAME_BYTES_MAX), or there
-    /// are over [`COUNT_MAX`](RedactedFields::COUNT_MAX).
+    /// Refuses with `VALIDATION.redact` if a name is empty or over [`NAME_BYTES_MAX`](RedactedFields::NAME_BYTES_MAX),
+    /// or there are over [`COUNT_MAX`](RedactedFields::COUNT_MAX).
     pub fn new<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Result<RedactedFields, Error> {
         RedactedFields::NONE.with(names)
     }
 
-    /// These fields too.
+    /// Adds these fields.
     ///
     /// # Errors
     ///
-    /// As [`new`](RedactedFields::new).
+    /// The errors are those of [`new`](RedactedFields::new).
     pub fn with<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Result<RedactedFields, Error> {
         let mut all = self.names().to_vec();
         for name in names {
@@ -65,7 +65,7 @@ impl RedactedFields {
         Ok(RedactedFields::from_stored(all))
     }
 
-    /// These and those of `other`: what a call names and what its client does.
+    /// Returns the union with `other`: the fields of a call and those of its client.
     #[must_use]
     pub fn and(&self, other: &RedactedFields) -> RedactedFields {
         if other.is_empty() || self == other {
@@ -94,7 +94,7 @@ impl RedactedFields {
     }
 }
 
-/// What is shown in place of what is not.
+/// Text that is shown in place of a redacted field.
 pub const REDACTED: &str = "[redacted]";
 
 #[cfg(test)]

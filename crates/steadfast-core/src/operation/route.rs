@@ -1,7 +1,7 @@
 //! A vendor's route: a method and a path, its ids apart.
 //!
-//! Whether a segment of a path is an id is told by its form: words of letters are the API's own, and so is a version such
-//! as `v2`. An id of letters alone, such as a user's name, is told by its siblings: see [`RouteName::folded_with`].
+//! An id is recognised by its form: words of letters are the API's own, and so is a version such as `v2`. An id of
+//! letters alone, such as a user's name, is recognised by its siblings: see [`RouteName::folded_with`].
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use easy_ext::ext;
 pub struct RouteName(Box<str>);
 
 impl RouteName {
-    /// Of a method and a path, as [`Scope::route`](super::Scope::route) has them.
+    /// Returns the name of a method and a path, as [`Scope::route`](super::Scope::route) has them.
     pub fn of(route: &str) -> RouteName {
         RouteName(RouteName::segments(route).collect::<Vec<&str>>().join("/").into())
     }
@@ -56,7 +56,7 @@ impl RouteName {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RouteNameExt)]
 impl RouteName {
     /// The route of this name, as [`as_str`](RouteName::as_str) gave it.
@@ -106,10 +106,10 @@ fn is_id(segment: &str) -> bool {
     segment.len() > WORD_MAX || !segment.bytes().all(is_of_words)
 }
 
-/// In a name, the place of an id.
+/// Place of an id in a name.
 const ID: &str = "{}";
 
-/// In a name, the place of a segment that is taken for an id because it has many siblings.
+/// Place, in a name, of a segment that is taken for an id because it has many siblings.
 const ANY: &str = "{*}";
 
 /// The longest word of an API.

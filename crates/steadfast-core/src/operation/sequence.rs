@@ -60,10 +60,10 @@ impl Sequence {
         Sequence { name: name.into().into(), skips_dead_letters: false }
     }
 
-    /// A dead letter of this call lets the next one of the sequence go. Redriven later, it is delivered out of turn:
-    /// before those that still wait, after those that went.
+    /// Lets the next operation of the sequence go after a dead letter of this call. Redriven later, it is delivered out
+    /// of turn: before those that still wait, after those that went.
     ///
-    /// It belongs to the call, and not to the sequence: each dead letter does what its own call said.
+    /// It belongs to the call, and not to the sequence: each dead letter goes by its own call's choice.
     #[must_use]
     pub fn skip_dead_letters(mut self) -> Sequence {
         self.skips_dead_letters = true;
@@ -81,7 +81,7 @@ impl Sequence {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(SequenceExt)]
 impl Sequence {
     /// The mistake in the name, if there is one.

@@ -1,12 +1,12 @@
-//! What to do when the effect of an operation stays unknown.
+//! The caller's choice for an operation whose effect stays unknown.
 //!
 //! The honest end is a dead letter: a second charge cannot be taken back. But some e-mails are better sent
 //! twice than never, and only the caller knows which.
 
 use serde::{Deserialize, Serialize};
 
-/// What to do with an operation whose outcome is unknown, where the vendor neither replays its key nor can
-/// say by a lookup what happened.
+/// Choice for an operation whose outcome is unknown, where the vendor neither replays its key nor has a lookup that can
+/// tell what happened.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]
@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnUnknown {
-    /// What the vendor lets be repeated is sent again: GET, PUT and DELETE, unless the adapter says otherwise. All else
-    /// stops as with [`Park`](OnUnknown::Park). The default; in a vendors file it is left out.
+    /// Sends again where the vendor lets the method be repeated: GET, PUT and DELETE, unless the adapter says
+    /// otherwise. All else stops as with [`Park`](OnUnknown::Park). The default; in a vendors file it is left out.
     #[default]
     #[serde(skip_deserializing)]
     ByMethod,

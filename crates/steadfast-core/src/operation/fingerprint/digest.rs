@@ -25,9 +25,9 @@ impl Digested {
         }
     }
 
-    /// With its length before it, so that no two parts can be taken for one. The length is in groups of seven bits,
-    /// the lowest first, of which all but the last have the eighth bit set. Parts are short, and one hash block less
-    /// saves a third of the time.
+    /// Hashes bytes with their length before them, so that no two parts can be taken for one. The length is in groups
+    /// of seven bits, the lowest first, of which all but the last have the eighth bit set. Parts are short, and one
+    /// hash block less saves a third of the time.
     #[inline]
     pub(super) fn put_sized(&mut self, bytes: &[u8]) {
         let mut length = bytes.len();

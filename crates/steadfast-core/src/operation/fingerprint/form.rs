@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read without the decoder is what the decoder reads.
+        /// The reader without the decoder gives the same text as the decoder.
         #[test]
         fn every_short_cut_ends_where_the_decoder_does(
             body in prop_oneof![

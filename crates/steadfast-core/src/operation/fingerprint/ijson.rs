@@ -1,4 +1,4 @@
-//! Whether a JSON text is I-JSON (RFC 7493), which is what RFC 8785 canonicalises.
+//! The test for I-JSON (RFC 7493), which is the JSON that RFC 8785 canonicalises.
 //!
 //! Outside it two texts that differ may become one: of repeated members a parser keeps one, of an integer beyond 2^53
 //! or a long decimal it keeps the nearest double. Such a text has no canonical form and counts byte for byte.
@@ -101,7 +101,7 @@ fn numbers(text: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What follows the quotation mark that ends the string which `text` is in.
+/// Returns the rest after the quotation mark that ends the string which `text` is in.
 fn after_string(text: &[u8]) -> &[u8] {
     let mut at = 0;
     loop {

@@ -22,23 +22,23 @@ use crate::guard::Guard;
 use crate::operation::OnUnknown;
 use crate::operation::{Key, OperationId, Scope};
 
-/// An operator's action, by whom and why.
+/// An operator's action, with its author and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Who does it. At most [`Act::BY_BYTES_MAX`].
+    /// Name of the operator. At most [`Act::BY_BYTES_MAX`].
     pub by: String,
-    /// Why. At most [`Act::WHY_BYTES_MAX`]; only a redrive that is not forced may do without.
+    /// Reason of the operator. At most [`Act::WHY_BYTES_MAX`]; only a redrive that is not forced may do without.
     pub why: String,
-    /// As [`Claim::now`](super::Claim::now).
+    /// Time in the store, as for [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
     /// The fence of the record that the operator looked at, so that an operation that has moved on since is
     /// left alone. `None` acts on the record that is there.
     pub fence: Option<u64>,
 }
 
-/// What an operator does.
+/// Kind of an operator's action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -49,16 +49,16 @@ pub enum Action {
     /// ([`Resolution::is_final`]).
     Reopen,
     /// Takes [`Resolution::Replaced`] back: the key of the replacement was taken by another operation before the
-    /// replacement was recorded. The dead letter is open again. Only an edit knows this, and does it.
+    /// replacement was recorded. The dead letter is open again. Only an edit finds this out, and does it.
     NotReplaced {
-        /// That key.
+        /// The successor's key.
         key: Key,
     },
     /// Makes a dead letter due at once. A letter that was resolved as not applied may be redriven too; any other
     /// resolution stands in the way.
     Redrive {
-        /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
-        /// lookup can tell: once. The only action that risks a second effect.
+        /// True to send once although the operation may have taken effect and neither the vendor's window nor a lookup
+        /// can tell. This is the only action that risks a second effect.
         forced: bool,
     },
     /// Cancels what is scheduled, or in progress with a lease that has run out: it becomes a dead letter that is
@@ -85,16 +85,16 @@ pub enum Action {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Resolution {
-    /// It took effect.
+    /// The operation took effect.
     Applied {
         /// The vendor's name for what was made. At most [`Act::BY_BYTES_MAX`].
         vendor_id: String,
     },
-    /// It did not take effect.
+    /// The operation did not take effect.
     NotApplied,
-    /// It took effect, or part of it did, and that was undone. A late success does not promote it.
+    /// The operation took effect, or part of it did, and that was undone. A late success does not promote it.
     Compensated,
-    /// It was edited and is now another operation, in the same scope.
+    /// The operation was edited and is now another one, in the same scope.
     Replaced {
         /// That operation's key.
         key: Key,
@@ -102,17 +102,17 @@ pub enum Resolution {
     /// The service started over under another key, in the same scope: see
     /// `Call::supersedes`.
     Superseded {
-        /// That key.
+        /// The successor's key.
         key: Key,
     },
-    /// It was given up before it came to an end.
+    /// The operation was given up before it came to an end.
     Cancelled,
-    /// It is carried on under the name that it has in this scope.
+    /// The operation is carried on under the name that it has in this scope.
     Adopted {
         /// The scope.
         scope: Scope,
     },
-    /// It is carried out by the original of the store, of which this one is a copy.
+    /// The original of the store, of which this one is a copy, carries the operation out.
     Disowned,
 }
 
@@ -134,7 +134,7 @@ impl Action {
 }
 
 impl fmt::Display for Action {
-    /// For people, such as `resolve, applied as po_1` or `redrive by force`.
+    /// Writes the action for people, such as `resolve, applied as po_1` or `redrive by force`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
@@ -182,7 +182,7 @@ impl Resolution {
 }
 
 impl fmt::Display for Resolution {
-    /// For people, such as `applied as po_1`.
+    /// Writes the resolution for people, such as `applied as po_1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Resolution::Applied { vendor_id } => write!(f, "applied as {vendor_id}"),
@@ -200,13 +200,13 @@ impl fmt::Display for Resolution {
 /// A resolution with its circumstances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// What became of it.
+    /// Resolution that a person gave.
     pub resolution: Resolution,
-    /// Who said so.
+    /// Name of that person.
     pub by: String,
-    /// Why.
+    /// Reason that the person gave.
     pub why: String,
-    /// When.
+    /// Time of the resolution.
     #[serde(with = "crate::attempt::millis")]
     pub at: Timestamp,
 }
@@ -216,17 +216,17 @@ pub struct Resolved {
 pub struct AuditEntry {
     /// The operation.
     pub id: OperationId,
-    /// What was done.
+    /// The action.
     pub action: Action,
-    /// Who did it.
+    /// Name of the operator.
     pub by: String,
-    /// Why.
+    /// Reason that the operator gave.
     pub why: String,
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Where the operation stood before.
+    /// Phase of the operation before the action.
     pub before: Phase,
-    /// Where it stood afterwards.
+    /// Phase of the operation after it.
     pub after: Phase,
 }
 
@@ -237,8 +237,9 @@ impl Act {
     /// The longest reason, in bytes: a paragraph, not a file.
     pub const WHY_BYTES_MAX: usize = 4096;
 
-    /// The same action as a store must judge it, whose `notes` see its time if it asks whether a record has expired:
-    /// that is not for the operator's clock alone. `true` if the notes must be written down, see [`Notes::saw`].
+    /// Returns the action as a store must judge it, and `true` if the notes must be written down (see [`Notes::saw`]).
+    /// For an action that asks whether a record has expired, `notes` see its time: that is not for the operator's clock
+    /// alone.
     pub fn seen_by(&self, notes: &mut Notes) -> (Act, bool) {
         if self.action != Action::Purge {
             return (self.clone(), false);
@@ -247,17 +248,17 @@ impl Act {
         (Act { now: notes.now(self.now), ..self.clone() }, must_write)
     }
 
-    /// The same action, made at `now` by the store's own clock.
+    /// Moves the action's time to `now`, the store's own clock.
     #[must_use]
     pub fn rebased(self, now: Timestamp) -> Act {
         Act { now, ..self }
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(ActExt)]
 impl Act {
-    /// Whether the action is signed and explained as it must be.
+    /// Refuses an action without the name or the reason that it must have.
     pub fn check(&self) -> Result<(), Forbidden> {
         let vendor_id = match &self.action {
             Action::Resolve(Resolution::Applied { vendor_id }) => Some(vendor_id.as_str()),
@@ -278,7 +279,7 @@ impl Act {
         Ok(())
     }
 
-    /// What is kept of the cancelling of a call that is no operation yet: a row of the outbox.
+    /// Returns the audit entry of a cancelled row of the outbox: a call that is no operation yet.
     pub fn on_row(&self, id: &OperationId) -> Result<AuditEntry, Forbidden> {
         self.check()?;
         Ok(AuditEntry {
@@ -365,11 +366,11 @@ impl Record {
         }
     }
 
-    /// Due now, under the next fence: then a late write of an earlier holder changes nothing.
+    /// Makes the operation due now, under the next fence: then a late write of an earlier holder changes nothing.
     ///
-    /// Where the attempts proved that nothing took effect, the vendor holds nothing under the key and its
-    /// window starts anew. Where only a person says so, the window goes on from the first claim: should the
-    /// person be wrong, a lookup still reaches back far enough.
+    /// If the attempts proved that nothing took effect, the vendor holds nothing under the key and its window starts
+    /// over. If only a person says so, the window goes on from the first claim: should the person be wrong, a lookup
+    /// still reaches back far enough.
     fn redrive(&self, forced: bool, now: Timestamp) -> Result<Record, Forbidden> {
         let said_not_applied = match (self.phase(), self.resolution()) {
             (Phase::Dead, _) => false,

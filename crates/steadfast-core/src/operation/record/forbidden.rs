@@ -1,25 +1,25 @@
 //! The reasons for which an operator's action changes nothing.
 
-/// Why an operator's action changed nothing, and left nothing on the audit record.
+/// Reason for which an operator's action changed nothing, and left nothing on the audit record.
 ///
 /// The state machine gives those up to [`TooLong`](Forbidden::TooLong), and so do stores. The others are
 /// `DeadLetters`' own: they need the vendor's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Forbidden {
-    /// There is no such operation.
+    /// The operation does not exist.
     #[error("there is no such operation any more")]
     Absent,
-    /// It is not as the operator saw it: another process has taken it since.
+    /// The operation changed since it was shown: another process has taken it since.
     #[error("somebody else has taken it in the meantime; look at it again")]
     Moved,
-    /// It is not a dead letter.
+    /// The operation is not a dead letter.
     #[error("it is not a dead letter (any more)")]
     NotDead,
     /// A process holds it, and may be sending. Or the one that held it is gone, and its last request may yet arrive.
     #[error("somebody may be sending it; try again when its lease, or its longest attempt, is over")]
     Held,
-    /// It has ended: it neither waits nor was left.
+    /// The operation has ended: it neither waits nor was left.
     #[error("it has ended: it neither waits for an attempt nor was left by a dead process")]
     NotOpen,
     /// The name that it would be given is on record already: both may have been sent.
@@ -27,10 +27,10 @@ pub enum Forbidden {
         "the new name is on record already, so that both may have been sent; look at both and resolve this one"
     )]
     NameTaken,
-    /// It is resolved already.
+    /// The operation is resolved already.
     #[error("it is resolved already; take that back first (what goes on under another name stays so)")]
     Resolved,
-    /// It has no resolution to take back.
+    /// The operation has no resolution to take back.
     #[error("it is not resolved")]
     NotResolved,
     /// Its time is not over.
@@ -42,13 +42,13 @@ pub enum Forbidden {
     /// A text is longer than its limit.
     #[error("the name, the vendor's id or the reason is too long")]
     TooLong,
-    /// It may have taken effect, the vendor no longer replays its key, and there is no lookup.
+    /// The operation may have taken effect, the vendor no longer replays its key, and there is no lookup.
     #[error(
         "it may have taken effect, the vendor answers no repeat of its key from its own record, and there is no \
          lookup; find out at the vendor and resolve it, or force it with a reason and risk a second effect"
     )]
     Unsafe,
-    /// It may have taken effect, and the vendor's rules are not known.
+    /// The operation may have taken effect, and the vendor's rules are not known.
     #[error(
         "it may have taken effect, and the vendor's rules, which could allow it, are not known here; name a \
          vendors file with its namespace, vendor and account, or force it with a reason and risk a second effect"
@@ -69,13 +69,13 @@ pub enum Forbidden {
     /// The new key of an edit is another operation's.
     #[error("the new key belongs to another operation already")]
     KeyTaken,
-    /// It was recorded for an address that the client which would send it does not call.
+    /// The client that would send the operation does not call the address that is on record.
     #[error(
         "it was recorded for an address that the client which would send it does not call, and that would get its secret; \
          where the vendor has moved, name the old address as a former base URL"
     )]
     Elsewhere,
-    /// It replaces or removes what is there.
+    /// A resend would replace or remove what is at the vendor now.
     #[error(
         "a repeat overwrites what was written since; check that nothing was, then say so with overwrite and a reason, or \
          resolve it"

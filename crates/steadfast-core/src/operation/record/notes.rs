@@ -1,9 +1,9 @@
-//! What a store notes beside its records, and what time it is in a store that several clocks write to.
+//! Notes of a store beside its records, and the time in a store that several clocks write to.
 //!
 //! A record that has expired licenses a second effect. So no single clock may say that it has. A host whose clock is
-//! days ahead would take what was settled a minute ago for last week's. Nothing in one command tells such a clock
-//! from a store that was not used for days. The next commands tell them apart. On a store that was idle all later
-//! commands agree; beside a clock that is ahead, those of the other hosts do not.
+//! days ahead would take what was settled a minute ago for last week's. One command alone cannot show whether a clock
+//! is ahead or the store was not used for days. The next commands show it. On a store that was idle all later commands
+//! agree; beside a clock that is ahead, those of the other hosts do not.
 //!
 //! A database server's clock is one of these: it may be ahead for a moment, and so may that of a server which takes
 //! over. Its store on Postgres has these rules in a function of its schema, and a test holds the two together.
@@ -19,9 +19,9 @@
 //! The price: where a host that is hours ahead goes on after an idle time, a right clock is doubted for as long as
 //! that host does. Then records expire an hour late, and a settle time ends by each process's own measure alone.
 //!
-//! This cannot tell a store that only hosts with a clock that is ahead have used for an hour. Nor can it tell one
-//! that two hosts have used, one after the other, whose clocks are ahead by different times. Nor what a clock that
-//! was behind by more than a record's retention has settled: by all other clocks its time is over, once the doubt is.
+//! This does not detect hosts that are alone in a store for an hour, with a clock that is ahead. Nor does it detect two
+//! hosts that use a store one after the other, with clocks that are ahead by different times. Nor a record that a clock
+//! settled which was behind by more than the retention: by all other clocks its time is over, once the doubt is.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ use super::CLOCKS_DIFFER_MAX;
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 
-/// What a store notes beside its records, as durably as those.
+/// Notes of a store beside its records, as durable as those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Notes {
     /// The highest fence of any record that was removed, 0 if none was. A new key starts above it, because the store no
@@ -81,17 +81,17 @@ impl Notes {
         true
     }
 
-    /// By when a record must have expired for a command from `now`.
+    /// Returns the time by which a record must have expired for a command from `now`.
     pub fn now(&self, now: Timestamp) -> Timestamp {
         Guard::BelievedTime.keeps(self.believed).map_or(now, |believed| believed.min(now))
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(NotesExt)]
 impl Notes {
-    /// The same for the claim of a row of the outbox that was written at `written`. A record whose time was not over by
-    /// then answers the row, however late a dispatcher comes to it.
+    /// Returns the notes for the claim of a row of the outbox that was written at `written`. A record whose time was
+    /// not over by then answers the row, however late a dispatcher comes to it.
     pub fn of_row(self, written: Timestamp) -> Notes {
         let by_then = self.believed.map_or(written, |believed| believed.min(written));
         Notes { believed: Guard::RowComparedAsWritten.or(Some(by_then), self.believed), ..self }

@@ -16,18 +16,18 @@ use crate::error::Refusal;
 use crate::guard::Guard;
 use crate::operation::{OperationId, Sequence};
 
-/// Where an operation stands in its sequence.
+/// Place of an operation in its sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// Which sequence, within the operation's [account](crate::operation::Scope::account_path), and whether its dead
-    /// letter holds it.
+    /// The sequence, within the operation's [account](crate::operation::Scope::account_path), and whether the
+    /// operation's dead letter holds it.
     pub sequence: Sequence,
     /// Its position. Those of a sequence that were accepted later have higher ones; there may be gaps. An operation that
     /// starts another one over has that one's position.
     pub position: u64,
-    /// Who has the turn, if it is another operation. A store fills it in each time it reads the record, and so it is as
-    /// of that reading.
+    /// The operation that has the turn; `None` if it is this one. A store fills it in each time it reads the record,
+    /// and so it is as of that reading.
     pub behind: Option<Box<Ahead>>,
 }
 
@@ -37,9 +37,9 @@ pub struct Place {
 pub struct Ahead {
     /// Its name.
     pub id: OperationId,
-    /// Where it stands: a dead letter holds the sequence until a person has dealt with it.
+    /// Phase of that operation: a dead letter holds the sequence until a person has dealt with it.
     pub phase: Phase,
-    /// When its lease ends or its next attempt is due; `None` for a dead letter.
+    /// End of its lease, or time of its next attempt; `None` for a dead letter.
     pub until: Option<Timestamp>,
 }
 
@@ -89,12 +89,12 @@ impl Record {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RecordPlaceExt)]
 impl Record {
-    /// When to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due itself and the
-    /// one ahead frees, as far as that is known. It is not known when an operator deals with a dead letter, nor how
-    /// many wait between the two. It is then the longest exchange from now.
+    /// Returns the time to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due
+    /// itself and the one ahead frees, as far as that is known. It is not known when an operator deals with a dead
+    /// letter, nor how many wait between the two. It is then the longest exchange from now.
     pub fn turn_at(&self, now: Timestamp) -> Option<Timestamp> {
         let ahead = self.waits_for()?;
         let due = match self.state {
@@ -106,11 +106,11 @@ impl Record {
     }
 }
 
-/// Who has the turn of a sequence from now on. `current` has had it, and is in progress or not; `None` if it no longer
-/// [holds](Record::holds_sequence) the sequence. `first` is the earliest that does.
+/// Returns the operation that has the turn of a sequence from now on. `current` has had it, and is in progress or not;
+/// `None` if it no longer [holds](Record::holds_sequence) the sequence. `first` is the earliest that does.
 ///
-/// A store asks this in the commit of each change of who holds a sequence: an operation enters, ends, is redriven,
-/// reopened or removed, or lets go of its lease.
+/// A store asks this in the commit of each change of the holder of a sequence: an operation enters, ends, is redriven,
+/// reopened or removed, or releases its lease.
 pub fn turn<T>(current: Option<(T, Phase)>, first: Option<T>) -> Option<T> {
     match current {
         Some((one, Phase::InProgress)) if Guard::OneAtATime.holds() => Some(one),

@@ -1,14 +1,14 @@
 //! A command on a store's own clock.
 //!
-//! Each time in a command counts from the command's `now`, which is what time it was in the store as far as the host
-//! could tell ([`Store::time`](crate::store::Store::time)). A database server has a clock of its own, and several
-//! hosts write to it. Such a store carries a command out at *its* now: it moves every time of the command by as much
-//! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late
-//! the store's last answer reached it.
+//! Each time in a command counts from the command's `now`: the time in the store as far as the host could tell
+//! ([`Store::time`](crate::store::Store::time)). A database server has a clock of its own, and several hosts write to
+//! it. Such a store carries a command out at *its* now: it moves every time of the command by as much as the two
+//! differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late the store's
+//! last answer reached it.
 
 use crate::clock::Timestamp;
 
-/// As far from `to` as `time` is from `from`.
+/// Returns the time that is as far from `to` as `time` is from `from`.
 pub(super) fn moved(time: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
     // One of the two is nothing.
     to.plus(time.since(from)).minus(from.since(time))

@@ -1,9 +1,9 @@
 //! Operations that no client can carry on with, because account, namespace or vendor have another name by now: they are
 //! adopted by the new name, or cancelled.
 //!
-//! What was sent under the old name was sent with the wire key that follows from it. That key is on record and stays:
-//! the vendor knows the effect by it. What an adoption leaves under the old name is closed, so that a process which
-//! still has the old name can neither carry on with it nor claim it anew.
+//! A request under the old name was sent with the wire key that follows from that name. That key is on record and
+//! stays: the vendor knows the effect by it. The record under the old name is closed, so that a process which still has
+//! that name can neither carry on with it nor claim it.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::operation::record::RecordExt;
 use crate::operation::{OperationId, Scope};
 
 impl Record {
-    /// The operation under its new name, as an adoption by `to` writes it beside [`Record::act`]'s record. What is open
-    /// stays due when it was; what a dead holder left is due at once, and its effect unknown. What is settled is
-    /// settled under both names, so that neither sends it again.
+    /// Returns the operation under its new name, as an adoption by `to` writes it beside [`Record::act`]'s record. An
+    /// open operation stays due at its time; one that a dead holder left is due at once, and its effect unknown. A
+    /// settled operation is settled under both names, so that neither sends it again.
     ///
     /// `purged` is as in [`claim`](super::claim).
     ///
@@ -68,8 +68,8 @@ impl Record {
         })
     }
 
-    /// What an adoption leaves under the old name. A caller that asks for it there is not told that nothing happened:
-    /// it goes on elsewhere.
+    /// Returns the tombstone left under the old name. A caller who uses the old name learns that the operation goes on
+    /// elsewhere.
     pub(super) fn left_behind(&self, to: &Scope, act: &Act) -> Result<Record, Forbidden> {
         let mut record = match &self.state {
             State::Succeeded { .. } => return Ok(self.clone()),
@@ -99,8 +99,8 @@ impl Record {
         Ok(record)
     }
 
-    /// What is open, or waits for a person, as a copy of the store leaves it: the original carries it out, or did. No lease
-    /// counts, since its holder is there. A late write of a holder here changes nothing.
+    /// Closes an operation of a copy of the store that is open, or waits for a person: the original carries it out, or
+    /// did. No lease counts, since its holder is there. A late write of a holder here changes nothing.
     pub(super) fn disown(&self, act: &Act) -> Result<Record, Forbidden> {
         let closed = match &self.state {
             State::InProgress { .. } | State::Scheduled { .. } => {
@@ -132,7 +132,8 @@ impl Record {
         Ok(left.moved(State::Dead { reason: Reason::Closed, answer: None }, now))
     }
 
-    /// Under the next fence, so that a late write of an earlier holder changes nothing.
+    /// Returns the record scheduled and without a holder, under the next fence, so that a late write of an earlier
+    /// holder changes nothing.
     fn in_nobodys_hands(&self, now: Timestamp) -> Result<Record, Forbidden> {
         match self.state {
             State::Scheduled { .. } => {
@@ -156,7 +157,7 @@ impl Record {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RecordNameExt)]
 impl Record {
     /// Whether it is carried on under another name.

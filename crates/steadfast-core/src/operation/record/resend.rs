@@ -1,4 +1,4 @@
-//! Whether an operation may be sent again.
+//! The decision whether an operation may be sent again.
 //!
 //! A second send is a second effect unless one of four things holds. Nothing took effect before. The vendor answers
 //! the key from its own record. The method changes nothing the second time. Or a lookup showed that there is no
@@ -20,54 +20,54 @@ use crate::error::Reason;
 use crate::guard::Guard;
 use crate::operation::OnUnknown;
 
-/// What [`may_send`] decides by.
+/// Facts that [`may_send`] decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// Whether an earlier send took effect, as far as is known.
+    /// Effect of the earlier sends, as far as it is known.
     pub effect: Effect,
-    /// What the vendor and the caller say of a second send.
+    /// Safety of a second send, by the vendor and the caller.
     pub repeat: Repeat,
-    /// Whether the vendor answers the key from its own record.
+    /// State of the vendor's replay window.
     pub window: Window,
-    /// What a lookup said since the last send of unknown effect.
+    /// Result of the lookups since the last send of unknown effect.
     pub look_up: LookUp,
-    /// How many more sends may be a second effect, by the caller's choice or an operator's force.
+    /// Number of sends that may be a second effect, by the caller's choice or an operator's force.
     pub resends_left: u32,
 }
 
-/// What becomes of a request that is sent twice: by HTTP's rules (RFC 9110, section 9.2), unless the vendor's differ, or
+/// Consequence of a request that is sent twice: by HTTP's rules (RFC 9110, section 9.2), unless the vendor's differ, or
 /// the caller decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repeat {
     /// A safe method, such as GET: it has no effect at all.
     Safe,
-    /// An idempotent method, such as PUT: the second send leaves what the first one left. It may still undo what
-    /// somebody else changed in between.
+    /// An idempotent method, such as PUT: the second send leaves what the first one left. It may still undo a change
+    /// that another client of the vendor made in between.
     Idempotent,
     /// Any other method, such as POST: the second send is a second effect.
     Other,
 }
 
-/// Whether the vendor answers a resend from its own record instead of executing it.
+/// State of the time for which the vendor answers a resend from its own record instead of executing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Window {
-    /// It does, for a resend that leaves before `until`.
+    /// The vendor replays, for a resend that leaves before `until`.
     Open {
         /// The vendor's window less [the slack](slack), on the clock of the host that asks.
         until: Timestamp,
     },
-    /// It did, or it is not known whether it still does.
+    /// The vendor replayed, or it is not known whether it still does.
     Closed,
-    /// This vendor never does for this request.
+    /// The vendor never replays this request.
     None,
 }
 
-/// What a lookup can tell.
+/// Result of the lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookUp {
     /// The vendor has none for this request.
     None,
-    /// There is one, and it has not answered yet. One that failed has not answered.
+    /// The vendor has a lookup, and none was answered yet. One that failed has not answered.
     NotAsked,
     /// The effect is provably not there.
     #[cfg_attr(
@@ -75,32 +75,32 @@ pub enum LookUp {
         allow(dead_code, reason = "tests ask the rule for each case")
     )]
     Absent,
-    /// It answered as often as the policy asks, and could not tell.
+    /// The lookups were answered as often as the policy asks, and could not tell.
     CannotTell,
 }
 
-/// Whether an operation may be sent.
+/// Decision whether an operation may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ruling {
-    /// It may: another send is no second effect.
+    /// Send: another send is no second effect.
     Send(Why),
-    /// Not yet: a lookup may tell, and comes first.
+    /// Look up first: a lookup may still tell.
     LookUpFirst,
-    /// It may, although that can be a second effect. The sender takes one off [`Facts::resends_left`], on record,
-    /// before the first byte leaves.
+    /// Send, although that can be a second effect. The sender takes one off [`Facts::resends_left`], on record, before
+    /// the first byte leaves.
     SendAtRisk,
-    /// It may not. The reason is that of the dead letter.
+    /// Do not send. The reason is that of the dead letter.
     Stop(Reason),
 }
 
-/// Why another send is no second effect.
+/// Reason for which another send is no second effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// No earlier send took effect.
     NotApplied,
     /// The vendor answers from its own record.
     WindowOpen {
-        /// As [`Window::Open`].
+        /// End of the window, as in [`Window::Open`].
         until: Timestamp,
     },
     /// The method is safe, or the vendor lets it be repeated.
@@ -109,7 +109,7 @@ pub enum Why {
     ProvenAbsent,
 }
 
-/// Whether an operation may be sent, now.
+/// Decides whether an operation may be sent, now.
 pub fn may_send(facts: &Facts) -> Ruling {
     match facts.effect {
         Effect::None => return Ruling::Send(Why::NotApplied),
@@ -137,7 +137,7 @@ pub fn may_send(facts: &Facts) -> Ruling {
 }
 
 impl Repeat {
-    /// What the method says.
+    /// Returns the safety that HTTP gives the method.
     pub fn of(method: &Method) -> Repeat {
         match method {
             method if method.is_safe() => Repeat::Safe,
@@ -146,8 +146,8 @@ impl Repeat {
         }
     }
 
-    /// What the vendor says of the request, `is_idempotent`, and its caller. With
-    /// [`OnUnknown::Park`] it is not repeated, whatever its method.
+    /// Returns the safety of the request by the vendor (`is_idempotent`) and its caller. With [`OnUnknown::Park`] it is
+    /// not repeated, whatever its method.
     pub fn chosen(method: &Method, is_idempotent: bool, choice: OnUnknown) -> Repeat {
         let is_parked = Guard::ChoiceForAll.keeps(choice == OnUnknown::Park);
         match Repeat::of(method) {
@@ -174,15 +174,15 @@ pub struct Sent {
     pub attempt_max: Duration,
 }
 
-/// Until when a vendor that replays for `replay` after the first send is trusted to do so; `None` is a vendor that
-/// never does.
+/// Returns until when a vendor that replays for `replay` after the first send is trusted to do so; `None` is a vendor
+/// that never does.
 ///
 /// The window is counted from the first claim and ends [the slack](slack) early, on the wall clock and on the asker's
 /// own measure: the stricter holds. A wall clock that is set back therefore opens nothing, and neither does a machine
 /// whose own measure stood still while it slept.
 ///
 /// A window that is no longer than the slack is never open. Neither is one whose times a wrong clock wrote. A first
-/// claim or a last move that lies ahead of `now` by more than clocks differ says nothing of when the first send was.
+/// claim or a last move that lies ahead of `now` by more than clocks differ is no evidence of when the first send was.
 pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
     let Some(replay) = replay else { return Window::None };
     let Sent { claimed_at, updated_at, now, measured, attempt_max } = *sent;
@@ -198,15 +198,15 @@ pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
     }
 }
 
-/// How much earlier than the vendor's own window ours ends. By [`CLOCKS_DIFFER_MAX`], because the first claim may be
-/// by another host's clock than ours. And by the longest attempt, because a request that leaves just before the end
-/// arrives after it. It is under way for at most as long as the policy gives an attempt; then its connection is
+/// Returns the time by which our window ends before the vendor's own. By [`CLOCKS_DIFFER_MAX`], because the first claim
+/// may be by another host's clock than ours. And by the longest attempt, because a request that leaves just before the
+/// end arrives after it. It is under way for at most as long as the policy gives an attempt; then its connection is
 /// closed.
 pub const fn slack(attempt_max: Duration) -> Duration {
     CLOCKS_DIFFER_MAX.saturating_add(attempt_max)
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RecordResendExt)]
 impl Record {
     /// The times on record, as they are read at `now`.
@@ -215,8 +215,8 @@ impl Record {
         Sent { claimed_at, updated_at, now, measured, attempt_max }
     }
 
-    /// Until when the vendor that replays for `replay` is trusted to answer this operation from its own record: see
-    /// [`window`]. `measured` is as [`Sent::measured`].
+    /// Returns until when the vendor that replays for `replay` is trusted to answer this operation from its own record:
+    /// see [`window`]. `measured` is as [`Sent::measured`].
     pub fn window(&self, replay: Option<Duration>, now: Timestamp, measured: Option<Duration>) -> Window {
         window(replay, &self.sent(now, measured))
     }

@@ -5,8 +5,8 @@
 //! the new operation, an operator redrives it, and the effect comes twice. For the same reason the claim is refused
 //! as long as anything under the old key may still take effect, or may have.
 //!
-//! What the vendor refused cannot be redriven. It is noted there all the same which key took its place. A second call
-//! that starts it over under yet another key is refused, as it is for a letter.
+//! An operation that the vendor refused cannot be redriven. It is noted there all the same which key took its place. A
+//! second call that starts it over under yet another key is refused, as it is for a letter.
 
 use super::{Action, AuditEntry, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
@@ -15,15 +15,16 @@ use crate::error::{Obstacle, Refusal};
 use crate::guard::Guard;
 use crate::operation::Key;
 
-/// What a claim under `successor` makes of the predecessor that it names: the record and the entry to write, or `None`
-/// where there is nothing to close. A store writes both in the transaction of the claim.
+/// Closes the predecessor that a claim under `successor` names: returns the record and the entry to write, or `None` if
+/// there is nothing to close. A store writes both in the transaction of the claim.
 ///
-/// `now` is the claim's time, from which the closed record is kept anew. `believed` is the store's word on it
-/// ([`Notes::now`](super::Notes::now)), and says whether the predecessor has expired: one clock alone may be days ahead.
+/// `now` is the claim's time, from which the retention of the closed record counts. `believed` is the store's time
+/// ([`Notes::now`](super::Notes::now)), by which the predecessor has expired or not: one clock alone may be days ahead.
 ///
 /// # Errors
 ///
-/// What is in the way of a first claim, which is told [`Claimed::InTheWay`](super::Claimed::InTheWay). A claim that meets a record of its own key is told of that.
+/// Returns the obstacle to a first claim, reported as [`Claimed::InTheWay`](super::Claimed::InTheWay). If a record with
+/// the same key exists, that result takes precedence.
 pub fn supersede(
     predecessor: Option<&Record>,
     successor: &Key,
@@ -76,8 +77,8 @@ pub fn supersede(
     }
 }
 
-/// The predecessor as it is closed, and what is kept of that. Its time begins anew: a note that is forgotten before its
-/// successor is would be of no use.
+/// Returns the predecessor as it is closed, and its audit entry. Its retention begins at `now`: a note that is
+/// forgotten before its successor is would be of no use.
 fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry) {
     let resolution = Resolution::Superseded { key: successor.clone() };
     let (by, why) = (BY_SERVICE.to_owned(), WHY.to_owned());
@@ -88,7 +89,7 @@ fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry)
     (record, AuditEntry { id: old.id.clone(), action, by, why, at: now, before, after })
 }
 
-/// Who signs on an audit record what a service does by itself: no person.
+/// Author, on the audit record, of an act of a service itself: no person.
 pub const BY_SERVICE: &str = "the service";
 
 const WHY: &str = "its call named this operation as the one that it starts over";

@@ -20,44 +20,45 @@ use crate::effect::Effect;
 use crate::guard::Guard;
 use crate::operation::record::wanted::WantedExt;
 
-/// What to take, and for how long.
+/// Takeover: the operations to take, and the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
-    /// Which operations: those of this phase that no process holds any more.
+    /// Phase of the operations to take; only those are taken that no process holds any more.
     ///
-    /// [`InProgress`](Phase::InProgress) is what has lapsed: its lease has run out, because the holder died or is too
-    /// slow. Its effect is unknown from here on. [`Scheduled`](Phase::Scheduled) is what is due. A takeover of any other
-    /// phase takes nothing.
+    /// [`InProgress`](Phase::InProgress) takes lapsed ones: their lease has run out, because the holder died or is too
+    /// slow. Their effect is unknown from here on. [`Scheduled`](Phase::Scheduled) takes those that are due. A takeover
+    /// of any other phase takes nothing.
     pub phase: Phase,
-    /// Only those that this account [reaches](crate::operation::Scope::is_reached_by): another account's
-    /// secret would send them elsewhere. `None` for any.
+    /// Account of the taker: only operations that it [reaches](crate::operation::Scope::is_reached_by) are taken,
+    /// because another account's secret would send them elsewhere. `None` for any.
     pub account: Option<String>,
-    /// As [`Claim::now`](super::Claim::now).
+    /// Time in the store, as for [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
-    /// How long the taker may hold each before another process may take it.
+    /// Length of each lease: after it, another process may take the operation.
     pub lease: Duration,
     /// The taker's longest exchange.
     pub attempt_max: Duration,
     /// The vendor's clock less the taker's, in milliseconds, if it is known.
     pub vendor_clock_ms: Option<i64>,
-    /// As [`Claim::holder`](super::Claim::holder).
+    /// Process that takes, as for [`Claim::holder`](super::Claim::holder).
     pub holder: Option<Arc<str>>,
-    /// At most so many, those that have waited longest first; of what is due, of each account in turn. Those of a clock
-    /// that was wrong come after the others. A store looks for them among the `limit` that end last, and 16 at least.
+    /// Most operations to take: those that have waited longest first; of those that are due, of each account in turn.
+    /// Those of a clock that was wrong come after the others. A store looks for them among the `limit` that end last,
+    /// and 16 at least.
     pub limit: usize,
-    /// Which of those that are due. Means nothing for what has lapsed.
+    /// Selection among the operations that are due. It has no meaning for lapsed ones.
     pub wanted: Wanted,
 }
 
 impl Takeover {
-    /// The same take, made at `now` by the store's own clock.
+    /// Moves the takeover's time to `now`, the store's own clock.
     #[must_use]
     pub fn rebased(self, now: Timestamp) -> Takeover {
         Takeover { now, ..self }
     }
 }
 
-/// Who takes an operation over.
+/// The process that takes an operation over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taker<'a> {
     pub now: Timestamp,
@@ -81,7 +82,8 @@ impl Record {
         self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms, holder: take.holder.as_ref() })
     }
 
-    /// As [`take`](Record::take), of any operation that is in progress or scheduled.
+    /// Returns the record as taken over, as [`take`](Record::take) does, of any operation that is in progress or
+    /// scheduled.
     pub(super) fn left_to(&self, taker: Taker<'_>) -> Option<Record> {
         let now = taker.now;
         match self.state {
@@ -145,13 +147,13 @@ impl Record {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RecordTakeExt)]
 impl Record {
-    /// Whether a process may take it at `now`, if it has not ended and does not wait for its turn.
+    /// Returns true if a process may take the operation at `now`, if it has not ended and does not wait for its turn.
     ///
-    /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent
-    /// before its time it cannot be taken back.
+    /// A scheduled call keeps its time, whatever clock that time is from: sent too late it is a nuisance, sent before
+    /// its time it cannot be taken back.
     pub fn is_free(&self, now: Timestamp) -> bool {
         if self.waits_for().is_some() {
             return false;

@@ -79,7 +79,7 @@ fn states() -> Vec<State> {
     ]
 }
 
-/// What a holder may write.
+/// Returns the moves that a holder may write.
 fn moves() -> Vec<State> {
     vec![
         State::InProgress { lease_until: at(900) },
@@ -534,7 +534,7 @@ fn an_edit_that_was_cut_short_opens_no_letter_that_another_has_replaced() {
     assert_eq!(by("third").expect("its own").0.phase(), Phase::Dead);
 }
 
-/// What was adopted may have been sent under its first name.
+/// An adopted operation may have been sent under its first name.
 #[test]
 fn the_window_of_what_was_adopted_goes_on() {
     let enqueued = Record::first(Claim { due: Some(at(10)), ..wanted(0) });
@@ -545,7 +545,7 @@ fn the_window_of_what_was_adopted_goes_on() {
     }
 }
 
-/// Under its first name nothing goes on by itself where the key was free.
+/// The tombstone under the first name does not go on by itself where the key was free.
 #[test]
 fn what_is_left_behind_says_what_becomes_of_the_key() {
     let to = Scope::from_stored("test/w//POST /x");
@@ -560,8 +560,8 @@ fn what_is_left_behind_says_what_becomes_of_the_key() {
     }
 }
 
-/// One step of a random history: a claim, a taker, an operator, or a move written under a fence at most two
-/// behind the current.
+/// Step of a random history: a claim, a taker, an operator, or a move written under a fence at most two behind the
+/// current.
 #[derive(Clone, Debug)]
 enum Step {
     Claim,
@@ -589,10 +589,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// What holds after any moves in any order. Names, fingerprint and request never change. The fence moves by one,
-    /// on a takeover, a redrive or a new life only. A success is final until it expires. The window never restarts
-    /// once an effect is unknown. An unresolved dead letter never expires. A holder that lost the fence can bring
-    /// nothing but proof.
+    /// Properties that hold after any moves in any order. Names, fingerprint and request never change. The fence moves
+    /// by one, on a takeover, a redrive or a new life only. A success is final until it expires. The window never
+    /// restarts once an effect is unknown. An unresolved dead letter never expires. A holder that lost the fence can
+    /// bring nothing but proof.
     #[test]
     fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
         let (mut record, mut now, mut lives) = (Record::first(wanted(0)), 0, 1);

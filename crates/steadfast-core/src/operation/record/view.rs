@@ -16,16 +16,16 @@ use crate::guard::Guard;
 use crate::operation::record::RecordExt;
 use crate::operation::{Key, OperationId, Scope};
 
-/// Where an operation stands, in one word: what lists and counts are grouped by.
+/// State of an operation in one word: lists and counts are grouped by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Phase {
     /// A process holds it.
     InProgress,
-    /// It waits for its next attempt.
+    /// The operation waits for its next attempt.
     Scheduled,
-    /// It took effect once.
+    /// The operation took effect once.
     Succeeded,
     /// The vendor refused it.
     Refused,
@@ -80,7 +80,7 @@ impl FromStr for Phase {
     }
 }
 
-/// One operation in a list.
+/// Row of a list of operations.
 ///
 /// ```
 #[doc = include_str!("../../docs/setup/dead_letters.md")]
@@ -100,9 +100,9 @@ pub struct Summary {
     pub id: OperationId,
     /// The key that the vendor sees.
     pub wire_key: String,
-    /// Where it stands.
+    /// Phase of the operation.
     pub phase: Phase,
-    /// Why it is a dead letter, if it is one.
+    /// Reason of the dead letter; `None` if it is none.
     pub reason: Option<Reason>,
     /// The [`code`](crate::Error::code) of the error that its caller was given, if it is a dead letter that
     /// `DeadLetters` listed or showed. A store gives `None`: the code depends on the
@@ -110,21 +110,21 @@ pub struct Summary {
     pub code: Option<&'static str>,
     /// Its resolution, if it is resolved.
     pub resolved: Option<Resolved>,
-    /// Whether any attempt took effect, as far as is known.
+    /// Effect of all attempts, as far as it is known.
     pub effect: Effect,
     /// The status of the answer on record, if there is one.
     pub status: Option<u16>,
     /// Steps of the ladder that were made since the operation was recorded or last redriven: see
     /// [`Record::attempts`](super::Record::attempts).
     pub attempts: u32,
-    /// What an [`Act`](super::Act) on exactly this state names.
+    /// Fence that an [`Act`](super::Act) on exactly this state names.
     pub fence: u64,
-    /// The first claim, or what began anew since: see [`Record::claimed_at`](super::Record::claimed_at). A redrive of what had
-    /// no effect is such a beginning.
+    /// Time of the first claim, or of a later start over: see [`Record::claimed_at`](super::Record::claimed_at). A
+    /// redrive of an operation without effect is such a start.
     pub claimed_at: Timestamp,
     /// The last transition.
     pub updated_at: Timestamp,
-    /// When the lease ends, the next attempt is due, or the record expires.
+    /// End of the lease, time of the next attempt, or expiry of the record; `None` for a dead letter.
     pub until: Option<Timestamp>,
     /// Its place in a sequence, if it is in one. [`Place::behind`] is there only while it waits for its turn.
     pub sequence: Option<Place>,
@@ -157,31 +157,32 @@ pub struct Summary {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this [`Scope::vendor_path`], such as `prod/stripe`. `DeadLetters` also take the name alone, such as `stripe`,
-    /// if all their letters of that name are of one namespace.
+    /// [`Scope::vendor_path`], such as `prod/stripe`. `DeadLetters` also take the name alone, such as `stripe`, if all
+    /// their letters of that name are of one namespace.
     pub vendor: Option<String>,
-    /// Of this [`Scope::account_path`], such as `prod/stripe/live`, or of an account that is reached through it.
+    /// [`Scope::account_path`], such as `prod/stripe/live`; operations of an account that is reached through it match
+    /// too.
     pub account: Option<String>,
-    /// In this scope.
+    /// Scope of the operation.
     pub scope: Option<Scope>,
-    /// With this key, in any scope.
+    /// Key, in any scope.
     pub key: Option<Key>,
-    /// With a key that begins with this text.
+    /// Text that the key begins with.
     pub key_prefix: Option<String>,
-    /// With this [`Record::wire_key`]. No store needs an index for it, which every call would pay for: a list
-    /// by nothing else may read every record once.
+    /// [`Record::wire_key`] of the operation. No store needs an index for it, which every call would pay for: a list by
+    /// it alone may read every record once.
     pub wire_key: Option<String>,
-    /// In one of these phases. If it is empty, a store gives those in any, and `DeadLetters` give those in
-    /// [`Dead`](Phase::Dead). They also take [`Resolved`](Phase::Resolved), and refuse the others.
+    /// Phases, of which the operation is in one. If it is empty, a store gives those in any, and `DeadLetters` give
+    /// those in [`Dead`](Phase::Dead). They also take [`Resolved`](Phase::Resolved), and refuse the others.
     pub phases: Vec<Phase>,
     /// Dead for this reason.
     pub reason: Option<Reason>,
-    /// With this [code](Summary::code). Only `DeadLetters` know it, and they apply this part themselves: a store refuses
-    /// it.
+    /// [Code](Summary::code) of the operation. Only `DeadLetters` know it, and they apply this part themselves: a store
+    /// refuses it.
     pub code: Option<String>,
-    /// Of this effect.
+    /// Effect of the operation.
     pub effect: Option<Effect>,
-    /// With an answer of this status on record.
+    /// HTTP status of the answer on record.
     pub status: Option<u16>,
     /// Last moved at this time or later.
     pub updated_from: Option<Timestamp>,
@@ -191,37 +192,37 @@ pub struct Filter {
     /// Scheduled, with no other before it in its sequence, and due before this time. With the time in the store, these
     /// are overdue.
     pub due_before: Option<Timestamp>,
-    /// In the sequence of this name, of any account.
+    /// Name of the sequence, of any account.
     pub sequence: Option<String>,
-    /// Only dead letters that [hold](Record::holds_sequence) their sequence.
+    /// True for dead letters alone that [hold](Record::holds_sequence) their sequence.
     pub holds_sequence: bool,
 }
 
-/// One page of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// At most as many as were asked for, oldest first.
+    /// Rows of the page, oldest first: at most as many as were asked for.
     pub rows: Vec<T>,
-    /// Where the next page starts: a text that only the store which gave it can read. `None` if this is the last.
+    /// Start of the next page: a text that only the store which gave it can read. `None` if this is the last.
     pub next: Option<String>,
 }
 
-/// How many operations of one vendor are in one phase, and since when.
+/// Count of the operations of one vendor in one phase, and the age of the oldest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The [`Scope::vendor_path`].
     pub vendor: String,
     /// The phase.
     pub phase: Phase,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
     /// The earliest last transition among them.
     pub oldest: Timestamp,
 }
 
 impl Summary {
-    /// Whether it was tried and is due later than any wait that is believed, a day: an operator should look at it. What its
-    /// caller wanted late (`Call::after`) has not been tried, and is not late.
+    /// Returns true if the operation was tried and is due later than any wait that is believed, a day: an operator
+    /// should look at it. An operation that its caller wanted late (`Call::after`) has not been tried, and is not late.
     pub fn is_late(&self, now: Timestamp) -> bool {
         self.phase == Phase::Scheduled
             && self.attempts > 0
@@ -229,11 +230,11 @@ impl Summary {
     }
 }
 
-/// A day, and as much as the spread of those who were told to wait.
+/// A day, and the spread of the calls that were asked to wait.
 pub const LATE: Duration = Duration::from_secs(24 * 60 * 60 + 60);
 
 impl Record {
-    /// Where it stands, in one word.
+    /// Returns the phase.
     pub fn phase(&self) -> Phase {
         match self.state {
             State::InProgress { .. } => Phase::InProgress,
@@ -245,7 +246,8 @@ impl Record {
         }
     }
 
-    /// When the state ends by itself: its lease, its schedule or its retention. `None` for an unresolved dead letter.
+    /// Returns the time at which the state ends by itself: its lease, its schedule or its retention. `None` for an
+    /// unresolved dead letter.
     pub fn until(&self) -> Option<Timestamp> {
         match self.state {
             State::InProgress { lease_until: at } | State::Scheduled { at } => Some(at),
@@ -253,7 +255,7 @@ impl Record {
         }
     }
 
-    /// What a list shows of it.
+    /// Returns the operation's row in a list.
     pub fn summary(&self) -> Summary {
         let (reason, answer) = match &self.state {
             State::InProgress { .. } | State::Scheduled { .. } => (None, None),
@@ -291,9 +293,8 @@ impl Summary {
 }
 
 impl Filter {
-    /// Only those that last moved at least `age` ago. `now` is the time in the store:
-    /// `DeadLetters::now`. It sets
-    /// [`updated_before`](Filter::updated_before), unless that is earlier already.
+    /// Selects operations that last moved at least `age` ago. `now` is the time in the store: `DeadLetters::now`. It
+    /// sets [`updated_before`](Filter::updated_before), unless that is earlier already.
     #[must_use]
     pub fn older_than(mut self, age: Duration, now: Timestamp) -> Filter {
         let bound = after_age(age, now);
@@ -301,8 +302,8 @@ impl Filter {
         self
     }
 
-    /// Only those that last moved less than `age` ago. It sets [`updated_from`](Filter::updated_from), unless that is
-    /// later already.
+    /// Selects operations that last moved less than `age` ago. It sets [`updated_from`](Filter::updated_from), unless
+    /// that is later already.
     #[must_use]
     pub fn younger_than(mut self, age: Duration, now: Timestamp) -> Filter {
         let bound = after_age(age, now);

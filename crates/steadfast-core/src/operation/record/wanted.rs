@@ -9,31 +9,31 @@ use super::Record;
 use crate::clock::Timestamp;
 use crate::operation::{RouteName, Scope};
 
-/// Which of the operations that are due a taker wants. Default: all, those that have waited longest first.
+/// Selection of a taker among the operations that are due. Default: all, those that have waited longest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only those of all of these.
+    /// Parts, of all of which the operation is.
     pub only: Vec<Part>,
-    /// None of any of these.
+    /// Parts, of none of which the operation is.
     pub without: Vec<Part>,
-    /// Only those that were held before, or only those that were not.
+    /// Selects operations that were held before (`true`) or that were not (`false`); `None` for both.
     pub tried: Option<bool>,
-    /// Only those that were first claimed by then and, if no process has held them, were due by then.
+    /// Latest time of the first claim and, if no process has held the operation, of the due time; `None` for no limit.
     pub waiting_since: Option<Timestamp>,
-    /// Those that are due the shortest time first.
+    /// True to take those first that are due the shortest time.
     pub newest: bool,
 }
 
 /// Operations that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Of the account with this [path](Scope::account_path).
+    /// [Path](Scope::account_path) of the account.
     Account(String),
-    /// Of the route with this name, at any account.
+    /// Name of the route, at any account.
     Route(RouteName),
 }
 
-/// What decides whether an operation that is scheduled is wanted.
+/// Properties that decide whether a scheduled operation is wanted.
 pub struct Waits<'a> {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub scope: &'a Scope,
@@ -52,7 +52,7 @@ impl Wanted {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(WantedExt)]
 impl Wanted {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]

@@ -31,7 +31,7 @@ fn fits(applied_before: bool, facts: &Facts) -> bool {
     }
 }
 
-/// What a person would allow who knows the promise and nothing of the code.
+/// Returns the decision of a person who knows the promise and nothing of the code.
 fn allowed(facts: &Facts) -> &'static str {
     if facts.effect == Effect::Applied {
         return "stop";
@@ -88,7 +88,7 @@ fn the_rule_is_the_oracle_over_the_whole_space() {
     assert_eq!(seen, 3 * 3 * 3 * 4 * 4);
 }
 
-/// What is said beside the yes or no must be true by itself.
+/// The reason of a decision must be true by itself.
 #[test]
 fn a_reason_is_one_that_holds() {
     for facts in every_fact() {
