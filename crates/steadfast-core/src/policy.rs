@@ -1,4 +1,4 @@
-//! How a vendor is called: when to wait, when to stop, when not to send at all.
+//! Policies for calls to a vendor: when to wait, when to stop, when not to send at all.
 //!
 //! Each policy is one file: its configuration, its run-time state, the reasons for both, and its tests. [`Policy`]
 //! puts the configurations together and validates across them. The run-time state of one client is read and switched
@@ -84,7 +84,7 @@ fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Under this, a bucket's 32-bit epoch would come round in less than a year.
+/// Shortest window: under it, a bucket's 32-bit epoch would come round in less than a year.
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 
 /// A day: what happened yesterday says nothing about a vendor's health.

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt, and when to stop trying.
+//! The wait before the next attempt, and the end of trying.
 
 use std::time::Duration;
 
@@ -43,11 +43,11 @@ pub struct Backoff {
     /// 2 s, 5 s, 30 s.
     #[serde(with = "ladder")]
     pub steps: Vec<Duration>,
-    /// How a wait is drawn from its step. Default [`Jitter::Full`].
+    /// Draw of a wait from its step. Default [`Jitter::Full`].
     pub jitter: Jitter,
 }
 
-/// How a wait is drawn from its step.
+/// Way in which a wait is drawn from its step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -66,7 +66,7 @@ pub enum Jitter {
 }
 
 impl Backoff {
-    /// As many retries as steps, with full jitter.
+    /// Makes a ladder of as many retries as steps, with full jitter.
     pub fn ladder(steps: impl IntoIterator<Item = Duration>) -> Backoff {
         Backoff { steps: steps.into_iter().collect(), jitter: Jitter::Full }
     }
@@ -78,23 +78,23 @@ impl Backoff {
         Backoff::ladder((0..retries.min(STEPS_MAX as u32)).map(step))
     }
 
-    /// One attempt and no retry.
+    /// Makes one attempt and no retry.
     pub fn none() -> Backoff {
         Backoff::ladder([])
     }
 
-    /// For background work: 500 ms, 2 s, 5 s, 30 s. The default.
+    /// Waits for background work: 500 ms, 2 s, 5 s, 30 s. The default.
     pub fn background() -> Backoff {
         Backoff::ladder([500, 2_000, 5_000, 30_000].map(Duration::from_millis))
     }
 
-    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter. No retry comes at once, and five
-    /// attempts that fail quickly are over in 3 s.
+    /// Waits for a call that a person waits for: 200, 400, 800 and 1,600 ms with equal jitter. No retry comes at once,
+    /// and five attempts that fail quickly are over in 3 s.
     pub fn interactive() -> Backoff {
         Backoff::ladder([200, 400, 800, 1_600].map(Duration::from_millis)).jitter(Jitter::Equal)
     }
 
-    /// The same steps with another jitter.
+    /// Sets the jitter.
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Backoff {
         self.jitter = jitter;
@@ -131,7 +131,7 @@ impl Backoff {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(BackoffExt)]
 impl Backoff {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]

@@ -37,14 +37,14 @@ use row::Row;
 pub struct Breaker {
     config: BreakerConfig,
     random: Arc<dyn Random>,
-    /// Whose circuit it is, for the log. Empty for a breaker that stands alone.
+    /// Name of the vendor, for the log. Empty for a breaker that stands alone.
     vendor: Arc<str>,
-    /// Of which route, if not of all.
+    /// Route of the circuit; `None` for the circuit of all routes.
     route: Option<Box<str>>,
-    /// When it was opened, in nanoseconds; 0 while it is closed.
+    /// Time at which it was opened, in nanoseconds; 0 while it is closed.
     since: AtomicU64,
     mode: AtomicU8,
-    /// Generation and state in one word, so that one load tells both.
+    /// Generation and state in one word, so that one load reads both.
     word: AtomicU64,
     open_until: AtomicU64,
     answered: Answered,
@@ -60,7 +60,7 @@ pub struct Breaker {
     is_of_route: bool,
 }
 
-/// Whether a probe is of a route that has not failed while the circuit is open: it has a place of its own, at once.
+/// Kind of a probe: one of a route that has not failed while the circuit is open has a place of its own, at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Untried {
     No,
@@ -135,7 +135,7 @@ impl Breaker {
         }
     }
 
-    /// Who decides.
+    /// Returns the mode: whether the breaker decides, or an operator.
     pub fn mode(&self) -> Mode {
         let mode = self.mode.load(Ordering::Relaxed);
         [Mode::ForcedOpen, Mode::ForcedClosed, Mode::ObserveOnly]
@@ -164,7 +164,7 @@ impl Breaker {
         }
     }
 
-    /// How many calls were admitted by [`Mode::ObserveOnly`] that would have been refused.
+    /// Returns the number of calls that [`Mode::ObserveOnly`] admitted and that would have been refused.
     pub fn would_be_refusals(&self) -> u64 {
         self.would_be_refusals.load(Ordering::Relaxed)
     }
@@ -387,7 +387,7 @@ impl Breaker {
         word
     }
 
-    /// When a call last ended with an answer, whatever the state.
+    /// Returns the time at which a call last ended with an answer, whatever the state.
     pub fn answered_at(&self) -> Instant {
         self.answered.at()
     }
@@ -403,8 +403,8 @@ impl Breaker {
         breaker
     }
 
-    /// How many probes a round has. Where some are answered well and others fail, it is not the route that fails, and each
-    /// operation has to be tried once: so the rounds grow.
+    /// Returns the number of probes of a round. Where some are answered well and others fail, it is not the route that
+    /// fails, and each operation has to be tried once: so the rounds grow.
     fn probes(&self, rounds: &Rounds) -> u32 {
         self.config.probes.max(1).saturating_mul(1 << rounds.mixed.min(GROWN_MAX))
     }
@@ -418,14 +418,14 @@ impl Breaker {
         }
     }
 
-    /// As [`admit`](Breaker::admit), of a route that has not failed. It is not refused for what other routes meet: one at a
-    /// time is a probe beside those of the round, and begins the round if that is not due.
+    /// Admits a call of a route that has not failed. It is not refused for failures of other routes: one at a time is a
+    /// probe beside those of the round, and begins the round if that is not due.
     #[cold]
     pub fn admit_untried(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
         if self.mode() == Mode::Normal { self.admit_probe(now, Untried::Yes) } else { self.admit(now) }
     }
 
-    /// How many probes may go at `now`: none while it is closed, or open.
+    /// Returns the number of probes that may go at `now`: none while it is closed, or open.
     pub fn places(&self, now: Instant) -> u32 {
         let rounds = self.rounds.lock();
         let most = self.probes(&rounds);
@@ -437,7 +437,7 @@ impl Breaker {
         }
     }
 
-    /// Since when it has not been closed.
+    /// Returns the time since which it has not been closed.
     pub fn since(&self) -> Option<Instant> {
         let since = self.since.load(Ordering::Relaxed);
         (since > 0).then(|| Instant::from_nanos(since))

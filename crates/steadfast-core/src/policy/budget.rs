@@ -1,4 +1,4 @@
-//! How many retries a client may add to its calls.
+//! The number of retries that a client may add to its calls.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::clock::Instant;
 use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, field};
 
-/// How many retries are allowed.
+/// Configuration of the retry budget.
 ///
-/// This is what prevents collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The ladder
-/// with jitter put 4.6 times the normal load on the vendor and lost 99.6 % of the calls *after* the outage. With a
-/// budget of 10 % it was 1.01 times and none. The floor is per process, and a floor that looks small is the whole
+/// The budget is what prevents collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The
+/// ladder with jitter put 4.6 times the normal load on the vendor and lost 99.6 % of the calls *after* the outage. With
+/// a budget of 10 % it was 1.01 times and none. The floor is per process, and a floor that looks small is the whole
 /// load of a fleet. With 1 token/s in each process the load was 1.3 times, with 10/s 3.76. Hence a burst of 10 that
 /// refills at 0.1/s: a quiet service may retry, and a fleet cannot storm.
 ///
@@ -47,10 +47,9 @@ pub struct BudgetConfig {
     /// The time over which calls and retries are compared. Default 10 s.
     #[serde(with = "humantime_serde")]
     pub window: Duration,
-    /// How many retries a quiet client has in hand beyond the share. Default 10.
+    /// Number of retries that a quiet client has in hand beyond the share. Default 10.
     pub burst: u32,
-    /// How fast those come back, in retries a second. Default 0.1. Multiply by the number of processes before
-    /// raising it.
+    /// Refill of the burst, in retries a second. Default 0.1. Multiply by the number of processes before raising it.
     pub refill_per_second: f64,
 }
 
@@ -115,11 +114,11 @@ pub struct Budget {
     spending: Mutex<Spending>,
 }
 
-/// What only a spender touches.
+/// State that only a spender touches.
 #[derive(Debug)]
 struct Spending {
     retries: Window,
-    /// In parts of a token so small (1/[`TOKEN`]) that refilling never rounds.
+    /// Floor, in parts of a token so small (1/[`TOKEN`]) that refilling never rounds.
     floor: u128,
     refilled_at: Instant,
 }
@@ -173,7 +172,7 @@ impl Budget {
 
 const MILLION: u64 = 1_000_000;
 
-/// One token: parts per million × nanoseconds in a second.
+/// Parts of one token: parts per million × nanoseconds in a second.
 const TOKEN: u128 = MILLION as u128 * 1_000_000_000;
 
 /// More than a retry in every millisecond is no budget.

@@ -1,29 +1,31 @@
 //! The circuits of routes, below the account's.
 //!
-//! One route may fail while the vendor is well: it is down for itself, or its requests are of a kind that it never takes.
-//! Were that taken for the vendor's health, thirty of them would keep thousands waiting that could be sent. So each route
-//! that fails has a circuit of its own, and what an open one meets says nothing of the account.
+//! One route may fail while the vendor is well: it is down for itself, or its requests are of a kind that it never
+//! takes. Were that taken for the vendor's health, thirty of them would keep thousands waiting that could be sent. So
+//! each route that fails has a circuit of its own, and failures at an open one have no bearing on the account.
 //!
 //! **Which of the two opens.** Five failures on one route look alike whether the route is down or the vendor. If another
 //! route was answered well within a minute, the route's circuit opens. Else the account's does, as it does for failures in a
 //! row of several routes that have worked, or once all that is tried fails on two open routes.
 //!
-//! A route that was not answered well within the hour is no witness. While another one was within a minute, what it meets
-//! is of it alone. Operations of a kind that the vendor never takes may be of five such routes, and come before all others.
-//! While the account's circuit is open those of routes are forgotten: there is nothing to tell apart.
+//! A route that was not answered well within the hour is no witness. While another one was answered well within a
+//! minute, its failures are its own alone. Operations of a kind that the vendor never takes may be of five such routes,
+//! and come before all others. While the account's circuit is open those of routes are forgotten: there are none to
+//! tell apart.
 //!
-//! **What closes the account's.** Its probes go to several routes if operations of several wait. Where one is answered
-//! well and another of the same round fails, the vendor is back: the account's circuit closes, and those of the routes that
-//! failed open. A call to a route that has not failed since it was answered last is a probe at once, in a place of its own.
-//! So what only some routes meet refuses no others, and a vendor that is down has one request more of each route.
+//! **Closing the account's circuit.** Its probes go to several routes if operations of several wait. Where one is
+//! answered well and another of the same round fails, the vendor is back: the account's circuit closes, and those of
+//! the routes that failed open. A call to a route that has not failed since it was answered last is a probe at once, in
+//! a place of its own. So failures of some routes refuse no others, and a vendor that is down has one request more of
+//! each route.
 //!
 //! **Within a route**, the same is done by operation. One that failed before and fails again says nothing new if another was
 //! answered well after its first failure, and others are: it is neutral. A round of probes with both ends opens the circuit
 //! for its first time again, and the next round is larger.
 //!
-//! **Bounds.** Only routes that fail are known, and no more than [`ROUTES_MAX`]. Ids are told by their form. Where
-//! [`SIBLINGS_MAX`] routes differ in one segment alone, that segment is an id, and they are one route from then on.
-//! A client whose calls all succeed pays a load for this, and once a second a hash of the route.
+//! **Bounds.** Only routes that fail are known, and no more than [`ROUTES_MAX`]. Ids are recognised by their form.
+//! Where [`SIBLINGS_MAX`] routes differ in one segment alone, that segment is an id, and they are one route from then
+//! on. A client whose calls all succeed pays a load for this, and once a second a hash of the route.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -50,16 +52,16 @@ pub struct Circuits {
     config: BreakerConfig,
     random: Arc<dyn Random>,
     vendor: Arc<str>,
-    /// Whether any route has failed of late.
+    /// True if a route has failed of late.
     any: AtomicBool,
-    /// From when on the next good answer's route is noted, in nanoseconds.
+    /// Time from which the next good answer's route is noted, in nanoseconds.
     note_at: AtomicU64,
     table: Mutex<Table>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Those that failed last come last.
+    /// Circuits of routes; the one that failed last is the last.
     circuits: Vec<Arc<Circuit>>,
     answered: Answered,
     /// The routes on which probes of the account failed, of the round with this word.
@@ -73,7 +75,7 @@ struct Table {
 pub struct Circuit {
     pub name: RouteName,
     breaker: Breaker,
-    /// When it was last answered well, in nanoseconds.
+    /// Time of the last good answer, in nanoseconds.
     answered: AtomicU64,
     failed: Mutex<Failed>,
 }
@@ -81,11 +83,11 @@ pub struct Circuit {
 /// The operations of a route that failed, and when each did first.
 #[derive(Debug, Default)]
 struct Failed {
-    /// When any did last.
+    /// Time of the last failure.
     at: Instant,
     first: HashMap<u64, Instant>,
     order: VecDeque<u64>,
-    /// Since this answer so many have failed that had failed before.
+    /// Time of the good answer since which `in_a_row` counts.
     answered: Instant,
     in_a_row: u32,
 }
@@ -104,21 +106,21 @@ pub struct OpenRoute {
     pub name: RouteName,
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub since: Instant,
-    /// How many probes may go now.
+    /// Number of probes that may go now.
     pub places: u32,
 }
 
-/// What the end of an attempt says of the vendor as a whole.
+/// Evidence about the vendor as a whole, in the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Something,
-    /// It is of its route or its operation alone.
+    /// The end concerns its route or its operation alone.
     Nothing,
-    /// As `Nothing`, and what was taken for the vendor's until now is of routes alone, or over.
+    /// As `Nothing`; and the evidence so far that was taken for the vendor's is of routes alone, or over.
     OnlyOfRoutes,
 }
 
-/// How an attempt has ended.
+/// End of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub call: Option<u64>,
@@ -166,7 +168,7 @@ impl Circuits {
         Ok(Some(RoutePermit { circuit, held: Some(held) }))
     }
 
-    /// An attempt on a route has ended: what it says of the vendor.
+    /// Settles an attempt on a route, and returns its evidence about the vendor.
     pub(super) fn settle(
         &self,
         account: (&Breaker, Permit<'_>),
@@ -207,7 +209,8 @@ impl Circuits {
         Says::Something
     }
 
-    /// If a probe of the account was answered well and others of its round failed: the routes of these are what fails.
+    /// Closes the account's circuit if a probe was answered well and others of its round failed: the routes of these
+    /// are what fails.
     fn close_early(&self, breaker: &Breaker, word: u64, now: Instant) -> Says {
         let mut table = self.table.lock();
         let has_both = table.good_round == word && table.spoilt.0 == word && !table.spoilt.1.is_empty();
@@ -423,7 +426,7 @@ impl Circuit {
 }
 
 impl Failed {
-    /// When it failed first, if it did before and is remembered.
+    /// Notes a failure; returns the time of the operation's first one, if it failed before and is remembered.
     fn note(&mut self, call: Option<u64>, now: Instant) -> Option<Instant> {
         self.at = now;
         let call = call?;
@@ -472,7 +475,7 @@ fn settle_both(account: Permit<'_>, of_route: Option<RoutePermit>, ended: Ended)
     of_route.into_iter().for_each(|of_route| of_route.settle(ended));
 }
 
-/// The same for all ids of a route.
+/// Returns the same number for all ids of a route.
 fn hash_of(route: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     for segment in RouteName::segments(route) {
@@ -481,27 +484,28 @@ fn hash_of(route: &str) -> u64 {
     hasher.finish()
 }
 
-/// Of routes that fail. More than a client of one vendor uses, but for ids that look like words.
+/// Most routes that are known to fail. More than a client of one vendor uses, but for ids that look like words.
 const ROUTES_MAX: usize = 64;
 
 /// More siblings than an API's paths have that all fail while the vendor is well.
 const SIBLINGS_MAX: usize = 8;
 
-/// How long a good answer of another route says that the vendor is well.
+/// Time for which a good answer of another route shows that the vendor is well.
 const WELL_FOR: Duration = Duration::from_secs(60);
 
-/// How long a route that failed, or was answered, is known.
+/// Time for which a route that failed, or was answered, is known.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
-/// How often the route of a good answer is noted while no route fails, half of it earlier or later. Where calls go to their
-/// routes in turn, the same one would else be noted each time.
+/// Interval at which the route of a good answer is noted while no route fails, half of it earlier or later. If calls go
+/// to their routes in turn, the same one would otherwise be noted each time.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
-/// So many failures of operations that failed before say nothing, and no more until others of the route are answered. Three
-/// times a window's least calls: where good ones are as rare as that, a vendor that is down looks the same.
+/// Number of failures in a row, of operations that failed before, that are no evidence until others of the route are
+/// answered. Three times a window's least calls: where good ones are as rare as that, a vendor that is down looks the
+/// same.
 const IN_A_ROW_MAX: u32 = 128;
 
-/// Of each route, how many operations that failed are remembered.
+/// Most failed operations that are remembered of a route.
 const FAILED_MAX: usize = 4_096;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How many attempts may be under way at once.
+//! The limit on attempts under way at once.
 //!
 //! A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
 //! where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
@@ -22,7 +22,7 @@ use super::{invalid, switch};
 use crate::clock::Instant;
 use crate::error::{Error, field};
 
-/// How the vendors file writes the limit: a table with `max`.
+/// Form of the limit in the vendors file: a table with `max`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Form {
@@ -68,7 +68,7 @@ pub(super) struct Concurrency {
 /// A body that is streamed.
 #[derive(Debug)]
 pub(super) struct Streamed {
-    /// For how long it may be left unread.
+    /// Time for which the body may be left unread.
     idle: Duration,
     state: Mutex<Reading>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Streamed {
 #[derive(Debug)]
 struct Reading {
     has_place: bool,
-    /// When its caller last asked for more.
+    /// Time at which its caller last asked for more.
     last: Instant,
 }
 
@@ -134,7 +134,8 @@ impl Concurrency {
         }
     }
 
-    /// How many more there is room for, with the places of the bodies that are not read. Takes none.
+    /// Returns the number of attempts that there is room for, with the places of the bodies that are not read. It takes
+    /// none.
     pub(super) fn room(&self, now: Instant) -> u32 {
         let free = self.max.saturating_sub(self.under_way());
         if free > 0 {
@@ -150,7 +151,7 @@ impl Concurrency {
     }
 }
 
-/// One place among the attempts under way.
+/// A place among the attempts under way.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     /// `None` once it was lent.

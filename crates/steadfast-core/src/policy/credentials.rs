@@ -26,7 +26,7 @@ use crate::operation::RouteName;
 /// The accounts of one client that are held, or were of late.
 #[derive(Debug, Default)]
 pub struct Credentials {
-    /// Whether there are any: nearly always not.
+    /// True if an account is held, or was of late: nearly always false.
     any: AtomicBool,
     accounts: Mutex<Accounts>,
 }
@@ -34,7 +34,7 @@ pub struct Credentials {
 #[derive(Debug, Default)]
 struct Accounts {
     all: Vec<Account>,
-    /// When the next account that is held may be probed; `None` while probes are answered well.
+    /// Time at which the next held account may be probed; `None` while probes are answered well.
     turn_at: Option<Instant>,
 }
 
@@ -64,9 +64,9 @@ pub struct HeldAccount {
     pub path: String,
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]
     pub since: Instant,
-    /// When the next probe may go.
+    /// Time at which the next probe may go.
     pub probe_at: Instant,
-    /// Whether that is how it has stayed for long enough to be said.
+    /// True if the account has been held for long enough to be reported.
     pub is_told: bool,
     /// Routes that probes were refused on.
     pub refused: Vec<RouteName>,
@@ -79,11 +79,11 @@ impl Credentials {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Whether an operation of the account may be sent without a caller.
+    /// Refuses to send an operation of a held account without a caller.
     ///
     /// # Errors
     ///
-    /// When the next probe may go.
+    /// The time at which the next probe may go.
     pub fn check(&self, path: &str, now: Instant) -> Result<(), Instant> {
         if !self.any() {
             return Ok(());
@@ -99,12 +99,14 @@ impl Credentials {
         self.with_held(path, |held| held.probe_at = held.probe_at.max(now.plus(lasts)));
     }
 
-    /// An attempt or a lookup of the account that [began](Credentials::probes) said nothing of its credentials.
+    /// Ends an attempt or a lookup of the account that [began](Credentials::probes) and showed nothing of its
+    /// credentials.
     pub fn undecided(&self, path: &str, now: Instant) {
         self.with_held(path, |held| held.probe_at = now.plus(HOLD_BASE));
     }
 
-    /// The credentials were refused to an attempt without a caller that began at `begun`. Whether that is to be told now.
+    /// Notes that the credentials were refused to an attempt without a caller that began at `begun`. Returns true if
+    /// that is to be reported now.
     pub fn refused(&self, (path, route): (&str, RouteName), begun: Instant, now: Instant) -> bool {
         let mut accounts = self.accounts.lock();
         let Accounts { all, turn_at } = &mut *accounts;
@@ -141,8 +143,8 @@ impl Credentials {
         held.rounds > 1 && !std::mem::replace(&mut held.is_told, true)
     }
 
-    /// A call of the account was answered well, with or without a caller. For how long the account was held, if that was
-    /// told and has ended now.
+    /// Notes that a call of the account was answered well, with or without a caller. Returns the time for which the
+    /// account was held, if that was reported and has ended now.
     pub fn answered(&self, path: &str, now: Instant) -> Option<Duration> {
         let mut accounts = self.accounts.lock();
         let Accounts { all, turn_at } = &mut *accounts;
@@ -179,7 +181,7 @@ impl Credentials {
         due
     }
 
-    /// A probe of one account was taken. Whether another account has to wait for its turn.
+    /// Notes that a probe of one account was taken. Returns true if another account has to wait for its turn.
     pub fn end_turn(&self, now: Instant) -> bool {
         let turn_at = &mut self.accounts.lock().turn_at;
         *turn_at = turn_at.map(|_| now.plus(HOLD_BASE));
@@ -222,13 +224,14 @@ impl Credentials {
     }
 }
 
-/// Before the first probe; doubled up to [`HOLD_CAP`]. Both are the circuit's.
+/// Wait before the first probe; doubled up to [`HOLD_CAP`]. Both are the circuit's.
 const HOLD_BASE: Duration = Duration::from_secs(1);
 
-/// So few refused sign-ins a minute lock no account, and a vendor that accepts them again is noticed within half a minute.
+/// Longest wait between probes: so few refused sign-ins a minute lock no account, and a vendor that accepts them again
+/// is noticed within half a minute.
 const HOLD_CAP: Duration = Duration::from_secs(30);
 
-/// How long a good answer counts for an operation that is refused again: far longer than the next try of it takes.
+/// Time for which a good answer counts for an operation that is refused again: far longer than its next attempt takes.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 /// More merchants than one process delivers for. Those that are not held any more make room first.

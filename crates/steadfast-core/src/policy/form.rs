@@ -1,4 +1,4 @@
-//! How a file writes a [`Policy`]: what belongs together is one table. In code each figure is set by itself.
+//! Form of a [`Policy`] in a file: figures that belong together are one table. In code each figure is set by itself.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ struct Form {
     look_ups_max: u32,
 }
 
-/// How large bodies may be.
+/// Limits on the size of bodies.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Bodies {
@@ -41,7 +41,7 @@ struct Bodies {
     reply_bytes_max: usize,
 }
 
-/// How long records and leases last.
+/// Retention of records, and the margin of leases.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Record {

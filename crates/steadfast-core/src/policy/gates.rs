@@ -1,4 +1,4 @@
-//! What stands between a call and the wire, in one place and one order.
+//! The gates between a call and the wire, in one place and one order.
 //!
 //! Kill switch, vendor pause, circuit breaker, concurrency limit, rate limit: each refuses with a value that says
 //! when to come back, and never sleeps. The order is from "nothing may go" to "not just now". The rate limit is last
@@ -38,10 +38,10 @@ use lent::Lent;
 /// A gate's no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which gate.
+    /// Gate that refused.
     pub gate: Gate,
-    /// When to come back, where the gate knows: the end of a pause or of an open circuit, the next room in the
-    /// rate. Not known for a kill switch, a forced-open circuit and a full house.
+    /// Time to come back, where the gate knows it: the end of a pause or of an open circuit, the next room in the rate.
+    /// `None` for a kill switch, a forced-open circuit and a full house.
     pub retry_at: Option<Instant>,
 }
 
@@ -51,20 +51,20 @@ impl Refusal {
     }
 }
 
-/// What an attempt says about the vendor's health.
+/// Evidence of an attempt about the vendor's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It answered, be it with a refusal (4xx): it is alive.
+    /// The vendor answered, be it with a refusal (4xx): it is alive.
     Success,
-    /// It did not answer usefully: 5xx, a timeout, a connection that broke.
+    /// The vendor did not answer usefully: 5xx, a timeout, a connection that broke.
     Failure,
-    /// It says nothing either way. A 429 is feedback on our load, for the pause and the limits; an attempt that its
-    /// caller cut short, or that was never built, is our own doing.
+    /// No evidence either way. A 429 is feedback on our load, for the pause and the limits; an attempt that its caller
+    /// cut short, or that was never built, is our own doing.
     Neutral,
 }
 
 impl Outcome {
-    /// What an exchange without an answer says, which its caller may have cut short.
+    /// Returns the outcome of an exchange without an answer, which its caller may have cut short.
     pub fn of_failure(failure: SendErrorKind, cut_short: bool) -> Outcome {
         match failure {
             // Ours: it was never built, or went elsewhere by a transport that follows redirects.
@@ -160,14 +160,14 @@ impl Gates {
     ///
     /// # Errors
     ///
-    /// The first gate that refused. What earlier gates gave is given back.
+    /// The first gate that refused. The permits of earlier gates are given back.
     #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_to(None, now)
     }
 
-    /// As [`admit`](Gates::admit), to this method and path.
+    /// Asks every gate as [`admit`](Gates::admit) does, for an attempt on this method and path.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl Gates {
         self.admit_if(route, now, |rate, turns| turns.admit_live(rate, now))
     }
 
-    /// As [`admit`](Gates::admit), for an attempt of recovery. It has a share of the rate limit, and leaves the rest
-    /// to live calls where they want it.
+    /// Asks every gate as [`admit`](Gates::admit) does, for an attempt of recovery. It has a share of the rate limit,
+    /// and leaves the rest to live calls where they want it.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Gates {
         self.admit_recovered_to(None, now)
     }
 
-    /// As [`admit_recovered`](Gates::admit_recovered), to this method and path.
+    /// Asks every gate as [`admit_recovered`](Gates::admit_recovered) does, for an attempt on this method and path.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Gates {
         concurrency.enter()
     }
 
-    /// How many recovered attempts could start at `now`, without taking anything.
+    /// Returns the number of recovered attempts that could start at `now`, without taking anything.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl Gates {
         }
     }
 
-    /// How many live attempts have started so far, wrapping, if the policy has a rate limit.
+    /// Returns the number of live attempts that have started so far, wrapping, if the policy has a rate limit.
     pub fn live_started(&self) -> Option<u32> {
         self.rate.as_ref().map(|(rate, turns)| turns.live_started(rate))
     }
@@ -371,7 +371,7 @@ impl Gates {
         self.breaker.as_ref().map(|breaker| breaker.state(now))
     }
 
-    /// Who decides for the breaker. `None` if the policy has none.
+    /// Returns the breaker's mode. `None` if the policy has none.
     pub fn breaker_mode(&self) -> Option<Mode> {
         self.breaker.as_ref().map(Breaker::mode)
     }
@@ -384,12 +384,12 @@ impl Gates {
         }
     }
 
-    /// How many calls the breaker admitted by [`Mode::ObserveOnly`] that it would have refused.
+    /// Returns the number of calls that the breaker admitted by [`Mode::ObserveOnly`] and would have refused.
     pub fn would_be_refusals(&self) -> u64 {
         self.breaker.as_ref().map_or(0, Breaker::would_be_refusals)
     }
 
-    /// How fast recovery goes.
+    /// Returns the rate of recovery.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -419,8 +419,8 @@ impl Gates {
         self.breaker.as_ref()
     }
 
-    /// How many attempts are under way, if the policy limits them. A streamed reply is one until its body has ended, or
-    /// until another call has taken its place because it is not read.
+    /// Returns the number of attempts under way, if the policy limits them. A streamed reply is one until its body has
+    /// ended, or until another call has taken its place because it is not read.
     pub fn under_way(&self) -> Option<u32> {
         self.concurrency.as_ref().map(Concurrency::under_way)
     }
@@ -464,7 +464,7 @@ impl Admission<'_> {
         is_of_route || self.permit.as_ref().is_some_and(Permit::is_probe)
     }
 
-    /// When the gates admitted the attempt, or when it [began](Admission::begin).
+    /// Returns the time at which the gates admitted the attempt, or at which it [began](Admission::begin).
     pub fn admitted_at(&self) -> Instant {
         self.admitted_at
     }
@@ -488,8 +488,8 @@ impl Admission<'_> {
         self.settle_for(None, outcome, now);
     }
 
-    /// The same for an attempt of `call`, a number that all attempts of one call share. The breaker counts its
-    /// failures once until the vendor succeeds again.
+    /// Settles an attempt of `call`, a number that all attempts of one call share. The breaker counts its failures once
+    /// until the vendor succeeds again.
     #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn settle_attempt_of(self, call: u64, outcome: Outcome, now: Instant) {
@@ -509,8 +509,8 @@ impl Admission<'_> {
         }
     }
 
-    /// As [`settle_attempt_of`](Admission::settle_attempt_of), of an attempt on this method and path. Whether it says
-    /// something of the vendor, and not of its route or itself alone.
+    /// Settles as [`settle_attempt_of`](Admission::settle_attempt_of) does, for an attempt on this method and path.
+    /// Returns true if its end is evidence about the vendor, and not about its route or itself alone.
     pub fn settle_to(mut self, route: &str, call: Option<u64>, outcome: Outcome, now: Instant) -> bool {
         let both = self.gates.breaker.as_ref().zip(self.gates.circuits());
         let (Some((breaker, circuits)), Some(permit)) = (both, self.permit.take()) else {
@@ -550,7 +550,7 @@ impl Admission<'_> {
     }
 }
 
-/// Until a probe that is under way may have ended.
+/// Pause until a probe that is under way may have ended.
 const PROBES_AGAIN: Duration = Duration::from_millis(250);
 
 /// Whether the circuit lets probes through alone.

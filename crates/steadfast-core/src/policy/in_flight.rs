@@ -1,4 +1,4 @@
-//! What a call does while another call holds its key.
+//! The policy for a call whose key another call holds.
 //!
 //! A caller who sends a key a second time, while the first call is under way, wants to know how that call ends. The
 //! default refuses at once: a wait that the caller did not ask for ties up a request handler for as long as the
@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a call does while another call holds its key.
+/// Policy for a call whose key another call holds.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/stripe.md")]

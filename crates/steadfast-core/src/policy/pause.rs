@@ -17,7 +17,7 @@ use crate::clock::Instant;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 
-/// How the vendors file writes the limit: a table with `max`.
+/// Form of the limit in the vendors file: a table with `max`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Form {
@@ -55,7 +55,7 @@ pub(super) const MAX: Duration = Duration::from_secs(60 * 60);
 pub struct Pause {
     max: Duration,
     until: AtomicU64,
-    /// The latest end that other processes told.
+    /// Latest end of a pause that other processes reported.
     heard: AtomicU64,
 }
 
@@ -71,8 +71,8 @@ impl Pause {
             .fetch_max(now.plus(Guard::PauseForAll.keeps(wait.min(self.max))).as_nanos(), Ordering::Relaxed);
     }
 
-    /// As [`hold_until`](Pause::hold_until), of what another process was asked. The same pause again, as often as it is
-    /// told, is none: an operator may have ended it here.
+    /// Applies a pause that another process was asked for. Repeats of the same pause are ignored, so that an operator's
+    /// release of it here stands.
     pub fn hear(&self, now: Instant, left: Duration) {
         let heard = Instant::from_nanos(self.heard.load(Ordering::Relaxed));
         if now.plus(left) > heard.plus(SAME_PAUSE) {
@@ -81,14 +81,14 @@ impl Pause {
         }
     }
 
-    /// The end of a pause that the vendor asked this process for. What was heard is not to be passed on: it would never
-    /// end.
+    /// Returns the end of a pause that the vendor asked this process for. A pause of another process is not passed on:
+    /// it would never end.
     pub fn own_until(&self, now: Instant) -> Option<Instant> {
         let heard = self.heard.load(Ordering::Relaxed);
         self.until(now).filter(|until| until.as_nanos() != heard)
     }
 
-    /// Whether calls may go at `now`.
+    /// Refuses calls that come during the pause.
     ///
     /// # Errors
     ///

@@ -38,13 +38,13 @@ use starts::Starts;
 /// additions far from the end of time, where they would panic.
 ///
 /// A start is when the first byte may leave, and not when the gate let it through. In between lies the claim or the
-/// renewal of a lease. A slow store may hold these up by any time, and then let go of many at once. So room is set
-/// aside at the gate, counted from the start on, and given back by a call that never starts.
+/// renewal of a lease. A slow store may hold these up by any time, and then release many at once. So room is set aside
+/// at the gate, counted from the start on, and given back by a call that never starts.
 ///
-/// What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is.
-/// Starts of one moment are remembered as a number too. To forget what is old, the first of them takes a lock, and so
-/// does a call that finds no room. A moment is a nanosecond. A limit with more calls than can be remembered one by
-/// one has longer moments: a part of its period each. Every start in one counts as at its end.
+/// Room that is set aside and starts that are remembered are one number, so that setting aside is one atomic step, as
+/// GCRA is. Starts of one moment are remembered as a number too. To forget what is old, the first of them takes a lock,
+/// and so does a call that finds no room. A moment is a nanosecond. A limit with more calls than can be remembered one
+/// by one has longer moments: a part of its period each. Every start in one counts as at its end.
 ///
 /// Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
 /// just below the vendor's leaves room for that.
@@ -62,14 +62,14 @@ use starts::Starts;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RateConfig {
-    /// How many attempts may start within any time of the length [`per`](RateConfig::per), wherever it begins.
+    /// Number of attempts that may start within any time of the length [`per`](RateConfig::per), wherever it begins.
     /// Default 25; at least 1. Over 512 those of each 500th of `per` are remembered together, and make room as one.
     pub calls: u32,
     /// The time that `calls` is counted in. Default 1 s.
     #[serde(with = "humantime_serde")]
     pub per: Duration,
-    /// How many attempts may start at once after a quiet time; what follows is spaced evenly. Default: `calls`, which
-    /// is also the most. 1 spaces every attempt.
+    /// Number of attempts that may start at once after a quiet time; later ones are spaced evenly. Default: `calls`,
+    /// which is also the most. 1 spaces every attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }
@@ -126,7 +126,7 @@ impl RateConfig {
         as_nanos(self.per).div_ceil(u64::from(self.calls.max(1))).max(1)
     }
 
-    /// What spaces the attempts behind a burst of less than all of them. Figures that
+    /// Returns the quota that spaces the attempts behind a burst of less than all of them. Figures that
     /// [`validate`](RateConfig::validate) refuses are brought to the nearest that works.
     fn quota(&self) -> Option<Quota> {
         let burst = self.burst.filter(|&burst| burst < self.calls)?;
@@ -143,15 +143,15 @@ impl Default for RateConfig {
     }
 }
 
-/// When the next attempt may start.
+/// Rate limit at run time.
 #[derive(Debug)]
 pub struct Rate {
     calls: u32,
-    /// How many of `calls` are allowed now.
+    /// Part of `calls` that is allowed now.
     allowed: AtomicU32,
-    /// How many of `calls` are taken: by starts that are remembered, and by those that are set aside.
+    /// Part of `calls` that is taken: by starts that are remembered, and by those that are set aside.
     taken: AtomicU32,
-    /// How long the moments are that starts are told apart by.
+    /// Length of the moments that starts are counted by.
     moment_nanos: u64,
     /// The end of the moment that is counted now. It only grows.
     counted_until: AtomicU64,
@@ -169,7 +169,7 @@ impl Rate {
         rate
     }
 
-    /// The same, without memory until it is used.
+    /// Creates a limit as [`new`](Rate::new) does, without memory until it is used.
     pub(super) fn rarely_used(config: &RateConfig, now: Instant) -> Rate {
         GateClock::set(now);
         let spacing = config.quota().map(|quota| RateLimiter::direct_with_clock(quota, GateClock));
@@ -204,8 +204,9 @@ impl Rate {
 
     /// Sets room aside for one attempt that is to start soon.
     ///
-    /// Between the gates and the first byte lies a write to the store, which may take long. What was let through and
-    /// has not started yet may start at any moment, so that it takes room until it has, and for a period after.
+    /// Between the gates and the first byte lies a write to the store, which may take long. An attempt that was let
+    /// through and has not started yet may start at any moment, so that it takes room until it has, and for a period
+    /// after.
     #[inline]
     pub(super) fn reserve(&self, now: Instant) -> Result<Start<'_>, Instant> {
         if !self.set_aside() {
@@ -228,8 +229,8 @@ impl Rate {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// The same once what is older than a period is forgotten; else when there will be room: a guess where all of it is
-    /// set aside.
+    /// Sets room aside once starts older than a period are forgotten. Else refuses with the time at which there will be
+    /// room: a guess where all of it is set aside.
     #[cold]
     fn set_aside_after_forgetting(&self, now: Instant) -> Result<(), Instant> {
         let mut starts = self.starts.lock();
@@ -243,7 +244,8 @@ impl Rate {
         self.spacing.is_none() && self.taken.load(Ordering::Relaxed) < self.allowed.load(Ordering::Relaxed)
     }
 
-    /// How many attempts may start at `now`. `None` for a limit that spaces them, which has no more than one at a time.
+    /// Returns the number of attempts that may start at `now`. `None` for a limit that spaces them, which has no more
+    /// than one at a time.
     pub(super) fn room(&self, now: Instant) -> Option<u32> {
         if self.spacing.is_some() {
             return None;
@@ -288,7 +290,7 @@ impl Rate {
         }
     }
 
-    /// Remembers what was counted so far. What is counted in the same moment after that is one more of it.
+    /// Remembers the starts counted so far. A later one of the same moment is one more of it.
     fn end_moment(&self, starts: &mut Starts) {
         let at = Instant::from_nanos(self.counted_until.load(Ordering::Relaxed));
         starts.remember(at, self.started.load(Ordering::Acquire));
@@ -311,7 +313,7 @@ pub(super) struct Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    /// One start, for which two limits have set room aside.
+    /// Combines one start for which two limits have set room aside.
     pub(super) fn and(mut self, mut other: Start<'a>) -> Start<'a> {
         self.beside = other.rate.take();
         self
@@ -340,7 +342,7 @@ impl Drop for Start<'_> {
     }
 }
 
-/// How much room is taken by one that was let through and has not started yet.
+/// Room that an attempt takes which was let through and has not started yet.
 #[inline]
 fn set_aside_for_one() -> u32 {
     Guard::RoomSetAside.keeps(1)
@@ -397,7 +399,7 @@ impl Reference for GateTime {
 /// A limit of more calls than this does not remember them one by one: 8 kB at most, whatever the limit.
 const ONE_BY_ONE_MAX: u32 = 512;
 
-/// How many moments a period has of a limit that does not remember its starts one by one. Fewer than
+/// Number of moments in a period, for a limit that does not remember its starts one by one. Fewer than
 /// [`ONE_BY_ONE_MAX`].
 const MOMENTS: u64 = 500;
 

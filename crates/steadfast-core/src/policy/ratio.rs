@@ -67,7 +67,8 @@ const FRACTION_DECIMALS_MIN: usize = 4;
 /// The largest denominator that is looked for.
 const FRACTION_MAX: u64 = 1_000;
 
-/// What an `f64` holds exactly: 15 decimals. More come from a division, and are no closer to what was meant.
+/// Largest denominator: an `f64` holds 15 decimals exactly. More come from a division, and are no closer to what was
+/// meant.
 const DENOMINATOR_MAX: u64 = 1_000_000_000_000_000;
 
 #[cfg(test)]
@@ -145,7 +146,7 @@ mod tests {
             prop_assert_eq!(Ratio::new(written), fraction(part / common, of / common));
         }
 
-        /// Up to three decimals are taken at their word.
+        /// Compares a ratio of up to three decimals as it is written.
         #[test]
         fn a_short_decimal_is_compared_as_itself(thousandths in 1u64..1_000, whole in 1u64..3_000) {
             let ratio = Ratio::new(thousandths as f64 / 1_000.0);

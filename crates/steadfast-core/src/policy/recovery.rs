@@ -1,4 +1,4 @@
-//! How fast recovery delivers: a rate of its own, which climbs while the vendor answers well.
+//! The pace of recovery: a rate of its own, which climbs while the vendor answers well.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) mod part;
 
 pub(crate) use part::Part;
 
-/// How fast recovery goes.
+/// Configuration of recovery's pace.
 ///
 /// A backlog is no retry storm and no live traffic. Charged to the retry budget, 1,000 operations of a crash took
 /// hours at a vendor in perfect health. Without any limit they would all reach a vendor that has just come back, in
@@ -27,22 +27,22 @@ pub(crate) use part::Part;
 ///
 /// It falls fast. A failure halves the rate: once a second while good answers come between, and each time where none
 /// does. Sixty that fail in a row take any rate to the floor. A 429, a pause and an open circuit take it back to the
-/// start at least. The floor is one start in ten seconds and process, as the retry budget's. The reason is the same:
-/// a floor that looks small is the whole load of a fleet. What was not used for ten seconds proves nothing (RFC 5681,
-/// section 4.1) and starts anew. Linear growth after a fall, as TCP has it, was rejected. From 100/s to 200/s would
-/// take a hundred seconds, and a vendor with one failure in a hundred would never get there.
+/// start at least. The floor is one start in ten seconds and process, as the retry budget's. The reason is the same: a
+/// floor that looks small is the whole load of a fleet. A rate that was not used for ten seconds proves nothing (RFC
+/// 5681, section 4.1) and starts over. Linear growth after a fall, as TCP has it, was rejected. From 100/s to 200/s
+/// would take a hundred seconds, and a vendor with one failure in a hundred would never get there.
 ///
 /// Each send of a recovered operation is paid for here, and none by the retry budget of live calls; nor does it earn
-/// into that. The first is paid before the operation is taken. What follows in the same run, a retry or a lookup, is
-/// paid in debt. The failure before it has halved the rate already, and the next operations wait until the debt is
-/// paid off. An operation that needed no send gives its start back.
+/// into that. The first is paid before the operation is taken. A retry or a lookup in the same run is paid in debt. The
+/// failure before it has halved the rate already, and the next operations wait until the debt is paid off. An operation
+/// that needed no send gives its start back.
 ///
 /// All gates come after this. Recovery is never faster than the rate limit, and has `share` of it and of the places
 /// of the concurrency limit while live calls want the rest.
 ///
 /// The rate is one for all dispatchers that deliver for an account from one store: each has a [`Part`] of the first and
 /// of the highest rate. Each climbs by itself: that the sum of rates which double each second doubles too needs no word
-/// between them. Where one falls, all fall, as soon as they hear of it. Only the floor is each process's own.
+/// between them. If one falls, all fall, as soon as they learn of it. Only the floor is each process's own.
 ///
 /// ```
 /// use steadfast::Policy;
@@ -64,17 +64,17 @@ pub struct RecoveryConfig {
     /// The highest rate, over all of them. Default 500: about what one process with a store in a file can write down.
     /// With a rate limit it is never over that.
     pub max_per_second: u32,
-    /// How many operations each process carries on at once. Default 128: enough for 200 sends a second at a vendor
-    /// that takes half a second for each. Each is held in memory with its request.
+    /// Number of operations that each process carries on at once. Default 128: enough for 200 sends a second at a
+    /// vendor that takes half a second for each. Each is held in memory with its request.
     pub at_once: u32,
-    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest: above 0 and
-    /// below 1. Default 0.5. What the other side does not want, each may have. Of the rate limit it is the part of
-    /// all processes together that deliver for the account from one store.
+    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest: above 0 and below
+    /// 1. Default 0.5. Room that the other side does not want, each may have. Of the rate limit it is the part of all
+    /// processes together that deliver for the account from one store.
     pub share: f64,
 }
 
 impl RecoveryConfig {
-    /// From `start_per_second` up to `max_per_second`.
+    /// Creates a pace from `start_per_second` up to `max_per_second`.
     pub fn new(start_per_second: u32, max_per_second: u32) -> RecoveryConfig {
         RecoveryConfig { start_per_second, max_per_second, at_once: 128, share: 0.5 }
     }
@@ -130,10 +130,10 @@ impl Default for RecoveryConfig {
     }
 }
 
-/// How fast recovery goes now.
+/// Pace of recovery at run time.
 #[derive(Debug)]
 pub struct Recovery {
-    /// Of all dispatchers together, and the highest rate too.
+    /// First rate of all dispatchers together; `max` is the highest one.
     start: f64,
     max: f64,
     at_once: usize,
@@ -142,7 +142,7 @@ pub struct Recovery {
 
 #[derive(Debug)]
 struct Pace {
-    /// How many share the rate, this one among them.
+    /// Number of dispatchers that share the rate, this one among them.
     dispatchers: f64,
     per_second: f64,
     /// Starts in hand; below zero, sends that are yet to be paid for.
@@ -156,14 +156,14 @@ struct Pace {
     fails_in_a_row: bool,
 }
 
-/// What a recovered attempt says of the rate.
+/// Evidence of a recovered attempt about the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// The vendor answered well.
     Good,
-    /// It failed.
+    /// The attempt failed.
     Failed,
-    /// It asked for less: a 429, a pause, an open circuit.
+    /// The vendor asked for less: a 429, a pause, an open circuit.
     TooMuch,
 }
 
@@ -195,22 +195,23 @@ impl Recovery {
         Recovery { start, max, at_once, pace: Mutex::new(pace) }
     }
 
-    /// How many sends a second recovery may make at `now`.
+    /// Returns the number of sends a second that recovery may make at `now`.
     #[cfg(any(test, feature = "testkit"))]
     pub fn per_second(&self, now: Instant) -> f64 {
         self.refilled(now, |pace| pace.per_second)
     }
 
-    /// How many operations may be carried on at once.
+    /// Returns the number of operations that may be carried on at once.
     pub fn at_once(&self) -> usize {
         self.at_once
     }
 
-    /// How many operations may be taken at `now`.
+    /// Returns the number of operations that may be taken at `now`.
     ///
     /// # Errors
     ///
-    /// When a batch of them may: a take is a write, and one for each operation would be as many.
+    /// Else refuses with the time at which a batch of them may: a take is a write, and one for each operation would be
+    /// as many.
     pub fn ready(&self, now: Instant) -> Result<usize, Instant> {
         self.refilled(now, |pace| {
             let batch = (pace.per_second * BATCH_SECONDS).floor().max(1.0);
@@ -255,7 +256,7 @@ impl Recovery {
         });
     }
 
-    /// Starts anew: a gate is closed, and the vendor may be another when it opens again.
+    /// Restarts at the first rate: a gate is closed, and the vendor may be another when it opens again.
     pub fn restart(&self, now: Instant) {
         self.refilled(now, |pace| {
             pace.per_second = pace.per_second.min(self.start / pace.dispatchers);
@@ -263,7 +264,8 @@ impl Recovery {
         });
     }
 
-    /// What it fell for was not the vendor's doing: it goes on at the first rate, if it is slower than that.
+    /// Raises a rate that fell for a reason which was not the vendor's doing: it goes on at the first rate, if it is
+    /// slower than that.
     pub(super) fn resume(&self, now: Instant) {
         self.refilled(now, |pace| {
             pace.per_second = pace.per_second.max(self.start / pace.dispatchers);
@@ -291,8 +293,8 @@ impl Recovery {
         self.refilled(now, |pace| pace.told)
     }
 
-    /// Another dispatcher has seen a reason to fall, so long `ago`. What was within a second after a fall of our own, or
-    /// before it, was the same.
+    /// Applies a fall of another dispatcher, so long `ago`. One within a second after a fall of our own, or before it,
+    /// had the same reason.
     pub fn heard(&self, sign: Sign, ago: Duration, now: Instant) {
         let at = Instant::from_nanos(now.as_nanos().saturating_sub(super::as_nanos(ago)));
         self.refilled(now, |pace| {
@@ -325,34 +327,34 @@ impl Recovery {
         then(&mut pace)
     }
 
-    /// How many starts may be in hand: one second's at first, and later no more than are taken together.
+    /// Returns the most starts in hand: one second's at first, and later no more than are taken together.
     fn most(&self, pace: &Pace) -> f64 {
         let burst = (self.start / pace.dispatchers).min(pace.per_second).max(1.0);
         burst.max(pace.per_second * BATCH_SECONDS * 2.0)
     }
 }
 
-/// What a good answer adds to the rate: at so many a second it doubles in a second, and not before.
+/// Growth of the rate by a good answer: at so many a second it doubles in a second, and not before.
 const GROWTH: f64 = std::f64::consts::LN_2;
 
 /// The lowest rate, in sends a second: that of the retry budget's refill.
 const FLOOR_PER_SECOND: f64 = 0.1;
 
-/// How much time's operations are taken together: twenty writes a second at most.
+/// Time whose operations are taken together: twenty writes a second at most.
 const BATCH_SECONDS: f64 = 0.05;
 
-/// After this long without a send the vendor may be another.
+/// Idle time after which the vendor may be another.
 const IDLE: Duration = Duration::from_secs(10);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long debt is paid off at the most.
+/// Time for which debt is paid off, at the most.
 const DEBT_SECONDS: f64 = 10.0;
 
 /// No debt of one payment is larger, at any rate.
 const DEBT_MAX: f64 = 100.0;
 
-/// At the floor, with all the debt there can be.
+/// Longest wait: at the floor, with all the debt there can be.
 const LONGEST_SECONDS: f64 = 2_000.0;
 
 /// Above this it is no recovery, and no vendor at hand bears it.

@@ -33,19 +33,19 @@ use crate::error::{Error, field};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// To open a connection, TLS included. Default 5 s: a SYN that is lost is sent again after 1 s and 3 s
-    /// (RFC 6298 section 2), so this outlives two losses. Never longer than [`attempt`](Timeouts::attempt). It may be
-    /// equal: whichever runs out first, a request that got no connection has no effect.
+    /// Limit to open a connection, TLS included. Default 5 s: a SYN that is lost is sent again after 1 s and 3 s (RFC
+    /// 6298 section 2), so this outlives two losses. Never longer than [`attempt`](Timeouts::attempt). It may be equal:
+    /// whichever runs out first, a request that got no connection has no effect.
     #[serde(with = "humantime_serde")]
     pub connect: Duration,
-    /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
-    /// total, whichever is less. Of a streamed reply it is to its head, and then for each chunk.
+    /// Limit from sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
+    /// total, whichever is less. For a streamed reply it is to its head, and then for each chunk.
     ///
-    /// An attempt that its caller's shorter deadline ends says nothing of the vendor, and does not count for the
+    /// An attempt that its caller's shorter deadline ends is no evidence about the vendor, and does not count for the
     /// breaker. Keep this below the deadlines that callers usually have, or a vendor that hangs goes unnoticed.
     #[serde(with = "humantime_serde")]
     pub attempt: Duration,
-    /// For the whole call: attempts, waits and lookups. Default 120 s.
+    /// Limit of the whole call: attempts, waits and lookups. Default 120 s.
     ///
     /// The call does not wait for a lookup that counts only after it, because the vendor's [settle
     /// time](crate::vendor::Vendor::settle_time) is longer. It ends at once with
@@ -58,24 +58,24 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// These three limits.
+    /// Creates these three limits.
     pub fn new(connect: Duration, attempt: Duration, total: Duration) -> Timeouts {
         Timeouts { connect, attempt, total }
     }
 
-    /// For background work: 5 s, 30 s, 120 s. The default.
+    /// Limits for background work: 5 s, 30 s, 120 s. The default.
     pub fn background() -> Timeouts {
         Timeouts::new(Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120))
     }
 
-    /// For a person who waits: 1 s, 5 s, 10 s. Ten seconds is where people stop waiting and press the button
-    /// again (Nielsen, "Response Times: The 3 Important Limits", 1993).
+    /// Limits for a call that a person waits for: 1 s, 5 s, 10 s. Ten seconds is where people stop waiting and press
+    /// the button again (Nielsen, "Response Times: The 3 Important Limits", 1993).
     pub fn interactive() -> Timeouts {
         Timeouts::new(Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10))
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(TimeoutsExt)]
 impl Timeouts {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]

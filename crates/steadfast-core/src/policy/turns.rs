@@ -1,4 +1,4 @@
-//! How live calls and recovery share one rate limit.
+//! The shares of live calls and of recovery in one rate limit.
 //!
 //! First come, first served would starve one of them. A backlog of ten thousand takes all there is for a minute, and
 //! each caller is refused meanwhile. A busy service takes what becomes free before a recovered operation comes back
@@ -11,9 +11,9 @@
 //! for as long as the limit counts starts.
 //!
 //! Where dispatchers of several processes deliver for one account, the limit is the vendor's and not each process's
-//! own. Recovery then has a part of it: what all live calls together leave, as far as each process has told. It is
-//! never less than recovery's share of the limit, divided by the dispatchers. A live call is held back by its own
-//! process's limit alone.
+//! own. Recovery then has a part of it: the rest beside all live calls together, as far as each process has reported
+//! them. It is never less than recovery's share of the limit, divided by the dispatchers. A live call is held back by
+//! its own process's limit alone.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Turns {
         Ok(start.and(part))
     }
 
-    /// How many recovered attempts may start at `now`.
+    /// Returns the number of recovered attempts that may start at `now`.
     pub(super) fn room_for_recovery(&self, rate: &Rate, now: Instant) -> u32 {
         let part = self.part_left(now);
         let owed = self.owed.load(Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Turns {
         room.saturating_sub(left_to_live).min(part)
     }
 
-    /// How many of its part of the limit recovery has left at `now`.
+    /// Returns the rest, at `now`, of recovery's part of the limit.
     fn part_left(&self, now: Instant) -> u32 {
         if !self.is_divided.load(Ordering::Relaxed) {
             return u32::MAX;
@@ -133,11 +133,11 @@ impl Turns {
         self.recovered.room(now).unwrap_or(0)
     }
 
-    /// Whether recovery has used its part of the limit up: what other processes have the rest of is not waited for.
+    /// Refuses if recovery has used its part of the limit up: the parts of other processes are not waited for.
     ///
     /// # Errors
     ///
-    /// When to come back.
+    /// The time to come back.
     pub(super) fn check_part(&self, now: Instant) -> Result<(), Instant> {
         if self.part_left(now) > 0 { Ok(()) } else { Err(now.plus(self.spacing.max(PART_PAUSE))) }
     }
@@ -152,7 +152,7 @@ impl Turns {
         ));
     }
 
-    /// How many live attempts have started so far, wrapping.
+    /// Returns the number of live attempts that have started so far, wrapping.
     pub(super) fn live_started(&self, rate: &Rate) -> u32 {
         rate.started().wrapping_sub(self.recovered.started())
     }
@@ -185,12 +185,12 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Between two looks at a part that is used up. Operations are taken twenty times a second at most.
+/// Pause between two looks at a part that is used up. Operations are taken twenty times a second at most.
 const PART_PAUSE: Duration = Duration::from_millis(50);
 
 const THOUSAND: i64 = 1_000;
 
-/// Recovery leaves one start in so many, for the caller who comes first: the next refusals tell how many there are.
+/// Recovery leaves one start in so many for the first live call: the next refusals show how many there are.
 const HEADROOM_PART: u32 = 20;
 
 #[cfg(test)]
@@ -208,7 +208,8 @@ mod tests {
         admitted.map(|mut start| start.begin(now)).is_ok()
     }
 
-    /// What live calls and recovery get in `seconds` if they ask every few milliseconds, each as often as said.
+    /// Counts the starts of live calls and of recovery in `seconds` if both ask every few milliseconds, each as often
+    /// as given.
     fn run(config: RateConfig, share: f64, seconds: u64, (live, recovered): (bool, bool)) -> (u32, u32) {
         let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, share));
         let _waiting = recovered.then(|| turns.wait());

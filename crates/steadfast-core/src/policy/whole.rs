@@ -31,21 +31,22 @@ use crate::policy::timeout::TimeoutsExt;
 pub struct Policy {
     /// The waits between attempts.
     pub backoff: Backoff,
-    /// To connect, for an attempt, for the call.
+    /// Limits to connect, for an attempt, and for the call.
     pub timeout: Timeouts,
     /// The longest that one answer of the vendor holds back all calls. Default 1 h. In the vendors file: `pause`, with
     /// `max`.
     pub pause_max: Duration,
-    /// When to stop calling a vendor that fails. Default on.
+    /// Breaker: when to stop calling a vendor that fails. Default on.
     pub breaker: Option<BreakerConfig>,
-    /// How many retries the client may add to its calls. Default on.
+    /// Retry budget: the number of retries that the client may add to its calls. Default on.
     pub budget: Option<BudgetConfig>,
-    /// How many attempts may start in a time. Default off: only the vendor's documentation has the number.
+    /// Rate limit: the number of attempts that may start in a time. Default off: only the vendor's documentation has
+    /// the number.
     pub rate: Option<RateConfig>,
-    /// How many attempts may be under way at once. Default off, for the same reason.
-    /// In the vendors file: with `max`, 64 if it is left out.
+    /// Concurrency limit: the number of attempts that may be under way at once. Default off, for the same reason. In
+    /// the vendors file: with `max`, 64 if it is left out.
     pub concurrency: Option<u32>,
-    /// How fast recovery delivers.
+    /// Pace of recovery.
     pub recovery: RecoveryConfig,
     /// The largest request body, in bytes. Default 1 MiB: it is stored with its operation and held while it is
     /// retried. In the vendors file: `limits`, with `request_bytes_max`.
@@ -53,24 +54,23 @@ pub struct Policy {
     /// The largest reply body, in bytes. Default 8 MiB. A longer one is cut there and reported. In the vendors file:
     /// `limits`, with `reply_bytes_max`.
     pub reply_bytes_max: usize,
-    /// How long a settled operation is on record, and its reply replayed. Default 7 days. In the vendors file: `record`,
-    /// with `keep`.
+    /// Retention: the time for which a settled operation is on record, and its reply replayed. Default 7 days. In the
+    /// vendors file: `record`, with `keep`.
     pub retention: Duration,
-    /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default
-    /// 30 s: a store that needs longer for one write is itself an outage. In the vendors file: `record`, with
-    /// `lease_margin`.
+    /// Time by which a holder's lease is longer than its attempt, to write down the answer. Default 30 s: a store that
+    /// needs longer for one write is itself an outage. In the vendors file: `record`, with `lease_margin`.
     pub lease_margin: Duration,
-    /// How long a first attempt may wait for our own gates instead of being refused at once. Default 0.
+    /// Longest wait of a first attempt for our own gates, instead of a refusal at once. Default 0.
     pub admission_wait: Duration,
-    /// What a call does while another call holds its key. Default [`InFlight::Refuse`].
+    /// Policy for a call whose key another call holds. Default [`InFlight::Refuse`].
     pub in_flight: InFlight,
-    /// How often an unknown outcome is looked up before it becomes a dead letter. Default 3, 0 for never.
+    /// Number of lookups of an unknown outcome before it becomes a dead letter. Default 3, 0 for never.
     pub look_ups_max: u32,
 }
 
 impl Policy {
-    /// For background work: the ladder 500 ms, 2 s, 5 s, 30 s; 5 s to connect, 30 s an attempt, 120 s in all. The
-    /// default.
+    /// Policy for background work: the ladder 500 ms, 2 s, 5 s, 30 s; 5 s to connect, 30 s an attempt, 120 s in all.
+    /// The default.
     pub fn background() -> Policy {
         Policy {
             backoff: Backoff::background(),
@@ -91,8 +91,8 @@ impl Policy {
         }
     }
 
-    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so at most five attempts. It has 1 s to
-    /// connect, 5 s an attempt, 10 s in all.
+    /// Policy for a call that a person waits for: 200, 400, 800 and 1,600 ms with equal jitter, so at most five
+    /// attempts. It has 1 s to connect, 5 s an attempt, 10 s in all.
     pub fn interactive() -> Policy {
         Policy::background().backoff(Backoff::interactive()).timeout(Timeouts::interactive())
     }
@@ -322,5 +322,5 @@ impl Default for Policy {
     }
 }
 
-/// A lookup that could not tell this often will not tell.
+/// Most lookups: one that could not tell this often will not tell.
 const LOOK_UPS_MAX: u32 = 100;

@@ -6,8 +6,8 @@
 //! calls was rejected. After long health it needs as many failures as it saw successes, and one written without
 //! eviction never trips at all.
 //!
-//! What is counted is counted exactly, under any contention. The window's edge is as coarse as a bucket: at
-//! any time it covers between nine tenths and the whole of its length.
+//! Every event is counted exactly, under any contention. The window's edge is as coarse as a bucket: at any time it
+//! covers between nine tenths and the whole of its length.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Window {
         Window { width_nanos, buckets: Default::default() }
     }
 
-    /// Counts `n` at `now`. What happened longer ago than the window is no longer counted.
+    /// Counts `n` at `now`. An event longer ago than the window is no longer counted.
     #[inline]
     pub fn add(&self, now: Instant, n: u32) {
         let tick = now.as_nanos() / self.width_nanos;
@@ -52,7 +52,7 @@ impl Window {
         }
     }
 
-    /// What was counted in the window that ends at `now`.
+    /// Returns the count in the window that ends at `now`.
     pub fn sum(&self, now: Instant) -> u64 {
         let epoch = (now.as_nanos() / self.width_nanos) as u32;
         let live = |bucket: &AtomicU64| {
@@ -72,8 +72,8 @@ impl Window {
     }
 }
 
-/// How many turns of the window's wheel `held` is behind `now`; negative if ahead. Right as long as they are
-/// less than 2³¹ buckets apart, which is half a year at the shortest window.
+/// Returns the number of turns of the window's wheel that `held` is behind `now`; negative if ahead. Right as long as
+/// they are less than 2³¹ buckets apart, which is half a year at the shortest window.
 #[inline]
 fn age(now: u32, held: u32) -> i32 {
     now.wrapping_sub(held) as i32

@@ -1,4 +1,4 @@
-//! When the vendor last answered, and how a breaker is shown.
+//! Time of the vendor's last answer, and the form in which a breaker is shown.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl Answered {
     }
 }
 
-/// In nanoseconds: far below what a failure takes.
+/// A moment, in nanoseconds: far less than a failure takes.
 const MOMENT: u64 = 100_000;
 
 impl fmt::Debug for Breaker {

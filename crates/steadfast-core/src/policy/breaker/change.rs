@@ -1,8 +1,8 @@
-//! How the breaker says what it does.
+//! Events of the breaker.
 
 use std::time::Duration;
 
-/// A change of state, to be told once the lock is free: a subscriber may call back.
+/// Change of state, to be reported once the lock is free: a subscriber may call back.
 pub(super) enum Change {
     Opened { why: &'static str, open: Duration },
     HalfOpened,

@@ -1,4 +1,4 @@
-//! When a circuit opens, for how long, and what closes it.
+//! Conditions under which a circuit opens, its open time, and the probes that close it.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Field, field};
 use crate::policy::{check_ratio, check_window, invalid, switch};
 
-/// When to stop calling a vendor that fails. Any one of the conditions opens the circuit; each may be off.
+/// Configuration of the breaker: when to stop calling a vendor that fails. Any one of the conditions opens the circuit;
+/// each may be off.
 ///
 /// **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window. One
 /// call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the
@@ -62,25 +63,25 @@ pub struct BreakerConfig {
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
     #[serde(with = "switch")]
     pub(crate) slow_call: Option<SlowCall>,
-    /// How many calls the window must hold before a rate is looked at. Default 20: at half that, one unlucky
+    /// Number of calls that the window must hold before a rate is looked at. Default 20: at half that, one unlucky
     /// handful of failures is a rate of 0.5.
     pub minimum_calls: u32,
     /// The time over which rates are measured. Default 60 s; at least an attempt's timeout.
     #[serde(with = "humantime_serde")]
     pub window: Duration,
-    /// How long the circuit first stays open. Default 1 s: in the simulation of the [policy](crate::policy), an
-    /// open time of 30 s threw away the minute after the vendor's recovery.
+    /// First open time of the circuit. Default 1 s: in the simulation of the [policy](crate::policy), an open time of
+    /// 30 s threw away the minute after the vendor's recovery.
     #[serde(with = "humantime_serde")]
     pub open_base: Duration,
     /// The longest that it stays open; the time doubles from `open_base` to here with each failed round of
     /// probes. Default 30 s.
     #[serde(with = "humantime_serde")]
     pub open_cap: Duration,
-    /// How many calls are let through to see whether the vendor is back, all of which must succeed. Default 3.
+    /// Number of probes of a round, all of which must succeed for the circuit to close. Default 3.
     pub probes: u32,
 }
 
-/// What counts as slow, and how much of it opens the circuit.
+/// Latency that counts as slow, and the share of slow calls that opens the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowCall {

@@ -36,7 +36,7 @@ impl Detached {
 pub(super) enum Kind {
     /// Admitted by a closed circuit.
     Counted,
-    /// One of the places of a half-open circuit.
+    /// A place of a half-open circuit.
     Probe,
     /// Admitted by an operator's word, or settled.
     Uncounted,
@@ -58,7 +58,7 @@ impl<'a> Permit<'a> {
         self.word
     }
 
-    /// What the permit is without its circuit, for a circuit that is shared: see [`attached`](Permit::attached).
+    /// Separates the permit from its circuit, for a circuit that is shared: see [`attached`](Permit::attached).
     pub fn detach(mut self) -> Detached {
         Detached { word: self.word, kind: mem::replace(&mut self.kind, Kind::Uncounted) }
     }
@@ -73,8 +73,8 @@ impl<'a> Permit<'a> {
         Permit::new(breaker, word, Kind::Counted)
     }
 
-    /// Of a call that goes on after its answer's head has come: what names the permit while it is still to be counted. A
-    /// probe is judged now.
+    /// Returns the word that names the permit of a call that goes on after its answer's head has come; `None` if it no
+    /// longer counts. A probe is judged now.
     pub fn lend(mut self, latency: Duration, now: Instant) -> Option<u64> {
         match mem::replace(&mut self.kind, Kind::Uncounted) {
             Kind::Counted => Some(self.word),
@@ -96,8 +96,8 @@ impl<'a> Permit<'a> {
         self.settle_for(None, outcome, latency, now);
     }
 
-    /// The same for an attempt of `call`, a number that all attempts of one call share. Its failures count once
-    /// until the vendor succeeds again.
+    /// Settles an attempt of `call`, a number that all attempts of one call share. Its failures count once until the
+    /// vendor succeeds again.
     #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn settle_attempt_of(self, call: u64, outcome: Outcome, latency: Duration, now: Instant) {

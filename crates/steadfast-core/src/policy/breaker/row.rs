@@ -1,9 +1,9 @@
-//! Who failed since the vendor last succeeded.
+//! The calls that failed since the vendor last succeeded.
 //!
-//! A call's attempts fail together when the request is the cause. One poison request, sent five times, says no more
-//! of the vendor than sent once. It would open the circuit of an otherwise idle client. So a call's failures count
-//! once until the vendor succeeds again. That goes for the row and for the rates: a failure rate that counted each
-//! attempt would open on the same request twenty attempts later. A call is told by a number and not by its permit,
+//! A call's attempts fail together when the request is the cause. One poison request, sent five times, says no more of
+//! the vendor than sent once. It would open the circuit of an otherwise idle client. So a call's failures count once
+//! until the vendor succeeds again. That goes for the row and for the rates: a failure rate that counted each attempt
+//! would open on the same request twenty attempts later. A call is recognised by a number and not by its permit,
 //! because an operation comes back, hours later and from the record.
 //!
 //! The memory is bounded. Where more different calls fail than it holds, the oldest is forgotten and may count
@@ -18,7 +18,7 @@ pub(super) struct Row {
 }
 
 impl Default for Row {
-    /// With room for all that it will hold: nothing is allocated in the middle of an outage.
+    /// Allocates room for all that it will hold: nothing is allocated in the middle of an outage.
     fn default() -> Row {
         Row { calls: VecDeque::with_capacity(REMEMBERED_MAX) }
     }

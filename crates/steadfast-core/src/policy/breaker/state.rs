@@ -1,8 +1,8 @@
-//! What a circuit is, and who decides on it.
+//! State of a circuit, and the mode in which it is decided on.
 
 use std::time::Duration;
 
-/// Who decides: the breaker, or an operator.
+/// Mode: the breaker decides, or an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
@@ -18,14 +18,14 @@ pub enum Mode {
     ObserveOnly,
 }
 
-/// What the breaker thinks of the vendor. The field's words: *open* means that calls are refused.
+/// State of a circuit. The field's words: *open* means that calls are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
     /// Calls go.
     Closed,
     /// Calls are refused.
     Open {
-        /// How long until probes may go.
+        /// Time that is left until probes may go.
         left: Duration,
     },
     /// A few probes may go. Also the state of an open circuit whose time is over.

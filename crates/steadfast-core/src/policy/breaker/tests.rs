@@ -20,7 +20,7 @@ fn breaker(config: BreakerConfig) -> Breaker {
     Breaker::new(config, Arc::new(Fixed(MIDDLE)))
 }
 
-/// Only the failure rate and the slow calls can open it.
+/// Makes a breaker that only the failure rate and the slow calls can open.
 fn rate_only() -> BreakerConfig {
     BreakerConfig::default().consecutive_failures(None)
 }
@@ -43,7 +43,7 @@ fn calls(breaker: &Breaker, outcome: Outcome, count: u32, now: Instant) {
     (0..count).for_each(|_| call(breaker, outcome, now));
 }
 
-/// How many failures in a row, one a millisecond, it takes to open.
+/// Returns the number of failures in a row, one a millisecond, that open it.
 fn failures_to_open(breaker: &Breaker, from_ms: u64) -> u64 {
     (1..10_000)
         .find(|n| {
@@ -431,7 +431,7 @@ fn no_time_and_no_figure_panics() {
     }
 }
 
-/// One step of a random life.
+/// Step of a random life.
 #[derive(Clone, Debug)]
 enum Step {
     Admit,
@@ -452,7 +452,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// After any sequence of events: an open circuit refuses, probes are never more than three, and it can always recover.
+    /// Properties after any sequence of events: an open circuit refuses, probes are never more than three, and it can
+    /// always recover.
     #[test]
     fn no_life_over_admits_or_wedges(steps in prop::collection::vec(step(), 0..200)) {
         let breaker = breaker(BreakerConfig::default());
@@ -493,8 +494,8 @@ proptest! {
     }
 }
 
-/// What the breaker counts, said slowly: the distinct calls that failed since the last success, and every counted
-/// end of a call.
+/// A slow count of the breaker's: the distinct calls that failed since the last success, and every counted end of a
+/// call.
 #[derive(Default)]
 struct Counted {
     row: Vec<u64>,
@@ -524,7 +525,7 @@ impl Counted {
 }
 
 proptest! {
-    /// At one point in time, for any failures of any calls: it opens exactly where the slow count says so.
+    /// The breaker opens exactly where the slow count says so, at one point in time, for any failures of any calls.
     #[test]
     fn it_opens_exactly_at_the_fifth_different_call_in_a_row_or_at_the_rate(
         ends in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Which routes were answered well of late.
+//! The routes that were answered well of late.
 
 use super::{REMEMBERED, ROUTES_MAX, WELL_FOR};
 use crate::clock::Instant;

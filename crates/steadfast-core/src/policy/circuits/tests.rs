@@ -25,7 +25,8 @@ fn at(seconds: u64) -> Instant {
     Instant::ORIGIN.plus(Duration::from_secs(100 + seconds))
 }
 
-/// One attempt of a call of its own. Whether it says something of the account; `None` if it was refused.
+/// Sends one attempt of a call of its own. Returns whether its end is evidence about the account; `None` if it was
+/// refused.
 fn call(gates: &Gates, route: &str, number: u64, outcome: Outcome, now: Instant) -> Option<bool> {
     let admission = gates.admit_to(Some(route), now).ok()?;
     Some(admission.settle_to(route, Some(number), outcome, now))

@@ -1,7 +1,7 @@
-//! [`Lent`]: what an attempt holds of the gates while its reply is streamed to a caller.
+//! [`Lent`]: the permits of an attempt while its reply is streamed to a caller.
 //!
-//! A streamed reply outlives the call that opened it, so that it cannot borrow the gates. What it has of them is noted
-//! here, and given back when the body has ended, has failed or was dropped. The concurrency limit counts it until then, or
+//! A streamed reply outlives the call that opened it, so that it cannot borrow the gates. Its permits are noted here,
+//! and given back when the body has ended, has failed or was dropped. The concurrency limit counts it until then, or
 //! until it is not read any more: the vendor is at work for what is read.
 //!
 //! For the breaker it is one attempt, as any other. It is a failure if the body broke off, and a success once the body is
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::policy::concurrency::Streamed;
 
-/// What is to be given back.
+/// Permits that are to be given back.
 #[derive(Debug)]
 #[must_use = "it is given back by Gates::take_back"]
 pub struct Lent {

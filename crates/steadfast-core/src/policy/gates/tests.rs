@@ -49,7 +49,7 @@ fn fail(gates: &Gates, now: Instant) {
     gates.admit(now).unwrap().settle(Outcome::Failure, now);
 }
 
-/// What has begun has used its room, also if it is cancelled.
+/// An attempt that has begun has used its room, also if it is cancelled.
 fn start<const N: usize>(held: [Admission<'_>; N]) {
     held.into_iter().for_each(|mut admission| admission.begin(NOW));
 }

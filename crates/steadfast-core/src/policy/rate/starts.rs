@@ -1,4 +1,4 @@
-//! What a rate limit remembers of the last period.
+//! Memory of a rate limit: the starts of the last period.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,11 +15,11 @@ pub(super) struct Starts {
     per: Duration,
     /// The end of each moment, and how many had started until then. Oldest first.
     pub(super) batches: VecDeque<(Instant, u32)>,
-    /// How many there are at most.
+    /// Most batches that there are.
     batches_max: usize,
-    /// How many had started until the end of the last one that was forgotten.
+    /// Cumulative count of starts at the end of the last batch that was forgotten.
     forgotten: u32,
-    /// How many had started until the end of the last one.
+    /// Cumulative count of starts at the end of the last batch.
     remembered: u32,
 }
 
@@ -61,7 +61,7 @@ impl Starts {
         starts
     }
 
-    /// When there will be room: a guess where all of it is set aside.
+    /// Returns the time at which there will be room: a guess where all of it is set aside.
     pub(super) fn room_at(&self, now: Instant, calls: u32) -> Instant {
         let guess = now.plus(self.per / calls).max(now.plus(Duration::from_nanos(1)));
         self.batches.front().map_or(guess, |(oldest, _)| oldest.plus(self.per))

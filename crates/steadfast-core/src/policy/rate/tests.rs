@@ -88,8 +88,8 @@ fn starts_of(config: &RateConfig, asked_nanos: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    /// In any time of the length `per`, wherever it begins, no more than `calls` start. And where there is neither a
-    /// shorter burst nor a batch, exactly those start that a count of the last period has room for.
+    /// No more than `calls` start in any time of the length `per`, wherever it begins. If there is neither a shorter
+    /// burst nor a batch, exactly those start that a count of the last period has room for.
     #[test]
     fn no_period_has_more_starts_than_calls(
         calls in prop_oneof![4 => 1u32..40, 1 => 490u32..540, 1 => 2_000u32..2_100],
@@ -118,7 +118,7 @@ proptest! {
         }
     }
 
-    /// What a refusal says comes true: nothing sooner, and room then.
+    /// A refusal's time comes true: nothing starts sooner, and there is room then.
     #[test]
     fn a_refusal_says_exactly_when_there_is_room(calls in 1u32..3_000, burst in prop::option::of(1u32..50), seed in 0u64..1_000) {
         let burst = burst.filter(|&burst| burst <= calls);

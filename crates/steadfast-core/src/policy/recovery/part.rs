@@ -1,15 +1,15 @@
-//! [`Part`]: what one process has of a rate that several share.
+//! [`Part`]: one process's part of a rate that several share.
 
 use std::time::Duration;
 
-/// What one dispatcher has of an account's recovery.
+/// One dispatcher's part of an account's recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// How many deliver for the account, this one among them.
+    /// Number of dispatchers that deliver for the account, this one among them.
     pub dispatchers: u32,
     /// Its place among them, from 0.
     pub place: u32,
-    /// How many live attempts start in a second in all processes that told.
+    /// Number of live attempts that start in a second, in all processes that reported theirs.
     pub live_per_second: f64,
 }
 
@@ -17,9 +17,9 @@ impl Part {
     /// All of it.
     pub const WHOLE: Part = Part { dispatchers: 1, place: 0, live_per_second: 0.0 };
 
-    /// How many of `calls` in each `per` are this one's: of what live calls leave, or of recovery's `share` where that is
-    /// more. Of what the division leaves over, the first have one each: so that all parts together are no more than the
-    /// whole. A part may be none.
+    /// Returns this dispatcher's part of `calls` in each `per`: of what live calls leave, or of recovery's `share` if
+    /// that is more. The remainder of the division goes to the first ones, one each: so that all parts together are no
+    /// more than the whole. A part may be none.
     pub fn of(&self, calls: u32, headroom: u32, (per, share): (Duration, f64)) -> u32 {
         if *self == Part::WHOLE {
             return calls;
