@@ -30,8 +30,8 @@ pub use crate::store::statement::{Database, Value};
 /// | `postgres` | tokio-postgres | `Transaction` |
 /// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
 ///
-/// For another driver: execute the statement in the transaction. A
-/// missing outbox or right is then told in the driver's own words: only the errors of the drivers above are known.
+/// For another driver: execute the statement in the transaction. The error of a missing outbox or right then has the
+/// driver's own words: only the errors of the drivers above are known.
 pub trait Transaction {
     /// The database whose SQL it takes.
     const DATABASE: Database;

@@ -46,7 +46,7 @@ impl Request {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(RequestExt)]
 impl Request {
     /// Stands for a request that is elsewhere.
@@ -87,7 +87,7 @@ const NOT_A_CALLS: [HeaderName; 7] = [
     header::TRAILER,
 ];
 
-/// They make a server take the method for another, so that a GET may delete, and a PUT may add.
+/// Headers that make a server take the method for another, so that a GET may delete, and a PUT may add.
 const OTHER_METHOD: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),

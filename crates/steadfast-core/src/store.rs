@@ -9,8 +9,8 @@
 //!
 //! # For authors of stores
 //!
-//! [`Store`] is what calls, recovery and operators need. What only some stores can do is a *capability*: a trait of its
-//! own, which the store gives by a method of [`Store`] that says `None` by default.
+//! [`Store`] is what calls, recovery and operators need. Features that only some stores have are *capabilities*: a
+//! trait each, which the store gives by a method of [`Store`] that returns `None` by default.
 //!
 //! | capability | method | who asks for it | without it |
 //! |---|---|---|---|
@@ -117,9 +117,9 @@ pub use wrapper::Wrapper;
 /// an operation in progress until its lease runs out.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Carries out [`record::claim`](crate::operation::record::claim). The unique `(scope, key)` is the
-    /// arbiter: of any number of claims at once, at most one is told that it holds the operation. A claim that
-    /// starts a new life of a key replaces the record and its log.
+    /// Carries out [`record::claim`](crate::operation::record::claim). The unique `(scope, key)` is the arbiter: of any
+    /// number of claims at once, at most one is answered that it holds the operation. A claim that starts a new life of
+    /// a key replaces the record and its log.
     ///
     /// # Errors
     ///
@@ -129,10 +129,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Carries out [`Record::apply`] and gives the record as it now stands. The transition's reports go on the
     /// operation's log in the same commit, also when the transition is declined, unless there is no operation.
     ///
-    /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable store
-    /// the reading of what no other process can have changed. While the record on file is in progress under the
-    /// transition's fence, it differs from `held` only in what the transition sets anew. In any other case, what is on
-    /// file decides and not `held`. A store writes no request here.
+    /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable store the
+    /// reading of what no other process can have changed. While the record on file is in progress under the
+    /// transition's fence, it differs from `held` only in the values that the transition sets. In any other case, what
+    /// is on file decides and not `held`. A store writes no request here.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Summary>, StoreError>;
 
-    /// How many operations there are of each vendor in each phase, and the age of the oldest; by vendor, then
-    /// by phase. A group that is empty is not given.
+    /// Returns the number of operations of each vendor in each phase, and the age of the oldest; by vendor, then by
+    /// phase. A group that is empty is not given.
     ///
     /// # Errors
     ///
@@ -224,17 +224,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError>;
 
-    /// What time it is in the store where the host's own clock says `now`.
+    /// Returns the time in the store at the moment at which the host's own clock reads `now`.
     ///
     /// Default: `now`. A file and the memory of a process have no clock: each host that writes to them is believed, as
-    /// far as [`believed`](Store::believed) goes. A server has one, and its store answers from what the server said last
+    /// far as [`believed`](Store::believed) goes. A server has one, and its store answers from the server's last time
     /// and the time that passed since. Nothing that is on record there is then compared with a host's own clock. Such a
     /// store carries out each command [`rebased`](Claim::rebased) on the server's now.
     fn time(&self, now: Timestamp) -> Timestamp {
         now
     }
 
-    /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
+    /// Returns the time in the store for a host whose clock reads `now`: earlier than that while the store doubts this
     /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
     /// [seen](crate::operation::record::Notes::saw) the claims, takes, looks and purges before. A store that only one
     /// clock writes to gives `now`.
@@ -283,7 +283,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         path.rsplit("::").next().unwrap_or(path)
     }
 
-    /// What dispatchers ask of the store. Default: `None`.
+    /// Returns the capability that dispatchers need. Default: `None`.
     fn delivery(&self) -> Option<&dyn Delivery> {
         None
     }

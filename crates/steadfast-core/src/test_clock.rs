@@ -1,10 +1,9 @@
 //! A clock under the test's control.
 //!
-//! Why not `tokio::time::pause`: it is the whole runtime's, so it also advances while a real socket is waited
-//! for, and every answer that takes real time becomes a timeout. It has no wall time either, and a lease or a
-//! vendor's replay window is wall time. Here the two ends of waiting are told apart: only a wait with nothing
-//! else to do ([`Clock::sleep_until`]) may move time, a limit on something under way
-//! ([`Clock::limit_until`]) never does.
+//! Why not `tokio::time::pause`: it is the whole runtime's, so it also advances while a real socket is waited for, and
+//! every answer that takes real time becomes a timeout. It has no wall time either, and a lease or a vendor's replay
+//! window is wall time. Here the two ends of waiting are separate: only a wait with nothing else to do
+//! ([`Clock::sleep_until`]) may move time, a limit on something under way ([`Clock::limit_until`]) never does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -81,7 +80,7 @@ impl Kind {
 }
 
 impl TestClock {
-    /// Where wall time starts: Thu, 01 Jan 2026 00:00:00 GMT.
+    /// Start of wall time: Thu, 01 Jan 2026 00:00:00 GMT.
     pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
     /// A clock that stands still until [`advance`](TestClock::advance).
@@ -127,8 +126,8 @@ impl TestClock {
         self.wake(due);
     }
 
-    /// Moves time to the earliest deadline of all, sleeps, latencies and limits alike, and wakes what is due.
-    /// Whether there was one.
+    /// Moves time to the earliest deadline of all, sleeps, latencies and limits alike, and wakes what is due. Returns
+    /// true if there was one.
     ///
     /// For a simulation on one thread, which knows when no task has anything left to do: exact where the rounds of an
     /// [`auto`](TestClock::auto) clock are a guess, and cheaper. With tokio, `Builder::on_thread_park` is that
@@ -176,7 +175,7 @@ impl TestClock {
         self.0.state.lock().slept.clone()
     }
 
-    /// How many sleeps and latencies are under way now: polled, not yet due, not dropped.
+    /// Returns the number of sleeps and latencies that are under way: polled, not yet due, not dropped.
     pub fn sleeping(&self) -> usize {
         self.0.state.lock().sleepers().count()
     }
@@ -281,7 +280,7 @@ impl State {
         has(Kind::SocketLimit) && !has(Kind::Latency)
     }
 
-    /// Moves monotonic time and gives whom to wake.
+    /// Moves monotonic time and returns the wakers to call.
     fn move_to(&mut self, to: Instant) -> Vec<Waker> {
         self.now = self.now.max(to);
         self.events += 1;
@@ -295,17 +294,17 @@ impl State {
     }
 }
 
-/// One timer's future. Registers itself at its first poll, and takes itself out when dropped.
+/// Future of one timer. Registers itself at its first poll, and takes itself out when dropped.
 struct Wait {
     clock: TestClock,
     at: Instant,
     kind: Kind,
     id: Option<u64>,
     begun: bool,
-    /// How many rounds it has let the others run since the last event.
+    /// Number of rounds that it has let the others run since the last event.
     rounds: u32,
     events_seen: u64,
-    /// Since when it has been held by a socket, in real time.
+    /// Time since which a socket has held it, in real time.
     held_since: Option<std::time::Instant>,
 }
 
@@ -399,13 +398,14 @@ impl Drop for Wait {
 /// The far end of time: what [`Instant::plus`] gives when it overflows. Such a deadline never comes.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// How many rounds a sleep lets the others run before time jumps. A chain of tasks that hand work to each other needs
-/// one round a link, and the longest in this crate has few. But tokio's runtime of one thread polls the future of its
-/// `block_on` once in 61 polls of tasks (`event_interval`). With fewer rounds than that, a single task that sleeps
+/// Number of rounds that a sleep lets the others run before time jumps. A chain of tasks that hand work to each other
+/// needs one round a link, and the longest in this crate has few. But tokio's runtime of one thread polls the future of
+/// its `block_on` once in 61 polls of tasks (`event_interval`). With fewer rounds than that, a single task that sleeps
 /// moves time several times before the test itself, which was woken, gets to run.
 const ROUNDS: u32 = 64;
 
-/// How long an answer over a socket is waited for before time moves on: far above what one takes, also on a busy machine.
+/// Time for which an answer over a socket is waited for before time moves on: far above what one takes, also on a busy
+/// machine.
 const SOCKET_PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

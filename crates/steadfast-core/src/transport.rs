@@ -25,16 +25,15 @@ pub(crate) use progress::Progress;
 use reach::QUEUE_MAX;
 pub use streamed::StreamedAnswer;
 
-/// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
-/// exchange.
+/// Limits of one exchange, and its progress, which the transport reports. Clones are of the same exchange.
 ///
-/// It starts as *may have left*: a transport that never says anything is on the safe side. A transport that can
-/// tell does two things:
+/// It starts as *may have left*: a transport that never reports anything is on the safe side. A transport that can
+/// report its progress does two things:
 ///
 /// 1. It calls [`nothing_sent`](Limits::nothing_sent) when the exchange begins. Do this only if every byte of the
 ///    request waits for step 2.
-/// 2. It calls [`begin_sending`](Limits::begin_sending) before the first byte of the request may leave. If the
-///    answer is `false`, it must not send: the caller has been told that nothing was sent.
+/// 2. It calls [`begin_sending`](Limits::begin_sending) before the first byte of the request may leave. If the answer
+///    is `false`, it must not send: the caller's answer was that nothing was sent.
 ///
 /// ```
 /// use steadfast::transport::Limits;
@@ -71,38 +70,38 @@ impl Limits {
         Limits { reply_bytes_max, new_connection: false, is_probe: false, progress }
     }
 
-    /// The same limits for an exchange whose progress is watched.
+    /// Returns the same limits for an exchange whose progress is watched.
     #[must_use]
     pub fn watched(self) -> Limits {
         self.watched_by(&Progress::new())
     }
 
-    /// For transports: nothing of the request has left, and nothing leaves before
-    /// [`begin_sending`](Limits::begin_sending) has said `true`.
+    /// Reports, for transports, that nothing of the request has left, and that nothing leaves before
+    /// [`begin_sending`](Limits::begin_sending) has returned `true`.
     ///
     /// It changes nothing after the first byte may have left, or after the caller gave up.
     pub fn nothing_sent(&self) {
         self.progress.nothing_sent();
     }
 
-    /// For transports: the first byte is about to leave, or more of the request. `false` means that the caller gave up
-    /// and no more may leave. May be called more than once.
+    /// Asks, for transports, for permission to send: the first byte is about to leave, or more of the request. `false`
+    /// means that the caller gave up and no more may leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
     pub fn begin_sending(&self) -> bool {
         self.progress.begin_sending()
     }
 
-    /// For the side that drops the exchange: gives it up, so that no more of the request leaves. `true` means that
+    /// Gives the exchange up, for the side that drops it, so that no more of the request leaves. `true` means that
     /// nothing of it has. Always `false` for an exchange that is not watched.
     pub fn give_up(&self) -> bool {
         self.progress.give_up()
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(LimitsExt)]
 impl Limits {
-    /// How far the exchange has got.
+    /// Returns the progress of the exchange.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -128,8 +127,8 @@ impl Limits {
 ///
 /// # Cancellation safety
 ///
-/// Dropping the future abandons the exchange; the request may or may not have been sent. When time runs out, the
-/// engine drops it and treats the outcome as unknown, unless the transport has said to the [limits](Limits::nothing_sent)
+/// Dropping the future abandons the exchange; the request may or may not have been sent. When time runs out, the engine
+/// drops it and treats the outcome as unknown, unless the transport has reported to the [limits](Limits::nothing_sent)
 /// that nothing has left.
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends the request once, as given, and reads the answer up to the limit. It follows no redirect and retries
@@ -137,8 +136,8 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
-    /// that it may have.
+    /// A [`SendError`] whose kind shows whether the request may have reached the vendor. When in doubt it must be a
+    /// kind for which it may have.
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>>;
 
     /// Sends the request once, as [`send`](Transport::send) does, and gives the answer as soon as its head has come:
@@ -148,7 +147,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As [`send`](Transport::send), until the head has come. What happens to the body is told by the body.
+    /// As [`send`](Transport::send), until the head has come. The end of the body is reported by the body.
     fn stream(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<StreamedAnswer, SendError>> {
         let sending = self.send(request, limits);
         Box::pin(async move { sending.await.map(StreamedAnswer::from) })
@@ -189,18 +188,18 @@ impl SendError {
         SendError { kind, host: None, source: Some(source.into()) }
     }
 
-    /// How it failed.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> SendErrorKind {
         self.kind
     }
 
-    /// Whether the request may have taken effect.
+    /// Returns the effect that the request may have had.
     pub fn effect(&self) -> Effect {
         self.kind.effect()
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(SendErrorExt)]
 impl SendError {
     /// Notes that the request was to this URL. Nothing but its host and port is kept.

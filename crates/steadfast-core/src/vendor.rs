@@ -58,14 +58,14 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found by
-//! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
-//! [request](Subject::request): the key alone does not tell it from another service's. Ask for what was archived too, and
-//! say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
-//! [`Vendor::is_idempotent`]. Where the vendor's own
-//! failures have a mark, tell it in [`Vendor::is_own`]. Where requests carry what no reader should be shown, such as a
-//! card's number, name the fields in [`Vendor::redacted`]. The suite `testkit::conformance` puts the adapter through
-//! every status, failure, replay and wait, and names the rule that it breaks.
+//! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found
+//! by the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
+//! [request](Subject::request): the key alone does not distinguish it from another service's. Ask for what was archived
+//! too, and say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
+//! [`Vendor::is_idempotent`]. Where the vendor's own failures have a mark, check it in [`Vendor::is_own`]. Where
+//! requests carry what no reader should be shown, such as a card's number, name the fields in [`Vendor::redacted`]. The
+//! suite `testkit::conformance` puts the adapter through every status, failure, replay and wait, and names the rule
+//! that it breaks.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -115,21 +115,21 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
 
-    /// The part of a call's path that names the operation: all of it, unless an adapter says otherwise.
+    /// Returns the part of a call's path that names the operation: all of it, unless an adapter decides otherwise.
     ///
-    /// The same key on another path is another operation, and a second effect. So an adapter leaves out what may change while
-    /// the effect stays the same, such as the version of an API where the vendor's versions do the same. It leaves out
-    /// nothing that tells two effects apart, such as the version where each has routes of its own. A request goes to its
-    /// whole path, and a resend to the path on record.
+    /// The same key on another path is another operation, and a second effect. So an adapter leaves out what may change
+    /// while the effect stays the same, such as the version of an API where the vendor's versions do the same. It
+    /// leaves out nothing that distinguishes two effects, such as the version where each has routes of its own. A
+    /// request goes to its whole path, and a resend to the path on record.
     ///
     /// It must never change: wire keys are derived from it.
     fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(path)
     }
 
-    /// Whether the adapter can work as it was built. It cannot with a secret that is empty or cannot be a header's
-    /// value, or with a store or a base URL that is impossible. Adapters are built without a `Result`; the client's
-    /// builder asks here, once, before anything is sent.
+    /// Refuses an adapter that cannot work as it was built. It cannot with a secret that is empty or cannot be a
+    /// header's value, or with a store or a base URL that is impossible. Adapters are built without a `Result`; the
+    /// client's builder asks here, once, before anything is sent.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         rules::is_own(answer)
     }
 
-    /// What an attempt's outcome means. Default: [`rules::verdict`].
+    /// Classifies an attempt's outcome. Default: [`rules::verdict`].
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
         rules::verdict(self, attempt)
     }
@@ -249,30 +249,32 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// What the answer to a lookup request says. `asked` is the request it answers. Default: it cannot tell.
+    /// Reads the answer to a lookup request. `asked` is the request it answers. Default: [`Finding::CannotTell`].
     ///
-    /// A lookup that failed, or answered with anything but what a working lookup answers, is
-    /// [`Finding::Unanswered`]: never [`Finding::Absent`]. A list that was filtered by the key and shows another's
-    /// object was not filtered: its being without ours is no proof. A hit is [`Finding::Found`] only if it is what was sent,
-    /// in all that tells two apart, such as amount, currency, customer and recipient. What differs may be another's, or
-    /// was changed since, and is [`Finding::CannotTell`]. Leave out what the vendor itself writes in another form. What is
-    /// [older](Subject::is_older) than the operation is not its effect; where only its time excludes it, it cannot be told. An answer that was [cut](Answer::cut) never comes here: to the engine, that lookup
-    /// failed.
+    /// A lookup that failed, or answered with anything but what a working lookup answers, is [`Finding::Unanswered`]:
+    /// never [`Finding::Absent`]. A list that was filtered by the key and shows another's object was not filtered: its
+    /// being without ours is no proof. A hit is [`Finding::Found`] only if it is the object that was sent, in all that
+    /// distinguishes two, such as amount, currency, customer and recipient. An object that differs may be another's, or
+    /// was changed since, and is [`Finding::CannotTell`]. Leave out the fields that the vendor itself writes in another
+    /// form. An object [older](Subject::is_older) than the operation is not its effect; if only its time excludes it,
+    /// the finding is [`Finding::CannotTell`]. An answer that was [cut](Answer::cut) never comes here: to the engine,
+    /// that lookup failed.
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         let _ = (subject, asked, answer);
         Finding::CannotTell
     }
 
-    /// The page after the one that `answer` shows, for `Call::pages`; `None` if that is the last.
-    /// `asked` is the request that it answers, after the redirects that were followed. Default: the `Link` header with
+    /// Returns the page after the one that `answer` shows, for `Call::pages`; `None` if that is the last. `asked` is
+    /// the request that it answers, after the redirects that were followed. Default: the `Link` header with
     /// `rel="next"` (RFC 8288); without one it is the last page.
     ///
     /// A URL at another host is never asked, nor one that was asked before.
     ///
     /// # Errors
     ///
-    /// Why the answer does not tell, such as a proxy's page or half a list. It must not contain what the answer holds,
-    /// because errors are logged. *Last* is said only where the answer says so: a list that ends early looks complete.
+    /// The reason for which the answer does not show it, such as a proxy's page or half a list. It must not contain
+    /// values of the answer, because errors are logged. *Last* is returned only where the answer shows it: a list that
+    /// ends early looks complete.
     fn next_page(
         &self,
         asked: &Request,
@@ -282,7 +284,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// One attempt's outcome, with what an adapter needs to judge it.
+/// Outcome of one attempt, with the facts that an adapter judges it by.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Attempt<'a> {
@@ -290,7 +292,7 @@ pub struct Attempt<'a> {
     pub request: &'a Request,
     /// Whether the request belongs to an operation with a wire key.
     pub keyed: bool,
-    /// Whether an earlier attempt of the same operation may have taken effect.
+    /// Effect of the earlier attempts of the same operation.
     pub effect_before: Effect,
     /// Whether the vendor's [replay window](Vendor::replay_window) was still open when this attempt ended. Only then
     /// does it promise to have answered from its record, had an earlier attempt taken effect.
@@ -312,14 +314,14 @@ impl<'a> Attempt<'a> {
         Attempt { request, keyed, effect_before: Effect::None, in_window: false, outcome, now }
     }
 
-    /// The same outcome, after an earlier attempt that ended with `effect`.
+    /// Sets the effect of the earlier attempts.
     #[must_use]
     pub fn after(mut self, effect: Effect) -> Self {
         self.effect_before = effect;
         self
     }
 
-    /// The same outcome, with the vendor's replay window open or over. [`Attempt::new`] takes it for over.
+    /// Sets whether the vendor's replay window is open. For [`Attempt::new`] it is over.
     #[must_use]
     pub fn in_window(mut self, open: bool) -> Self {
         self.in_window = open;
@@ -327,12 +329,12 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What an adapter makes of an attempt.
+/// Verdict of an adapter on an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The vendor did it, now or earlier under the same key.
     Done {
-        /// Whether the vendor said that this is the answer to an earlier request.
+        /// True if the vendor marked this as the answer to an earlier request.
         replayed: bool,
     },
     /// The vendor itself gave a definite no to this attempt. It is never retried, unless an earlier attempt may have
@@ -341,19 +343,19 @@ pub enum Verdict {
     /// An answer that is not provably the vendor's own is no refusal, whatever its status: a proxy may have written
     /// it after the vendor executed the request. It is [`Retry`](Verdict::Retry) with an unknown effect.
     Refused {
-        /// Why.
+        /// Kind of the refusal.
         refusal: Refusal,
-        /// Which attempts it is a no to.
+        /// Attempts that it is a no to.
         speaks_for: SpeaksFor,
     },
-    /// Not now. Another attempt may help.
+    /// The vendor refuses for now. Another attempt may help.
     Retry {
-        /// Whether this attempt may have taken effect.
+        /// Effect that this attempt may have had.
         effect: Effect,
         /// The pause that the vendor asked for, counted from its answer.
         not_before: Option<Duration>,
     },
-    /// It may have taken effect, and sending it again cannot tell or help.
+    /// The attempt may have taken effect, and sending it again cannot tell or help.
     Unknown,
 }
 
@@ -371,10 +373,10 @@ impl Verdict {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(VerdictExt)]
 impl Verdict {
-    /// The same, with a wait that is [believed](wait::believed).
+    /// Limits the wait to one that is [believed](wait::believed).
     pub fn believed(self) -> Verdict {
         match self {
             Verdict::Retry { effect, not_before } => {
@@ -385,11 +387,11 @@ impl Verdict {
     }
 }
 
-/// Which attempts of an operation a refusal is a no to.
+/// Attempts of an operation that a refusal is a no to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpeaksFor {
-    /// The one that it answers. What became of an earlier one stays as unknown as it was.
+    /// The attempt that it answers. The effect of an earlier one stays as unknown as it was.
     ThisAttempt,
     /// Every earlier one too. Right only [in the vendor's replay window](Attempt::in_window), and only where the vendor
     /// marks the answer as a replay, or documents that it keeps this no under the key. An earlier request may still be on
@@ -405,7 +407,7 @@ pub struct Subject<'a> {
     pub request: &'a Request,
     /// The key as the vendor saw it.
     pub wire_key: &'a str,
-    /// When the operation was first claimed, by the claiming host's clock: it took effect no earlier.
+    /// Time at which the operation was first claimed, by the claiming host's clock: it took effect no earlier.
     pub claimed_at: Timestamp,
     /// The vendor's clock less the claiming host's at that time, in milliseconds; `None` if it is not known. It is not
     /// what the two clocks differ by now: a clock may have been set since.
@@ -418,7 +420,7 @@ impl<'a> Subject<'a> {
         Subject { request, wire_key, claimed_at, vendor_clock_ms: None }
     }
 
-    /// The same subject, with what the vendor's clock was known to be at the first claim.
+    /// Sets the time of the vendor's clock that was known at the first claim.
     #[must_use]
     pub fn with_vendor_clock(mut self, ms: Option<i64>) -> Self {
         self.vendor_clock_ms = ms;
@@ -447,7 +449,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(SubjectExt)]
 impl<'a> Subject<'a> {
     /// The earliest that the first claim can have been. A vendor's `Date` is not believed where it says later: if a
@@ -463,13 +465,13 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What a lookup's answer says.
+/// Finding of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// It took effect; here is what the vendor holds, in the shape of the answer that was lost.
+    /// The operation took effect; the answer is the vendor's object, in the shape of the answer that was lost.
     Found(Answer),
-    /// It provably did not take effect. More than an hour after the send this is taken for
-    /// [`CannotTell`](Finding::CannotTell), unless [what was deleted is listed too](Vendor::lists_deleted).
+    /// The operation provably did not take effect. More than an hour after the send this is taken for
+    /// [`CannotTell`](Finding::CannotTell), unless [deleted objects are listed too](Vendor::lists_deleted).
     Absent,
     /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is
     /// *unknown*.

@@ -1,8 +1,8 @@
 //! Text of a vendor or a caller, as an operator may read it.
 //!
-//! What forges a line or turns text around is not only below `U+0020`: C1 controls drive terminals, direction marks
-//! reorder what stands beside them, and `U+2028` ends a line in many viewers. Each stands here as JSON writes it, so that
-//! one function serves text and JSON alike.
+//! Characters that forge a line or turn text around are not only below `U+0020`: C1 controls drive terminals, direction
+//! marks reorder their neighbours, and `U+2028` ends a line in many viewers. Each stands here as JSON writes it, so
+//! that one function serves text and JSON alike.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

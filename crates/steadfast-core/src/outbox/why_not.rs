@@ -1,8 +1,8 @@
-//! Why a database did not take a row of the outbox, as far as its driver tells by a code.
+//! The reason for which a database did not take a row of the outbox, as far as its driver gives a code for it.
 
 use std::error::Error as StdError;
 
-/// What the caller can do something about.
+/// Reason that the caller can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyNot {
     /// The database has no outbox.
@@ -49,7 +49,8 @@ fn sqlstate(error: &(dyn StdError + 'static)) -> Option<String> {
     None
 }
 
-/// SQLite has one code for each mistake in a statement. Which it is, only its text tells.
+/// Returns true if the table is missing; SQLite has one code for each mistake in a statement. Only its text
+/// distinguishes them.
 fn is_no_such_table(error: &(dyn StdError + 'static)) -> bool {
     error.to_string().contains("no such table: steadfast_outbox")
 }

@@ -1,4 +1,4 @@
-//! What waits in a store, in numbers, and what its dispatchers say of it: for an operator's one screen.
+//! The backlog of a store in numbers, with the status of its dispatchers: for an operator's one screen.
 //!
 //! A list of five thousand operations is no answer to "what waits". Counting needs no list: a database groups what is open
 //! by an index of it alone, however many operations have ended.
@@ -11,10 +11,10 @@ pub use crate::operation::record::view::LATE;
 use crate::operation::record::{Phase, Summary};
 use crate::operation::{Key, Scope};
 
-/// What [`Delivery::backlog`](super::delivery::Delivery::backlog) gives.
+/// Backlog of a store, as [`Delivery::backlog`](super::delivery::Delivery::backlog) gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// What is in progress, what is scheduled and the unresolved dead letters, by scope and phase; none is empty.
+    /// Operations in progress, scheduled ones and unresolved dead letters, by scope and phase; none is empty.
     pub queues: Vec<Queue>,
     /// The last word of every dispatcher, if it is not too old.
     pub peers: Vec<Peer>,
@@ -27,19 +27,20 @@ pub struct Queue {
     pub scope: Scope,
     /// The phase: in progress, scheduled or dead.
     pub phase: Phase,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// Of these, scheduled ones whose time has come.
+    /// Number of scheduled ones whose time has come.
     pub overdue: u64,
-    /// Of these, those that wait for their turn in a sequence.
+    /// Number of those that wait for their turn in a sequence.
     pub behind: u64,
-    /// Of these, scheduled ones that were sent before.
+    /// Number of scheduled ones that were sent before.
     pub tried: u64,
-    /// Of those, the ones that are due in more than a day.
+    /// Number of those that were sent before and are due in more than a day.
     pub late: u64,
     /// The earliest time at which one is due, or a lease ends. `None` if all wait for their turn, and for dead letters.
     pub next: Option<Timestamp>,
-    /// Of those that were sent before, the one that moved last; without any, of those that a process had in hand.
+    /// Key of the operation that moved last, of those that were sent before; without any, of those that a process had
+    /// in hand.
     pub last: Option<Key>,
 }
 

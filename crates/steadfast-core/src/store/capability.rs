@@ -1,4 +1,4 @@
-//! What to say where a store lacks a capability.
+//! Errors of a store that lacks a capability.
 
 use super::maintenance::Maintenance;
 use super::outbox::Outbox;

@@ -78,7 +78,8 @@ pub fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
     Ok(answer)
 }
 
-/// Exact, as every room here: bytes that are kept have no slack, and are not moved to be rid of it.
+/// Returns the exact encoded size, so that the buffer is allocated once. Bytes that are kept have no slack, and are not
+/// moved to be rid of it.
 fn headers_room(headers: &HeaderMap) -> usize {
     let texts = headers.iter().map(|(name, value)| text_room(name.as_str().len()) + text_room(value.len()));
     LENGTH + texts.sum::<usize>()
@@ -110,7 +111,7 @@ fn put_length(bytes: &mut Vec<u8>, length: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What is left to read.
+/// Rest of the bytes to read.
 struct Input {
     rest: Bytes,
     what: &'static str,
@@ -164,7 +165,7 @@ impl Input {
 
 const VERSION: u8 = 1;
 
-/// Of a length.
+/// Bytes of a length.
 const LENGTH: usize = size_of::<u32>();
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::operation::record::{Ahead, Phase, Place, Record, State};
 use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::store::StoreError;
 
-/// What is in columns under another form than in the record.
+/// Values that columns have in another form than the record.
 pub struct Columns {
     pub phase: i64,
     pub until: Option<i64>,

@@ -43,8 +43,8 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// `from` and `to` say where the two stores are, to people: a process that still uses the source is told `to`. No
-    /// secrets belong there; a `StoreUrl` shows none.
+    /// Names the two stores for people: a process that still uses the source is referred to `to`. No secrets belong
+    /// there; a `StoreUrl` shows none.
     pub fn new(from: impl Into<String>, to: impl Into<String>) -> Copying {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         Copying { from: from.into(), to: to.into(), wait: false, clock, random }
@@ -91,9 +91,9 @@ pub struct Copied {
     pub checksum: [u8; 32],
 }
 
-/// Copies every record of `source` with its log, the audit record, the fences of what was purged, what time the store
-/// believes, and the terms that clients registered. Compares all of it at the end. Then `target` is open, and `source`
-/// closed for good: a process that still uses it is told where its records are, and sends nothing.
+/// Copies every record of `source` with its log, the audit record, the fences of purged records, the time that the
+/// store believes, and the terms that clients registered. Compares all of it at the end. Then `target` is open, and
+/// `source` closed for good: a process that still uses it is referred to the target, and sends nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -196,7 +196,7 @@ struct Run<'a> {
     how: &'a Copying,
 }
 
-/// One of the two stores.
+/// Source or target of the copy.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     name: &'static str,
@@ -210,12 +210,12 @@ impl<'a> Run<'a> {
         Ok(Run { source, target, name: String::new(), how })
     }
 
-    /// What the source is while the copy of this name is under way.
+    /// Returns the state of the source while the copy of this name is under way.
     fn leaving(&self, name: &str) -> Standing {
         Standing { stage: Stage::Leaving, copy: name.to_owned(), other: self.how.to.clone() }
     }
 
-    /// What the target is.
+    /// Returns the state of the target.
     fn arriving(&self, name: &str) -> Standing {
         Standing { stage: Stage::Arriving, copy: name.to_owned(), other: self.how.from.clone() }
     }
@@ -244,7 +244,7 @@ impl<'a> Side<'a> {
         self.maintenance.head().await.map_err(self.failed())
     }
 
-    /// From one standing to the next. It is no failure if it is there already.
+    /// Moves the store from one state to the next. It is no failure if it is there already.
     async fn step(&self, from: &Standing, to: &Standing) -> Result<(), CopyError> {
         let there = self.maintenance.stand(from, to).await.map_err(self.failed())?;
         if there == *to { Ok(()) } else { Err(CopyError::Overtaken { side: self.name }) }

@@ -19,8 +19,9 @@ use crate::operation::record::Phase;
 /// Its contract is `steadfast_testkit::contract::check_delivery`.
 #[async_trait]
 pub trait Delivery: Send + Sync {
-    /// What [`take`](super::Store::take) and [`purge`](super::Store::purge) would find, for all accounts of a dispatcher
-    /// in one question. It changes nothing but what the store notes of the time, as a take does.
+    /// Returns the work that [`take`](super::Store::take) and [`purge`](super::Store::purge) would find, for all
+    /// accounts of a dispatcher in one question. It changes nothing but what the store notes of the time, as a take
+    /// does.
     ///
     /// # Errors
     ///

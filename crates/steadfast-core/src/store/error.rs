@@ -28,33 +28,33 @@ pub struct StoreError {
     source: Option<BoxError>,
 }
 
-/// What is wrong with a store, as far as its operator can act on it.
+/// Kind of a store's failure, as far as its operator can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// Another process holds the store for longer than it waits. Try again.
     Locked,
-    /// It may not be written.
+    /// The store may not be written.
     ReadOnly,
-    /// There is no store where one was to be, and none was made.
+    /// The store does not exist where one was to be, and none was made.
     Absent,
-    /// There is no room left. Nothing was written.
+    /// The store has no room left. Nothing was written.
     Full,
-    /// What is stored cannot be read as what was written.
+    /// A stored value cannot be read as the value that was written.
     Corrupt,
-    /// It belongs to another program. It was not touched.
+    /// The store belongs to another program. It was not touched.
     Foreign,
     /// A newer release of this crate wrote it. It was not touched.
     Newer,
-    /// It, or the record in question, is sealed with a key that was not given, or this build cannot unseal (feature
-    /// `seal`). It was not touched.
+    /// The store, or the record in question, is sealed with a key that was not given, or this build cannot unseal
+    /// (feature `seal`). It was not touched.
     Sealed,
     /// Its file was deleted or replaced while it was open. Nothing is written any more.
     Replaced,
     /// Its records are being copied, or were copied to another store. Nothing was written.
     Closed,
-    /// It was opened at another place than its records are from: it may be a copy, whose original sends the same. Nothing
-    /// was written. `steadfast here` says what it is.
+    /// The store was opened at another place than its records are from: it may be a copy, whose original sends the
+    /// same. Nothing was written. `steadfast here` shows which it is.
     Displaced,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
@@ -62,14 +62,14 @@ pub enum StoreErrorKind {
     Invalid,
     /// The server cannot be reached, or takes no connections yet. Nothing was written.
     Unreachable,
-    /// The connection broke before the answer came. What was asked may be on record, or may not.
+    /// The connection broke before the answer came. The request may be on record, or may not.
     Lost,
     /// No connection was free in time, or the server has none left. Nothing was written. Try again.
     Busy,
     /// The server refused the user: a wrong password, or a role without the right. Nothing was written.
     Denied,
     /// The server is not known to be the right one: it has no TLS, or not the certificate that was asked for. Nothing
-    /// was said to it, and nothing was written.
+    /// was sent to it, and nothing was written.
     Untrusted,
     /// A statement took longer than it may, and was undone. Nothing was written. Try again.
     TimedOut,
@@ -95,22 +95,22 @@ impl StoreError {
         StoreError { source: Some(source.into()), ..StoreError::new(problem) }
     }
 
-    /// The same failure, of a kind. [`StoreErrorKind::Other`] unless told.
+    /// Sets the kind, which is [`StoreErrorKind::Other`] by default.
     #[must_use]
     pub fn of_kind(self, kind: StoreErrorKind) -> StoreError {
         StoreError { kind, ..self }
     }
 
-    /// What is wrong with the store.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(StoreErrorExt)]
 impl StoreError {
-    /// The same failure for another caller that met it.
+    /// Clones the failure for another caller that it concerns too.
     pub fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         StoreError { kind: self.kind, problem: self.problem.clone(), source }

@@ -5,7 +5,7 @@
 use super::numbers::{effect_number, phase_number, reason_number, to_ms};
 use crate::operation::record::{Filter, Phase};
 
-/// What one database writes otherwise than another.
+/// Parts of the SQL that differ from one database to another.
 pub struct Dialect<'a> {
     /// Stands for the value of this number; the first is 1.
     pub value: fn(usize) -> String,
@@ -125,8 +125,8 @@ impl Conditions<'_> {
         self.clauses.push_str(" AND ");
     }
 
-    /// In words, since an index on a part of a table is not used for a value that is bound later. There is one of
-    /// dead letters, and one of what is open.
+    /// Writes the phases into the text, since an index on a part of a table is not used for a value that is bound
+    /// later. There is one of dead letters, and one of what is open.
     fn add_phases(&mut self, phases: &[Phase]) {
         if let [Phase::Dead] = phases[..] {
             return self.add_constant(self.dialect.dead);

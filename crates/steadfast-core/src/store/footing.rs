@@ -1,4 +1,4 @@
-//! What a store in a file stands on: mounts, links and file systems under which a file is no safe place for records.
+//! The ground under a store in a file: mounts, links and file systems on which a file is no safe place for records.
 //!
 //! Asked when a client for a vendor that is not on loopback is built, and nowhere else: tests and tools work anywhere.
 
@@ -108,14 +108,14 @@ const NETWORK: [&str; 15] = [
     "gfs2", "ocfs2", "coda",
 ];
 
-/// What overrides the refusal of a network file system.
+/// Hint at the option that overrides the refusal of a network file system.
 const ALLOW: &str = "if one host alone ever uses it, say so with network_fs=allow in the store's URL, or SqliteBuilder::allow_network_fs";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As `docker run -v ./calls.db:/app/calls.db -v data:/data` shows them, and others.
+    /// Mounts as `docker run -v ./calls.db:/app/calls.db -v data:/data` shows them, and others.
     const MOUNTS: &str = "\
 21 1 0:50 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/a,upperdir=/b
 22 21 0:22 / /proc rw - proc proc rw

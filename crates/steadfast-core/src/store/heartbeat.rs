@@ -8,22 +8,23 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// What the dispatchers of one process tell those of others, in [`Delivery::heartbeat`](super::delivery::Delivery::heartbeat).
+/// Heartbeat of the dispatchers of one process, for those of others, in
+/// [`Delivery::heartbeat`](super::delivery::Delivery::heartbeat).
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    /// As [`Claim::now`](crate::operation::record::Claim::now).
+    /// Time in the store, as for [`Claim::now`](crate::operation::record::Claim::now).
     pub now: Timestamp,
-    /// How long it is kept: a process that says nothing for longer has gone. What was said by a clock that is ahead
-    /// by more says nothing of its age, and is forgotten.
+    /// Time for which it is kept: a process without a heartbeat for longer has gone. A heartbeat by a clock that is
+    /// ahead by more shows nothing of its age, and is forgotten.
     pub lasts: Duration,
-    /// One for each account that is delivered for.
+    /// One beat for each account that is delivered for.
     pub beats: Vec<Beat>,
 }
 
-/// What one dispatcher says about one account.
+/// Heartbeat of one dispatcher for one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// As [`Takeover::account`](crate::operation::record::Takeover::account) names it.
+    /// The account, named as [`Takeover::account`](crate::operation::record::Takeover::account) names it.
     pub account: String,
     /// The dispatcher's name. No two in any process have the same.
     pub dispatcher: String,
@@ -34,12 +35,12 @@ pub struct Beat {
 /// A dispatcher, another one or this one: its last heartbeat about one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// As [`Beat::account`].
+    /// The account, as in [`Beat::account`].
     pub account: String,
-    /// As [`Beat::dispatcher`].
+    /// The dispatcher's name, as in [`Beat::dispatcher`].
     pub dispatcher: String,
-    /// As [`Beat::says`].
+    /// Its text, as in [`Beat::says`].
     pub says: String,
-    /// How long ago it said so, by the store's clock.
+    /// Age of the heartbeat, by the store's clock.
     pub ago: Duration,
 }

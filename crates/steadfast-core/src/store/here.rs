@@ -19,29 +19,29 @@ use crate::operation::OperationId;
 use crate::operation::record::act::ActExt;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Phase};
 
-/// What is said of a store's place.
+/// Statement of a person about a store's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It was moved here, and the original is gone: it goes on.
+    /// The store was moved here, and the original is gone: it goes on.
     Moved,
-    /// It is a copy of one that is still used, or may be: what is open in it is left to the original.
+    /// The store is a copy of one that is still used, or may be: its open operations are left to the original.
     Copy,
-    /// It will be moved within a day: the next other place is its own.
+    /// The store will be moved within a day: the next other place is its own.
     WillMove,
 }
 
-/// Where a store is, and what was done about it.
+/// Place of a store, and the result of a statement about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Here {
-    /// How the place differs from where the records are from, if the store takes nothing for that reason; `None` where
-    /// it is in use.
+    /// Difference between the place and the one that the records are from, if the store takes nothing for that reason;
+    /// `None` if it is in use.
     pub displaced: Option<String>,
     /// The place on record, for people; `None` where there is none.
     pub noted: Option<String>,
     /// The place now, for people.
     pub found: String,
-    /// Until when one announced move is taken for one.
+    /// Time until which one announced move is taken for one; `None` if none is announced.
     pub moves_until: Option<Timestamp>,
     /// Operations that were left to the original.
     pub operations: u64,
@@ -49,8 +49,8 @@ pub struct Here {
     pub rows: u64,
 }
 
-/// Says of a store that was opened elsewhere what it is, or gives where it is if nothing is said. `by` and `why` go on
-/// record, for a copy with each operation that it closes.
+/// Records a person's statement about a store that was opened elsewhere; without a statement, returns the store's
+/// place. `by` and `why` go on record, for a copy with each operation that it closes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,18 +67,17 @@ pub struct Here {
 /// # }
 /// ```
 ///
-/// A store is opened by what restored it, and by every service. Of one that was cut short, the same again does the rest;
-/// the store takes nothing until then.
+/// A store is opened by what restored it, and by every service. After a run that was cut short, the same again does the
+/// rest; the store takes nothing until then.
 ///
 /// # Errors
 ///
 /// A [`StoreError`], and nothing was changed. `Unsupported`: the store has no [`Maintenance`]. `Invalid`: a name or a
-/// reason is missing, or that cannot be said of a store that is as it is. `Closed`: its records are copied to another
-/// one.
+/// reason is missing, or the statement does not fit the store's state. `Closed`: its records are copied to another one.
 ///
 /// # Cancellation safety
 ///
-/// As when it is cut short.
+/// A run that was cut short is completed by the same again.
 pub async fn here(
     store: &dyn Store,
     said: Option<Said>,
@@ -133,7 +132,8 @@ pub async fn here(
     Ok(Here { operations: done.operations, rows: done.rows, ..shown(maintenance).await? })
 }
 
-/// Some copies no machine can tell: a clone of a disk, a base backup. A person can.
+/// Displaces the store by a person's word: no machine can detect some copies, such as a clone of a disk or a base
+/// backup.
 async fn displace(maintenance: &dyn Maintenance, standing: &Standing) -> Result<Standing, StoreError> {
     let displaced = Standing::displaced("a person says that it is a copy".to_owned());
     moved(&maintenance.stand(standing, &displaced).await?, &displaced)?;
@@ -195,7 +195,7 @@ fn invalid(problem: &str) -> StoreError {
     StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
 }
 
-/// How long an announced move is waited for: a night's maintenance, and not the next restore of a backup.
+/// Time for which an announced move is waited for: a night's maintenance, and not the next restore of a backup.
 const ANNOUNCED: Duration = Duration::from_secs(24 * 3_600);
 
 const PAGE: usize = 500;

@@ -20,13 +20,13 @@ use crate::operation::record::{AuditEntry, Notes, Record};
 /// Its contract is `steadfast_testkit::contract::check_maintenance`.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
-    /// What the store's server last said against itself, for `steadfast check`: that it may forget what it has
+    /// Returns the last warning of the store's server, for `steadfast check`: that it may forget a commit which it has
     /// acknowledged. Default: nothing.
     fn warning(&self) -> Option<&'static str> {
         None
     }
 
-    /// What the store keeps beside its records.
+    /// Returns the values that the store keeps beside its records.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ pub trait Maintenance: Send + Sync {
     /// [`audit_after`](Restore::audit_after).
     async fn restore(&self, restore: Restore) -> Result<(), StoreError>;
 
-    /// Where the store is: the place on record, and the facts now.
+    /// Returns the store's place: the one on record, and the facts now.
     ///
     /// Default: no place, and none is noted.
     ///
@@ -73,16 +73,16 @@ pub trait Maintenance: Send + Sync {
     }
 }
 
-/// What a store keeps beside its records.
+/// Values that a store keeps beside its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Whether it is in use.
+    /// State of the store: open, or source or target of a copy.
     pub standing: Standing,
-    /// The highest fence of any record that was removed, and what time the store believes.
+    /// Highest fence of any record that was removed, and the time that the store believes.
     pub notes: Notes,
-    /// How many entries the audit record has.
+    /// Number of entries of the audit record.
     pub audit: u64,
-    /// What clients have [registered](super::Store::register), by account.
+    /// Terms that clients have [registered](super::Store::register), by account.
     pub accounts: BTreeMap<String, String>,
 }
 
@@ -91,29 +91,29 @@ pub struct Head {
 pub struct Row {
     /// The record, not sealed.
     pub record: Record,
-    /// What its attempts met.
+    /// Reports of its attempts.
     pub evidence: Vec<AttemptReport>,
 }
 
-/// What [`Maintenance::restore`] writes.
+/// Rows and notes that [`Maintenance::restore`] writes.
 #[derive(Clone, Debug, Default)]
 pub struct Restore {
     /// The copy that it is a part of, by the name in the target's [`Standing`].
     pub copy: String,
-    /// These rows, as they are: phase, fences and times included. A row of the same name gives way. It keeps its
+    /// Rows to write as they are: phase, fences and times included. A row of the same name gives way. It keeps its
     /// place in lists if its life is the same, by [`first_fence`](Record::first_fence); else it is the last.
     pub rows: Vec<Row>,
-    /// These are removed, and the notes stay as they are.
+    /// Operations to remove; the notes stay as they are.
     pub gone: Vec<OperationId>,
-    /// So many entries the audit record has before. Not looked at where `audit` is empty.
+    /// Number of entries that the audit record must have before. It is ignored if `audit` is empty.
     pub audit_after: u64,
-    /// These come after them.
+    /// Entries to append to it.
     pub audit: Vec<AuditEntry>,
-    /// These notes, but that the highest fence never goes back.
+    /// Clock notes to put in place of the store's; the highest fence is kept if larger.
     pub notes: Option<Notes>,
-    /// What is registered, in place of all that was.
+    /// Terms of the accounts, in place of all that were registered.
     pub accounts: Option<BTreeMap<String, String>>,
 }
 
-/// What [`Maintenance::restore`] says where the audit record has another number of entries.
+/// Problem that [`Maintenance::restore`] reports if the audit record has another number of entries.
 pub const AUDIT_MOVED: &str = "another process copies into the same store";

@@ -105,15 +105,15 @@ struct Inner {
     sequences: HashMap<Name, Line>,
     notes: Notes,
     standing: Standing,
-    /// What clients have registered, by account.
+    /// Terms that clients have registered, by account.
     accounts: BTreeMap<String, String>,
     /// The last words of the dispatchers, by account and name.
     words: BTreeMap<(String, String), heartbeat::Word>,
     /// The number that the next record gets.
     next: u64,
-    /// How many settled records gave way before their time.
+    /// Number of settled records that gave way before their time.
     evicted: u64,
-    /// How many rows an outbox beside it has, by key.
+    /// Number of rows of an outbox beside it, by key.
     #[cfg(feature = "testkit")]
     rows_of_key: HashMap<String, i64>,
     audit: VecDeque<AuditEntry>,
@@ -122,10 +122,10 @@ struct Inner {
 }
 
 impl Memory {
-    /// How many records a store holds unless told otherwise. At a few KiB each, some hundred MiB at worst.
+    /// Default number of records that a store holds at most. At a few KiB each, some hundred MiB at worst.
     pub const RECORDS_MAX: usize = 100_000;
 
-    /// How many of the operators' actions it keeps: they are few, and this bounds them.
+    /// Number of audit entries that it keeps: actions of operators are few, and this bounds them.
     pub const AUDIT_MAX: usize = 10_000;
 
     /// An empty store for [`Memory::RECORDS_MAX`] records.
@@ -138,13 +138,13 @@ impl Memory {
         Memory { inner: Arc::default(), records_max, wakes: Wakes::new(), tenants: Tenants::default() }
     }
 
-    /// How many records it holds, expired ones that are not yet purged included.
+    /// Returns the number of records, expired ones that are not yet purged included.
     pub fn len(&self) -> usize {
         self.inner.lock().rows.len()
     }
 
-    /// How many settled records it has evicted before their retention was over, to make room for others. Each is a
-    /// key that would be sent anew. More than 0 says that the bound is too small for the retention.
+    /// Returns the number of settled records that were evicted before their retention was over, to make room for
+    /// others. The key of each would be sent again. More than 0 shows that the bound is too small for the retention.
     pub fn evicted(&self) -> u64 {
         self.inner.lock().evicted
     }
@@ -422,8 +422,8 @@ impl Delivery for Memory {
     }
 }
 
-/// How many expired records a claim clears away. It is more than the one that the claim may add, so the store shrinks
-/// faster than it grows. It is few enough not to be felt.
+/// Number of expired records that a claim clears away. It is more than the one that the claim may add, so the store
+/// shrinks faster than it grows. It is few enough not to be felt.
 const PURGE_PER_CLAIM: usize = 2;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is a number in a column: times, fences, states, and places in lists. The same numbers in every database.
+//! Numbers in columns: times, fences, states, and places in lists. The same numbers in every database.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -10,7 +10,7 @@ use crate::error::{Reason, Refusal};
 use crate::operation::OnUnknown;
 use crate::operation::record::Phase;
 
-/// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
+/// Converts to `i64` milliseconds, saturating.
 pub fn to_ms(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -23,7 +23,7 @@ pub fn from_ms(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms.max(0) as u64)
 }
 
-/// As [`to_ms`].
+/// Converts to `i64` milliseconds, saturating.
 pub fn duration_ms(duration: Duration) -> i64 {
     to_ms(Timestamp::default().plus(duration))
 }
@@ -56,7 +56,7 @@ pub fn choice_number(choice: OnUnknown) -> i64 {
     place(&CHOICES, &choice).unwrap_or_default()
 }
 
-/// What no release wrote is no choice.
+/// Returns the choice of a number; a number that no release wrote is the default.
 pub fn choice(number: i64) -> OnUnknown {
     at(&CHOICES, number).unwrap_or_default()
 }
@@ -77,7 +77,7 @@ pub const fn effect_number(effect: Effect) -> i64 {
     }
 }
 
-/// What a row's number says. What no release wrote is unknown.
+/// Returns the effect of a row's number. A number that no release wrote is `Unknown`.
 pub fn effect(number: i64) -> Effect {
     match number {
         0 => Effect::None,
@@ -96,9 +96,9 @@ pub const REASONS: [Reason; 6] = [
     Reason::Credentials,
 ];
 
-/// As [`REASONS`].
+/// Choices by their numbers; the rule is that of [`REASONS`].
 const CHOICES: [OnUnknown; 3] = [OnUnknown::ByMethod, OnUnknown::Resend, OnUnknown::Park];
 
-/// As [`REASONS`].
+/// Refusals by their numbers; the rule is that of [`REASONS`].
 pub const REFUSALS: [Refusal; 4] =
     [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];

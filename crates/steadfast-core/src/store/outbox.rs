@@ -1,12 +1,12 @@
 //! The outbox: calls that lie in the caller's own database until a dispatcher records them.
 //!
 //! A service that wants a call to happen together with a change of its own writes one row, in the transaction of that
-//! change. The row says what the caller asks for, in plain values: no fence, no wire key, no fingerprint. A
-//! dispatcher *admits* it: it makes the call from it by the rules of every call, and records the operation. Why not
-//! write the operation itself in the caller's transaction:
+//! change. The row has the caller's request in plain values: no fence, no wire key, no fingerprint. A dispatcher
+//! *admits* it: it makes the call from it by the rules of every call, and records the operation. Why not write the
+//! operation itself in the caller's transaction:
 //!
-//! - What a claim decides depends on what the store has purged, doubts and holds under that key. A caller's transaction
-//!   would have to read all that, and would hold it locked until it commits.
+//! - A claim's decision depends on the records that the store has purged, doubts and holds under that key. A caller's
+//!   transaction would have to read all that, and would hold it locked until it commits.
 //! - A service that was not updated yet, a trigger or another language would write rows of an older or a wrong form into
 //!   the table that keeps the promise. A row of the outbox is checked before it becomes an operation.
 //! - Plain SQL can write it.
@@ -37,8 +37,8 @@ pub(crate) mod sealed;
 /// Its contract is `steadfast_testkit::contract::check_outbox`.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// What the caller's transaction has to execute, in this order, to put `row` into the outbox. The row's own
-    /// number is not used. A store that seals seals the row's path, headers and body.
+    /// Returns the statements that the caller's transaction has to execute, in this order, to put `row` into the
+    /// outbox. The row's own number is not used. A store that seals seals the row's path, headers and body.
     ///
     /// # Errors
     ///
@@ -60,8 +60,9 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError>;
 
-    /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher
-    /// asks at each of its looks, for all of its clients at once: it must cost little where there are none.
+    /// Returns, for each of these accounts, true if it has committed rows that were not rejected. It may be true
+    /// without such a row. A dispatcher asks this at each of its looks, for all of its clients at once: it must cost
+    /// little where there are none.
     ///
     /// # Errors
     ///
@@ -94,9 +95,9 @@ pub trait Outbox: Send + Sync {
     /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is
     /// then on record for this request.
     ///
-    /// The claim is judged by the time at which the row was written. What was on record by then, or came since, answers
-    /// it, also if its time is over by now. That record is there, because [`Store::purge`](super::Store::purge) of a
-    /// store with an outbox spares each whose key a row has, or starts over.
+    /// The claim is judged by the time at which the row was written. A record that existed by then, or came since,
+    /// answers it, also if its time is over by now. That record is there, because [`Store::purge`](super::Store::purge)
+    /// of a store with an outbox spares each whose key a row has, or starts over.
     ///
     /// `None` if the row is not there any more, was rejected, or has to wait for one
     /// before it in its [sequence](OutboxRow::sequence): nothing was claimed.
@@ -114,8 +115,8 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Why the last row of this key was rejected, if no other one of it waits. A key may have several rows: of other
-    /// routes, and of calls that were made again.
+    /// Returns the reason for which the last row of this key was rejected, if no other one of it waits. A key may have
+    /// several rows: of other routes, and of calls that were made again.
     ///
     /// # Errors
     ///
@@ -129,8 +130,8 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn of_key(&self, key: &str) -> Result<Vec<Queued>, StoreError>;
 
-    /// Removes a row, and keeps `entry` on the audit record in the same commit. Whether it was there: a dispatcher that
-    /// records it at the same time was first, or finds no row.
+    /// Removes a row, and keeps `entry` on the audit record in the same commit. Returns true if it was there: a
+    /// dispatcher that records it at the same time was first, or finds no row.
     ///
     /// # Errors
     ///
@@ -145,8 +146,8 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn disown(&self, why: &str, now: Timestamp) -> Result<u64, StoreError>;
 
-    /// Seals rows anew that are sealed with another than the store's current key, as [`Sealing::reseal`] does operations.
-    /// Rows that are in the clear stay so: no key is needed for them.
+    /// Reseals the rows that are sealed with another than the store's current key, as [`Sealing::reseal`] does
+    /// operations. Rows that are in the clear stay so: no key is needed for them.
     ///
     /// Default, for a store without [`Sealing`]: there are none.
     ///
@@ -161,7 +162,7 @@ pub trait Outbox: Send + Sync {
         Ok(ResealedBatch::default())
     }
 
-    /// How many rows there are, by account. An account without rows is left out.
+    /// Returns the number of rows by account. An account without rows is left out.
     ///
     /// # Errors
     ///
@@ -176,19 +177,20 @@ pub trait Outbox: Send + Sync {
     async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError>;
 }
 
-/// Whose client a row is for: the first three parts of a [`Scope`](crate::operation::Scope), as they are named and not
-/// as they are written there.
+/// Account whose client a row is for: the first three parts of a [`Scope`](crate::operation::Scope), as they are named
+/// and not as they are written there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Account {
     /// The client's namespace.
     pub namespace: String,
     /// The adapter's name.
     pub vendor: String,
-    /// The adapter's account. What a call's headers add to it (Stripe's `Stripe-Account`) is in the row's headers.
+    /// The adapter's account. The part that a call's headers add to it (Stripe's `Stripe-Account`) is in the row's
+    /// headers.
     pub account: String,
 }
 
-/// What the caller asks for.
+/// Row of the outbox: the caller's request.
 ///
 /// `Debug` shows neither the query, nor headers' values, nor the body.
 #[derive(Clone, PartialEq)]
@@ -205,11 +207,11 @@ pub struct OutboxRow {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
-    /// Not to be sent before.
+    /// Earliest time to send; `None` is at once.
     pub due: Option<Timestamp>,
-    /// What to do when its effect stays unknown.
+    /// Choice for an effect that stays unknown; `None` for the client's.
     pub on_unknown: Option<OnUnknown>,
-    /// How long the operation is kept once it is settled, if the caller says so.
+    /// Retention of the settled operation; `None` for the client's.
     pub keep: Option<Duration>,
     /// The fields that are never shown.
     pub redact: Vec<String>,
@@ -218,12 +220,12 @@ pub struct OutboxRow {
     /// Scheme, host and port of the writer's base URL, if it was a client: a client with another one does not make
     /// the call.
     pub origin: Option<String>,
-    /// What it is enqueued into. While a row of the same sequence lies before it, it is not admitted; nor while one was
-    /// rejected that a dead letter's sequence would wait for.
+    /// Sequence that it is enqueued into. While a row of the same sequence lies before it, it is not admitted; nor
+    /// while one was rejected that a dead letter's sequence would wait for.
     pub sequence: Option<Sequence>,
-    /// When it was written, by the writer's clock.
+    /// Time at which it was written, by the writer's clock.
     pub enqueued_at: Timestamp,
-    /// Why the row cannot be read as one.
+    /// Reason for which the row cannot be read as one; `None` for a good one.
     pub problem: Option<String>,
 }
 
@@ -241,12 +243,12 @@ impl fmt::Debug for OutboxRow {
     }
 }
 
-/// One statement with its values.
+/// An SQL statement with its values.
 ///
 /// `Debug` shows no value.
 #[derive(Clone, PartialEq)]
 pub struct Statement {
-    /// Whose SQL it is.
+    /// Database for whose SQL it is.
     pub database: Database,
     /// The text, without any value in it.
     pub sql: Cow<'static, str>,

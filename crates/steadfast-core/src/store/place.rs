@@ -1,12 +1,12 @@
-//! Where a store is: facts that tell a copy from the original, and that routine does not change.
+//! The place of a store: facts that distinguish a copy from the original, and that routine does not change.
 //!
 //! Two stores with the same records would each send what is due. A store notes its place within itself, and a copy
 //! carries the note along. Each opening, and each connection, compares the note with what it finds.
 //!
 //! Only facts count that ordinary life leaves as they are. A device's number changes with a reboot, a path with a
 //! rename, a host's name with a failover, a timeline too. Inode and birth time of a file do not, and neither do the
-//! system identifier of a Postgres cluster and the oids of database and schema. Where one side lacks such a fact,
-//! nothing is said: a false alarm stops a service, and is as bad as a miss.
+//! system identifier of a Postgres cluster and the oids of database and schema. If one side lacks such a fact, no
+//! difference is reported: a false alarm stops a service, and is as bad as a miss.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// What a driver has found out about the place of a store.
+/// Facts about the place of a store, as its driver has found them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Facts {
-    /// Nothing: the system has no such facts, or the file system makes them up.
+    /// The system has no such facts, or the file system makes them up.
     #[default]
     Unknown,
-    /// Of a file.
+    /// A file.
     File {
         /// Its number in its file system.
         inode: u64,
-        /// When it was made, in nanoseconds since the Unix epoch.
+        /// Time at which it was made, in nanoseconds since the Unix epoch.
         born_ns: u64,
     },
-    /// Of a schema in a database.
+    /// A schema in a database.
     Database {
         /// The cluster's identifier, which `initdb` draws; `None` where the server does not say.
         system: Option<String>,
@@ -46,10 +46,10 @@ pub enum Facts {
 pub struct Noted {
     /// The facts when it was noted.
     pub facts: Facts,
-    /// Until then one move was announced: the next other place is taken for the store's own.
+    /// Time until which one announced move is expected: the next other place is taken for the store's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_until_ms: Option<u64>,
-    /// What a person, or a script, said of the place last.
+    /// Last statement of a person, or a script, about the place; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
 }
@@ -63,14 +63,14 @@ pub struct Place {
     pub found: Facts,
 }
 
-/// What an opening does about the place.
+/// Consequence of the place for an opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// It is the same, or cannot be told from it.
+    /// The place is the same, or cannot be distinguished from it.
     Same,
-    /// What was found is to be noted.
+    /// The place that was found is to be noted.
     Note(Noted),
-    /// It is another one, for this reason. Nothing may be taken, admitted or claimed.
+    /// The place is another one, for this reason. Nothing may be taken, admitted or claimed.
     Displaced(String),
 }
 
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    /// As [`judge`](Place::judge), where the places do not differ.
+    /// Decides as [`judge`](Place::judge) does, if the places do not differ.
     fn judge_same(&self) -> Judged {
         match &self.noted {
             None if self.found != Facts::Unknown => Judged::Note(self.as_noted()),
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// As [`judge`](Place::judge), where they do, for this reason.
+    /// Decides as [`judge`](Place::judge) does, if they differ, for this reason.
     pub fn judge_other(&self, now: Timestamp, is_used: bool, why: String) -> Judged {
         let announced = self.noted.as_ref().and_then(|noted| noted.moves_until_ms);
         if !is_used || announced.is_some_and(|until| now.as_millis() < until) || Guard::OwnPlace.is_out() {
@@ -111,7 +111,7 @@ impl Place {
         Judged::Displaced(why)
     }
 
-    /// How the two differ, for people; `None` where they are the same or cannot be told apart.
+    /// Returns the difference, for people; `None` if the places are the same or cannot be distinguished.
     pub fn difference(&self) -> Option<String> {
         let noted = &self.noted.as_ref()?.facts;
         match (noted, &self.found) {
@@ -139,7 +139,7 @@ impl Place {
         }
     }
 
-    /// The note of what was found. What was announced is used up.
+    /// Returns the note of the place that was found. An announced move is used up.
     pub fn as_noted(&self) -> Noted {
         let said = self.noted.as_ref().and_then(|noted| noted.said.clone());
         Noted { facts: self.found.clone(), moves_until_ms: None, said }
@@ -158,7 +158,7 @@ impl Facts {
 }
 
 impl Noted {
-    /// As one line of text, for a store's column.
+    /// Encodes the note as one line of text, for a store's column.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Noted {
             .map_err(|error| StoreError::with_source("the store's place cannot be written", error))
     }
 
-    /// What [`to_text`](Noted::to_text) wrote.
+    /// Decodes the text of [`to_text`](Noted::to_text).
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Noted {
 }
 
 impl fmt::Display for Facts {
-    /// For people, such as `inode 7 of 2026-11-27T08:54:28Z`.
+    /// Writes the facts for people, such as `inode 7 of 2026-11-27T08:54:28Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Facts::Unknown => f.write_str("a place that cannot be told from others"),
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What happened, what was noted, what is found, and what is made of it where something is on record.
+    /// Each case: its name, the place on record, the place found, and the decision for a store with records.
     #[test]
     fn a_copy_is_told_from_the_original_and_routine_is_not_a_copy() {
         let unknown = || Facts::Unknown;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 
-/// How many rows of an account lie in the outbox.
+/// Counts of an account's rows in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxTally {
     /// The client's namespace.
@@ -17,13 +17,13 @@ pub struct OutboxTally {
     pub account: String,
     /// Rows that no dispatcher has admitted yet.
     pub waiting: u64,
-    /// When the oldest of those was written. Where it is long ago, no dispatcher has a client of this account.
+    /// Time at which the oldest of those was written. If it is long ago, no dispatcher has a client of this account.
     pub oldest: Option<Timestamp>,
     /// Rows that were rejected.
     pub rejected: u64,
 }
 
-/// A row of the outbox, as somebody who asks by its key is told of it: a call that no dispatcher has recorded.
+/// Row of the outbox, as a query by its key shows it: a call that no dispatcher has recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Queued {
@@ -31,13 +31,13 @@ pub struct Queued {
     pub number: u64,
     /// The name of its operation, by the account and the path as they are written. An adapter may name it otherwise.
     pub id: OperationId,
-    /// When it was written.
+    /// Time at which it was written.
     pub enqueued_at: Timestamp,
-    /// Not to be sent before; `None` is at once.
+    /// Earliest time to send; `None` is at once.
     pub due: Option<Timestamp>,
     /// The sequence that it is enqueued into.
     pub sequence: Option<String>,
-    /// Why it was rejected. `None` while it waits.
+    /// Reason of its rejection. `None` while it waits.
     pub rejected: Option<String>,
 }
 
@@ -56,9 +56,9 @@ pub struct Rejected {
     pub method: String,
     /// The key as it was written.
     pub key: String,
-    /// When it was rejected.
+    /// Time of the rejection.
     pub at: Timestamp,
-    /// Why. Never a header's value, a query or a body.
+    /// Reason of the rejection. Never a header's value, a query or a body.
     pub why: String,
     /// The sequence that it holds: the rows behind it wait until it is mended or deleted.
     pub holds: Option<String>,

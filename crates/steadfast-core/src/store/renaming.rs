@@ -1,5 +1,5 @@
-//! Operations that go on under another name: see [`supersede`] and [`Record::adopted`]. What is decided of the rows that a
-//! database has read; to write it is the database's own.
+//! Operations that go on under another name: see [`supersede`] and [`Record::adopted`]. The decisions about the rows
+//! that a database has read are here; the writes are the database's own.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -12,9 +12,9 @@ use crate::error::Obstacle;
 use crate::operation::record::{AuditEntry, Forbidden, Notes, Record, supersede};
 use crate::operation::{OperationId, Scope};
 
-/// What a claim does to the operation that it starts over.
+/// Effect of a claim on the operation that it starts over.
 pub enum Superseding {
-    /// There is nothing to close, or the claim meets a record of its own key and is told of that.
+    /// The claim closes none, or finds a record of its own key, which is its answer.
     Nothing,
     /// The operation is closed, and this is written down.
     Close(Box<(Record, AuditEntry)>),

@@ -5,7 +5,7 @@ use super::sealing::{Reseal, ResealedBatch, Sealing};
 use super::{Store, StoreError};
 use crate::operation::OperationId;
 
-/// What a [`reseal`] did, or would do.
+/// Counts of a [`reseal`], or of its dry run.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Resealed {
@@ -14,12 +14,12 @@ pub struct Resealed {
     /// Operations that were not sealed with the current key. One that was changed meanwhile, and is then still not,
     /// counts each time.
     pub matched: u64,
-    /// Of these, now sealed with it.
+    /// Number of those that are now sealed with it.
     pub resealed: u64,
     /// Operations that are still not, by a count at the end. Without any that are unreadable, another process seals with
     /// an older key, or with none.
     pub remaining: u64,
-    /// Of the remaining, those that cannot be read.
+    /// Number of the remaining ones that cannot be read.
     pub unreadable: u64,
     /// The first [`Resealed::WHY_UNREADABLE_MAX`] of those with the reason: `Sealed` for a key that was not given, `Corrupt`
     /// for what was changed by a process without a key.
@@ -27,24 +27,24 @@ pub struct Resealed {
 }
 
 impl Resealed {
-    /// How many unreadable operations are named.
+    /// Number of unreadable operations that are named.
     pub const WHY_UNREADABLE_MAX: usize = 100;
 }
 
-/// Seals everything in a store with its current key: what is not sealed, and what an older key sealed. With `dry_run`
-/// it only counts.
+/// Seals everything in a store with its current key: values in the clear, and values that an older key sealed. With
+/// `dry_run` it only counts.
 ///
 /// It works in small batches, each in one commit, so that a service may run beside it. If it is cut short, the same
 /// again does the rest.
 ///
 /// # Errors
 ///
-/// A [`StoreError`]: `Sealed` if the store was given no key, `Unsupported` if it has no [`Sealing`]. What was resealed
-/// before stays so.
+/// A [`StoreError`]: `Sealed` if the store was given no key, `Unsupported` if it has no [`Sealing`]. Rows that were
+/// resealed before stay so.
 ///
 /// # Cancellation safety
 ///
-/// As when it is cut short.
+/// A run that was cut short is completed by the same again.
 ///
 /// # Example
 ///

@@ -1,5 +1,5 @@
-//! Sealing rows anew, for a store whose rows are not at hand: found by a statement, sealed on the caller's task, written in
-//! one commit.
+//! Resealing of rows, for a store whose rows are not at hand: found by a statement, sealed on the caller's task,
+//! written in one commit.
 //!
 //! A row is to be written only if both its blobs are still those that were read. Nothing else of it is touched, so a
 //! process that moves the operation meanwhile loses nothing, and neither does the row.
@@ -28,7 +28,7 @@ impl Blobs {
 #[derive(Default)]
 pub struct FoundRows {
     pub rows: Vec<(i64, OperationId, Blobs)>,
-    /// Where the next batch starts; `None` if this was the last.
+    /// Start of the next batch; `None` if this was the last.
     pub next: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub fn read_blobs<'r>(row: &mut impl RowReader<'r>) -> Result<(i64, OperationId,
     Ok((number, id, Blobs { request: row.bytes()?, answer: row.blob()?.map(<[u8]>::to_vec) }))
 }
 
-/// What is to be written. A row that cannot be read stays as it is.
+/// Returns the rows to write. A row that cannot be read stays as it is.
 pub fn seal_rows(found: FoundRows, seals: &Seals) -> (ResealedBatch, Vec<ResealedRow>) {
     let mut batch =
         ResealedBatch { found: found.rows.len() as u64, next: found.next, ..ResealedBatch::default() };

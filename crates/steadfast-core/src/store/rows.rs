@@ -31,7 +31,7 @@ pub trait RowReader<'r> {
     /// Bytes; those of a text where the database keeps one among bytes.
     fn blob(&mut self) -> Result<Option<&'r [u8]>, StoreError>;
 
-    /// A text that another program may have written. What is wrong with it goes to `problem`, unless there is one.
+    /// Reads a text that another program may have written. A mistake in it goes to `problem`, unless there is one.
     fn text_of_others(&mut self, _problem: &mut Option<String>) -> Result<Option<String>, StoreError> {
         self.text().map(|text| text.map(str::to_owned))
     }
@@ -93,7 +93,7 @@ pub fn damaged(problem: &str) -> StoreError {
     StoreError::new(problem).of_kind(StoreErrorKind::Corrupt)
 }
 
-/// What changes of an operation. Without the bodies, and without what [`read_request`] adds.
+/// Reads the part of an operation that changes. It has neither the bodies nor the part that [`read_request`] adds.
 ///
 /// ```text
 /// scope, key, phase, until, detail, status, fence, attempts, effect, claimed at, updated at, choice for an unknown outcome,
@@ -132,7 +132,7 @@ pub fn read_operation<'r>(row: &mut impl RowReader<'r>) -> Result<Record, StoreE
     })
 }
 
-/// What the first claim of an operation brought. Gives the row's number.
+/// Reads the part of an operation that its first claim brought. Returns the row's number.
 ///
 /// ```text
 /// number, retention, first fence, fingerprint, wire key, redacted fields, predecessor, first scope, place in a sequence

@@ -1,4 +1,4 @@
-//! What a test claims and writes, where it does not matter what.
+//! Sample claims and writes for tests in which the values do not matter.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 

@@ -4,7 +4,7 @@
 //! expected, however long a key is used. So no counter has to survive a crash. AES-GCM's 12 bytes would ask for
 //! another key every few billion rows, and for a person to count.
 //!
-//! What is sealed is bound to its operation and to its place in it. A blob that is moved to another row, or from the
+//! A sealed blob is bound to its operation and to its place in it. A blob that is moved to another row, or from the
 //! request's column to the answer's, does not open.
 
 use std::fmt;
@@ -53,12 +53,12 @@ struct SealKey {
     secret: SecretBox<[u8; SealKeys::BYTES]>,
 }
 
-/// Which key: the first 8 bytes of SHA-256 over a version tag and the key. Says nothing of the key to a reader who
-/// does not have it; `Display` writes it in hex.
+/// Identifier of a key: the first 8 bytes of SHA-256 over a version tag and the key. A reader who does not have the key
+/// learns nothing of it; `Display` writes the identifier in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SealKeyId([u8; SealKeyId::BYTES]);
 
-/// Which of an operation's two blobs.
+/// Part of an operation: one of its two blobs.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]
@@ -67,12 +67,12 @@ pub enum Part {
     Answer,
 }
 
-/// Why something sealed was not opened.
+/// Reason for which a sealed blob was not opened.
 #[derive(Debug)]
 pub enum Unopened {
     /// Its key is none of these.
     NoKey,
-    /// It is not what was sealed, or was sealed for another place.
+    /// The bytes are not those that were sealed, or were sealed for another place.
     Broken,
 }
 
@@ -88,7 +88,7 @@ impl SealKeys {
         SealKeys { keys: Arc::new(vec![Arc::new(SealKey::new(&Zeroizing::new(current)))]) }
     }
 
-    /// One more older key. A key that is there already is not there twice.
+    /// Adds an older key. A key that is there already is not added again.
     #[must_use]
     pub fn with_older(mut self, older: [u8; SealKeys::BYTES]) -> SealKeys {
         let older = Arc::new(SealKey::new(&Zeroizing::new(older)));
@@ -188,7 +188,7 @@ impl SealKeys {
         Ok(plain)
     }
 
-    /// How much longer what is sealed is.
+    /// Number of bytes that sealing adds.
     const OVERHEAD_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
     fn find(&self, id: SealKeyId) -> Option<&SealKey> {
@@ -196,7 +196,7 @@ impl SealKeys {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(SealKeysExt)]
 impl SealKeys {
     /// The key that seals what is new.
@@ -255,7 +255,8 @@ impl fmt::Debug for SealKeyId {
     }
 }
 
-/// What a sealed blob is bound to. The lengths make it one reading only: `a` and `bc` are not `ab` and `c`.
+/// Returns the data that a sealed blob is bound to. The lengths make it one reading only: `a` and `bc` are not `ab` and
+/// `c`.
 fn associated((part, id): (Part, &OperationId)) -> Vec<u8> {
     let (scope, key) = (id.scope.as_str().as_bytes(), id.key.as_str().as_bytes());
     let part = match part {
@@ -312,7 +313,7 @@ const TAG_BYTES: usize = 16;
 /// Keeps an id from being the hash of a key that an operator uses elsewhere.
 const KEY_ID_TAG: &[u8] = b"steadfast seal key id 1\0";
 
-/// As [`KEY_ID_TAG`], for what a blob is bound to.
+/// Tag of the data that a blob is bound to, with a version as in [`KEY_ID_TAG`].
 const ASSOCIATED_TAG: &[u8] = b"steadfast sealed blob 1\0";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! [`Sealing`]: the keys of what a store keeps, changed by an operator's tool.
+//! [`Sealing`]: the change of a store's keys by an operator's tool.
 //!
-//! A store that seals is given its keys when it is opened, and reads and writes by them. This is for the change of a key:
-//! each record is sealed anew, in small batches beside a running service.
+//! A store that seals is given its keys when it is opened, and reads and writes by them. At the change of a key, each
+//! record is resealed, in small batches beside a running service.
 
 use async_trait::async_trait;
 
@@ -14,9 +14,9 @@ use crate::operation::OperationId;
 /// Its contract is `steadfast_testkit::contract::check_sealing`.
 #[async_trait]
 pub trait Sealing: Send + Sync {
-    /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or
-    /// with an older key. Seals them anew, in one commit. A row that another process changes meanwhile is left as
-    /// that one wrote it.
+    /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or with
+    /// an older key. Reseals them, in one commit. A row that another process changes meanwhile is left as that one
+    /// wrote it.
     ///
     /// [`reseal`](super::reseal()) calls this until nothing is left.
     ///
@@ -38,8 +38,8 @@ pub trait Sealing: Send + Sync {
     /// A [`StoreError`].
     async fn note_sealed(&self) -> Result<bool, StoreError>;
 
-    /// Writes what the store keeps anew, without what was removed from it or is no longer there in the clear. Until
-    /// then, a file's free space may still hold that. Copies and backups do.
+    /// Rewrites the store's files, without values that were removed or are no longer there in the clear. Until then, a
+    /// file's free space may still hold them. Copies and backups do.
     ///
     /// # Errors
     ///
@@ -47,32 +47,32 @@ pub trait Sealing: Send + Sync {
     ///
     /// # Cancellation safety
     ///
-    /// What has begun is completed all the same.
+    /// Once it has begun, it is completed all the same.
     async fn wipe(&self) -> Result<(), StoreError>;
 }
 
-/// Which rows [`Sealing::reseal`] looks for.
+/// Rows that [`Sealing::reseal`] looks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reseal {
-    /// After the batch that gave this; `None` is from the beginning.
+    /// Cursor of the batch before; `None` is from the beginning.
     pub after: Option<String>,
-    /// At most so many; at least one.
+    /// Most rows of the batch; at least one.
     pub rows_max: usize,
     /// Whether nothing is changed and only counted.
     pub dry_run: bool,
 }
 
-/// What became of one batch.
+/// Result of one batch.
 #[derive(Debug, Default)]
 pub struct ResealedBatch {
     /// Rows that were not sealed with the current key.
     pub found: u64,
-    /// Of these, now sealed with it.
+    /// Number of those that are now sealed with it.
     pub resealed: u64,
-    /// Of these, left because another process changed them meanwhile.
+    /// Number of those that were left because another process changed them meanwhile.
     pub changed: u64,
-    /// Of these, left because they cannot be read.
+    /// Those that were left because they cannot be read.
     pub unreadable: Vec<(OperationId, StoreError)>,
-    /// Where the next batch starts; `None` if this was the last.
+    /// Start of the next batch; `None` if this was the last.
     pub next: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Sealed blobs: how a store seals what it writes, and what of its rows this process can read.
+//! Sealed blobs: how a store seals the values that it writes, and which of its rows this process can read.
 //!
 //! A step that each backend takes between [`codec`](super::codec) and its columns, and not a store around a store.
 //! Such a wrapper would see whole records and no transaction, and could keep none of these rules:
@@ -7,13 +7,13 @@
 //!   fence, its lease and its effect stay what they were. Two processes of one service hold different keys for as
 //!   long as a rotation takes. Only within the transaction is it known which row that is.
 //! - Rows that cannot be read do not fill the limit of a take.
-//! - A blob is sealed for its operation's name. An adoption, which gives it another one, seals it anew in the same
+//! - A blob is sealed for its operation's name. An adoption, which gives it another name, reseals it in the same
 //!   commit.
 //!
-//! A backend has four duties. It [`seal`](Seals::seal)s what it writes and [`unseal`](Seals::unseal)s what it reads,
-//! on the caller's task. It [`check`](Seals::check)s a row before it changes it. When it takes, it looks for rows of
-//! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
-//! at the start.
+//! A backend has four duties. It [`seal`](Seals::seal)s the values that it writes and [`unseal`](Seals::unseal)s those
+//! that it reads, on the caller's task. It [`check`](Seals::check)s a row before it changes it. When it takes, it looks
+//! for rows of [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one
+//! is refused at the start.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -33,7 +33,7 @@ use crate::store::{StoreError, StoreErrorKind, codec};
 #[cfg(feature = "seal")]
 pub use crate::store::seal::Part;
 
-/// Which of an operation's two blobs.
+/// Part of an operation: one of its two blobs.
 #[cfg(not(feature = "seal"))]
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
@@ -41,12 +41,12 @@ pub enum Part {
     Answer,
 }
 
-/// What this process seals and unseals with: nothing, unless it was given keys. Cheap to clone.
+/// Keys that this process seals and unseals with; without any it does neither. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Seals {
     #[cfg(feature = "seal")]
     keys: Option<SealKeys>,
-    /// Whether the store is sealed, as far as it has said: see [`stand_alone`](Seals::stand_alone). Clones share it.
+    /// True if the store is known to be sealed: see [`stand_alone`](Seals::stand_alone). Clones share it.
     alone: Arc<AtomicBool>,
 }
 
@@ -171,7 +171,7 @@ impl Seals {
         matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
     }
 
-    /// Whether the key of `blob` is at hand, or it has none and needs none.
+    /// Refuses a blob whose key is not at hand, or that is in the clear in a sealed store.
     pub fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {
             Some((key, _)) if !self.has(key) => Err(missing(key)),
@@ -180,13 +180,13 @@ impl Seals {
         }
     }
 
-    /// From now on a record in the clear is corrupt: the store has said that it is sealed, so that no process with the
-    /// key wrote it.
+    /// Treats a record in the clear as corrupt from now on: the store is known to be sealed, so that no process with
+    /// the key wrote it.
     pub fn stand_alone(&self) {
         self.alone.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was said.
+    /// Returns true after [`stand_alone`](Seals::stand_alone).
     pub fn are_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
     }

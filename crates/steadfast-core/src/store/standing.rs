@@ -1,4 +1,4 @@
-//! [`Standing`]: whether a store is in use, or its records are on their way to another one.
+//! [`Standing`]: the state of a store that is in use, or whose records are on their way to another one.
 //!
 //! Two stores with the same records would each send what is due. So a copy closes its source, and its target opens
 //! when all is there: at no time are both open. The standing is in the store and not in the process that copies. So
@@ -12,23 +12,24 @@ use crate::guard::Guard;
 use crate::operation::record::Action;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Whether a store may be written to, and by whom. [`store::copy`](super::copy()) moves it.
+/// State of a store as a whole: open, source or target of a copy, or displaced. [`store::copy`](super::copy()) moves
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// What the store is there for.
+    /// Stage of that state.
     pub stage: Stage,
     /// The copy that it is, or was last, part of; empty if none. Source and target of a copy have the same.
     pub copy: String,
-    /// Where the other store of that copy is, for people; empty if there was none. Of a store that is displaced: how its
-    /// place differs.
+    /// Place of the other store of that copy, for people; empty if there was none. For a store that is displaced it is
+    /// the difference of its place.
     pub other: String,
 }
 
-/// What a store is there for.
+/// Stage of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It is in use, or free to be.
+    /// The store is in use, or free to be.
     #[default]
     Open,
     /// Records are being copied into it, and not all are there. Nothing but the copy writes.
@@ -37,13 +38,13 @@ pub enum Stage {
     Leaving,
     /// Its records are in the other store by now, or as good as. Nothing is written.
     Moved,
-    /// It was opened at another [place](super::place) than its records are from. Nothing new begins until a person says
-    /// whether it was moved or is a copy; the holder of an operation may still settle it.
+    /// The store was opened at another [place](super::place) than its records are from. Nothing new begins until a
+    /// person says whether it was moved or is a copy; the holder of an operation may still settle it.
     Displaced,
 }
 
 impl Standing {
-    /// For each claim, take, action and purge, in the transaction of its write.
+    /// Admits a claim, take, action or purge, in the transaction of its write.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl Standing {
         if is_open { Ok(()) } else { Err(self.closed()) }
     }
 
-    /// For what a holder writes of its operation, in the transaction of its write.
+    /// Admits a holder's write to its operation, in the transaction of that write.
     ///
     /// # Errors
     ///
@@ -62,8 +63,8 @@ impl Standing {
         if matches!(self.stage, Stage::Leaving | Stage::Displaced) { Ok(()) } else { self.check_new() }
     }
 
-    /// For an operator's action, in the transaction of its write. What belongs to the original is closed where the store
-    /// is displaced, and nowhere else.
+    /// Admits an operator's action, in the transaction of its write. An operation is left to the original where the
+    /// store is displaced, and nowhere else.
     ///
     /// # Errors
     ///
@@ -80,8 +81,7 @@ impl Standing {
         }
     }
 
-    /// For a reading that found no record: whether the store may say that there is none. Its records may have gone on
-    /// in another store.
+    /// Admits the answer that there is no record. Its records may have gone on in another store.
     ///
     /// # Errors
     ///
@@ -91,12 +91,12 @@ impl Standing {
         if is_elsewhere && Guard::AbsentElsewhere.holds() { Err(self.closed()) } else { Ok(()) }
     }
 
-    /// For [`Maintenance::restore`](super::maintenance::Maintenance::restore), in the transaction of its write.
+    /// Admits a [`Maintenance::restore`](super::maintenance::Maintenance::restore), in the transaction of its write.
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Closed`] unless records are being copied into the store by this `copy`: what another one still
-    /// writes, which was given up meanwhile, would be due in two stores.
+    /// [`StoreErrorKind::Closed`] unless records are being copied into the store by this `copy`: the rows of another
+    /// one, which was given up meanwhile, would be due in two stores.
     pub fn check_restore(&self, copy: &str) -> Result<(), StoreError> {
         if self.stage == Stage::Arriving && self.copy == copy {
             return Ok(());
@@ -105,7 +105,7 @@ impl Standing {
         Err(StoreError::new(problem).of_kind(StoreErrorKind::Closed))
     }
 
-    /// As one line of text, for a store's column.
+    /// Encodes the state as one line of text, for a store's column.
     ///
     /// # Errors
     ///
@@ -115,11 +115,11 @@ impl Standing {
             .map_err(|error| StoreError::with_source("what the store is there for cannot be written", error))
     }
 
-    /// What [`to_text`](Standing::to_text) wrote.
+    /// Decodes the text of [`to_text`](Standing::to_text).
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Newer`] for what this release does not know: it then writes nothing.
+    /// [`StoreErrorKind::Newer`] for a text that this release does not know: it then writes nothing.
     pub fn from_text(text: &str) -> Result<Standing, StoreError> {
         serde_json::from_str(text).map_err(|error| {
             StoreError::with_source("this release cannot read what the store is there for", error)
@@ -133,14 +133,14 @@ impl Standing {
         StoreError::new(self.to_string()).of_kind(kind)
     }
 
-    /// Of a store that was opened elsewhere, for this reason.
+    /// Returns the state of a store that was opened elsewhere, for this reason.
     pub fn displaced(why: String) -> Standing {
         Standing { stage: Stage::Displaced, copy: String::new(), other: why }
     }
 }
 
 impl fmt::Display for Standing {
-    /// What a process that would use the store is told.
+    /// Writes the answer to a process that would use the store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let other = &self.other;
         match self.stage {

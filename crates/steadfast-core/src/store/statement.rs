@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// Whose SQL a statement is.
+/// Database for whose SQL a statement is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Database {

@@ -30,7 +30,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
+    /// Refuses a row for one of whose blobs no key is at hand. It is called before anything is written to the row.
     pub fn check(&self, seals: &Seals) -> Result<(), StoreError> {
         [&self.request, &self.answer].into_iter().flatten().try_for_each(|blob| seals.check(blob))
     }

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// From which tenant of each account was taken last.
+/// The tenant of each account that was taken from last.
 #[derive(Debug, Default)]
 pub struct Tenants(Mutex<HashMap<String, String>>);
 
 impl Tenants {
-    /// These tenants of `account`, in the order of their turns.
+    /// Returns these tenants of `account`, in the order of their turns.
     pub fn in_turn(&self, account: &str, mut tenants: Vec<String>) -> Vec<String> {
         tenants.sort_unstable();
         if let Some(last) = self.0.lock().get(account) {

@@ -55,7 +55,7 @@ impl Record {
             .map_err(|error| StoreError::with_source("a record cannot be written", error))
     }
 
-    /// What [`to_text`](Record::to_text) wrote.
+    /// Decodes the text of [`to_text`](Record::to_text).
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ struct Text {
     id: OperationId,
     fingerprint: Fingerprint,
     wire_key: String,
-    /// In hexadecimal digits, as the answer.
+    /// Request in hexadecimal digits, as the answer is.
     request: String,
     answer: Option<String>,
     /// Phase, its end, its detail and its status.

@@ -1,9 +1,9 @@
 //! [`Waiters`]: the calls of this process that wait for operations of one store.
 //!
-//! Two ways to learn that an operation has moved. Who moves it in this process wakes the calls as soon as that is on
-//! record. What another process writes is found by looking: one of the calls looks for all of them, and wakes those whose
-//! operation has moved. So a thousand calls that wait cost the store a few questions a second, and not a thousand. A call
-//! never trusts a wake: it reads the record each time. A wake too many costs a read.
+//! Two ways to learn that an operation has moved. A holder in this process wakes the calls as soon as its move is on
+//! record. A move by another process is found by looking: one of the calls looks for all of them, and wakes those whose
+//! operation has moved. So a thousand calls that wait cost the store a few questions a second, and not a thousand. A
+//! call never trusts a wake: it reads the record each time. A wake too many costs a read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,19 +26,19 @@ use crate::operation::record::{Phase, Record};
 /// The calls of this process that wait for operations of one store.
 #[derive(Default)]
 pub struct Waiters {
-    /// How many calls wait. A holder for which no call waits takes no lock.
+    /// Number of calls that wait. A holder for which no call waits takes no lock.
     count: AtomicUsize,
     operations: Mutex<HashMap<OperationId, Waited>>,
-    /// Where the look for all is. The call that has it looks.
+    /// State of the look for all. The call that has it looks.
     round: Turn<Round>,
-    /// Once somebody listens.
+    /// Sender of ends, once there is a listener.
     ends: OnceLock<broadcast::Sender<End>>,
 }
 
 struct Waited {
     calls: usize,
     woken: Arc<Notify>,
-    /// What the last look for all has found.
+    /// Result of the last look for all; `None` before the first.
     seen: Option<Seen>,
 }
 
@@ -47,13 +47,13 @@ type Seen = Option<Version>;
 
 #[derive(Default)]
 struct Round {
-    /// Who is still to be looked for in this round.
+    /// Operations still to be looked for in this round.
     left: Vec<OperationId>,
     pause: Duration,
     at: Instant,
 }
 
-/// How an operation ended: what `Client::ends` gives.
+/// End of an operation: the item of `Client::ends`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The operation.
@@ -61,7 +61,7 @@ pub struct End {
     /// [`Succeeded`](Phase::Succeeded), [`Refused`](Phase::Refused), [`Dead`](Phase::Dead), or
     /// [`Resolved`](Phase::Resolved) if it was cancelled.
     pub phase: Phase,
-    /// Whether it took effect, as far as is known.
+    /// Effect of the operation, as far as it is known.
     pub effect: Effect,
 }
 
@@ -79,7 +79,7 @@ impl Waiters {
         Waiter { waiting: self, id: id.clone(), woken: Arc::clone(&waited.woken) }
     }
 
-    /// Wakes the calls that wait for the operation. Its holder calls this once it has let go of it on record.
+    /// Wakes the calls that wait for the operation. Its holder calls this once the release is on record.
     pub fn wake(&self, id: &OperationId) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -96,7 +96,8 @@ impl Waiters {
         named.for_each(|(_, waited)| waited.woken.notify_waiters());
     }
 
-    /// The same for an operation that this process has moved. If it has ended, those who listen are told.
+    /// Wakes the calls that wait for an operation that this process has moved. An operation that has ended is also sent
+    /// to the listeners.
     pub fn moved(&self, record: &Record) {
         let phase = record.phase();
         if !matches!(phase, Phase::InProgress | Phase::Scheduled) {
@@ -112,7 +113,7 @@ impl Waiters {
         }
     }
 
-    /// What ends from now on.
+    /// Returns the ends from now on.
     pub fn ends(&self) -> broadcast::Receiver<End> {
         self.ends.get_or_init(|| broadcast::channel(ENDS_MAX).0).subscribe()
     }
@@ -177,7 +178,7 @@ impl fmt::Debug for Waiters {
     }
 }
 
-/// One call that waits.
+/// A call that waits.
 pub struct Waiter<'a> {
     waiting: &'a Waiters,
     id: OperationId,
@@ -197,15 +198,15 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// How often each operation is looked for. Where that needs many looks, [`PAUSE_MIN`] is between them, and a round takes
-/// longer.
+/// Interval at which each operation is looked for. Where that needs many looks, [`PAUSE_MIN`] is between them, and a
+/// round takes longer.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// So many are looked for at once, in a millisecond or two.
+/// Number of operations that are looked for at once, in a millisecond or two.
 const LOOKED_AT_ONCE: usize = 500;
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 
-/// How many ends are kept for who listens slowly.
+/// Number of ends that are kept for a slow listener.
 const ENDS_MAX: usize = 4_096;
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ use crate::operation::Scope;
 
 /// Wakes the dispatchers of this process that deliver from one store, each at the time at which something is due.
 ///
-/// A store has one and gives it as [`Delivery::wakes`](super::delivery::Delivery::wakes). Clients of the store then share it:
-/// what one of them enqueues or postpones wakes the dispatcher of another, and their dispatcher looks once for all of
-/// them. A store that hears of what *other processes* enqueue, such as by a notification of its database, calls
-/// [`wake`](Wakes::wake) for it. What is not told is found by looking. Clones wake the same dispatchers.
+/// A store has one and gives it as [`Delivery::wakes`](super::delivery::Delivery::wakes). Clients of the store then
+/// share it: an operation that one of them enqueues or postpones wakes the dispatcher of another, and their dispatcher
+/// looks once for all of them. A store that learns of operations which *other processes* enqueue, such as by a
+/// notification of its database, calls [`wake`](Wakes::wake) for it. An operation without a wake is found by looking.
+/// Clones wake the same dispatchers.
 ///
 /// ```
 /// use steadfast_core::clock::{Clock, SystemClock};
@@ -53,7 +54,7 @@ impl Wakes {
     }
 }
 
-/// What dispatchers and calls of this workspace ask of [`Wakes`].
+/// Methods of [`Wakes`] that only the dispatchers and calls of this workspace use.
 #[ext(WakesExt)]
 pub impl Wakes {
     /// Registered to be woken, until it is dropped.
@@ -83,12 +84,12 @@ impl fmt::Debug for Wakes {
     }
 }
 
-/// One dispatcher, as its wakers see it.
+/// Waiter of a dispatcher for its wakes.
 #[derive(Debug, Default)]
 pub struct Sleeper {
-    /// What it was told, the earliest first. An empty path stands for any account.
+    /// Wakes that were announced, the earliest first. An empty path stands for any account.
     told: Mutex<BTreeSet<(Timestamp, String)>>,
-    /// There is something earlier than before.
+    /// Notified if one is earlier than all before.
     pub woken: Notify,
 }
 
@@ -125,7 +126,7 @@ impl Sleeper {
     }
 }
 
-/// How many future times a dispatcher remembers, at some dozen bytes each. Of more, those that are due last are
+/// Number of future times that a dispatcher remembers, at some dozen bytes each. Of more, those that are due last are
 /// forgotten, and found by looking.
 const TOLD_MAX: usize = 4_096;
 

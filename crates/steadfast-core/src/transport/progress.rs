@@ -1,13 +1,13 @@
-//! [`Progress`]: how far an exchange has got, told by the transport and asked by the engine.
+//! [`Progress`]: the progress of an exchange, reported by the transport and read by the engine.
 //!
 //! When time runs out, the engine drops the exchange. A request that was still waiting for its connection has no
-//! effect; one whose first byte may have left has an unknown effect. Only the transport can tell them apart, and it
-//! may be in the middle of sending on another thread. So the two sides do not read a flag: they decide one atomic
-//! step, and the side that comes second obeys.
+//! effect; one whose first byte may have left has an unknown effect. Only the transport can distinguish them, and it
+//! may be in the middle of sending on another thread. So the two sides do not read a flag: they decide one atomic step,
+//! and the side that comes second obeys.
 //!
 //! A layer below may hold the request long after its exchange was dropped: a connection of HTTP/2 keeps it until a
-//! stream is free. So what was given up stays given up, and whatever of it is still asked for is refused. An exchange
-//! that is dropped with its call, before its time is over, gives it up too.
+//! stream is free. So a request that was given up stays given up, and a later poll for any of it is refused. An
+//! exchange that is dropped with its call, before its time is over, gives it up too.
 //!
 //! A timer does not run while the host sleeps: a machine that was suspended as it connected would send hours later what
 //! another process has carried on with. So the side that sends asks the wall clock too, at the last moment.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::clock::{Clock, Timestamp};
 use crate::guard::Guard;
 
-/// How far one exchange has got: what is behind [`Limits`](super::Limits). Cheap to clone; clones are the same exchange.
+/// Progress of one exchange: the state behind [`Limits`](super::Limits). Cheap to clone; clones are the same exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// `None`: no side asks.
@@ -28,7 +28,7 @@ pub struct Progress {
 #[derive(Debug)]
 struct Shared {
     stage: AtomicU8,
-    /// By the wall clock: nothing leaves after that.
+    /// Time by the wall clock after which nothing leaves.
     until: Option<(Arc<dyn Clock>, Timestamp)>,
 }
 
@@ -49,7 +49,7 @@ impl Progress {
         Progress::with(None)
     }
 
-    /// The same, of an exchange that may not begin to send after `until`, by the wall clock.
+    /// Creates the progress of an exchange that may not begin to send after `until`, by the wall clock.
     pub fn until(clock: Arc<dyn Clock>, until: Timestamp) -> Progress {
         Progress::with(Some((clock, until)))
     }
@@ -58,14 +58,14 @@ impl Progress {
         Progress { shared: Some(Arc::new(Shared { stage: AtomicU8::new(MAY_HAVE_LEFT), until })) }
     }
 
-    /// For an exchange whose progress is not asked for: it may always send, and has always perhaps sent. It allocates
-    /// nothing.
+    /// Creates the progress of an exchange that is not watched: it may always send, and has always perhaps sent. It
+    /// allocates nothing.
     pub const fn unwatched() -> Progress {
         Progress { shared: None }
     }
 
-    /// For transports: nothing of the request has left, and nothing leaves before
-    /// [`begin_sending`](Progress::begin_sending) has said `true`.
+    /// Reports, for transports, that nothing of the request has left, and that nothing leaves before
+    /// [`begin_sending`](Progress::begin_sending) has returned `true`.
     ///
     /// It changes nothing after the first byte may have left, or after the caller gave up.
     pub fn nothing_sent(&self) {
@@ -75,8 +75,8 @@ impl Progress {
         }
     }
 
-    /// For transports: the first byte is about to leave. `false` means that the caller gave up, or that it is too late,
-    /// and nothing may leave. May be called more than once.
+    /// Asks, for transports, for permission to send: the first byte is about to leave. `false` means that the caller
+    /// gave up, or that it is too late, and nothing may leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
     pub fn begin_sending(&self) -> bool {
         let Some(shared) = &self.shared else { return true };
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// For the side that drops the exchange: gives it up, so that no more of the request leaves. `true` means that
+    /// Gives the exchange up, for the side that drops it, so that no more of the request leaves. `true` means that
     /// nothing of it has.
     pub fn give_up(&self) -> bool {
         let Some(shared) = &self.shared else { return false };
@@ -114,7 +114,7 @@ impl Progress {
 pub struct Exchange<'a>(Option<&'a Progress>);
 
 impl Exchange<'_> {
-    /// It has come to its end: there is nothing to give up.
+    /// Ends it: there is nothing to give up any more.
     pub fn over(mut self) {
         self.0 = None;
     }
@@ -128,7 +128,7 @@ impl Drop for Exchange<'_> {
     }
 }
 
-/// The transport has not said anything. The safe side.
+/// The transport has not reported anything. The safe side.
 const MAY_HAVE_LEFT: u8 = 0;
 /// Nothing has left.
 const WAITING: u8 = 1;

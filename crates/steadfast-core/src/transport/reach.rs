@@ -1,10 +1,10 @@
-//! How far away a host is, and how long a request may be on its way there.
+//! Distance of a host, and the time for which a request may be on its way there.
 
 use std::time::Duration;
 
 use url::{Host, Url};
 
-/// What is reckoned with where nothing says how long a request may be queued. Kernels give up a closed socket that is not
+/// Time for which a request may be queued, where nothing gives another. Kernels give up a closed socket that is not
 /// acknowledged after about that: Linux after 8 tries without `TCP_USER_TIMEOUT` (tcp(7), `tcp_orphan_retries`).
 pub const QUEUE_MAX: Duration = Duration::from_secs(120);
 

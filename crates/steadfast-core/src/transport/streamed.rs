@@ -50,7 +50,7 @@ impl StreamedAnswer {
     }
 }
 
-/// What this workspace alone asks of it.
+/// Methods that only the crates of this workspace call.
 #[ext(StreamedAnswerExt)]
 impl StreamedAnswer {
     /// An answer whose connection breaks after what is there of its body.
@@ -64,7 +64,7 @@ impl StreamedAnswer {
         (Answer::new(self.status, self.headers, Bytes::new()), self.body)
     }
 
-    /// The same, with what an error of the body is.
+    /// Creates an answer whose body's errors are mapped to a [`SendError`].
     pub fn told_by<B>(
         status: StatusCode,
         headers: HeaderMap,
@@ -127,7 +127,7 @@ impl Chunks {
     }
 }
 
-/// What the service or the body says of its failure, else `kind`.
+/// Returns the [`SendError`] of the service or the body, if the error is one; else one of this `kind`.
 pub fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
     match error.into().downcast::<SendError>() {
         Ok(told) => *told,
@@ -159,7 +159,7 @@ impl<B: Body> Body for Told<B> {
 /// A body that was taken in before.
 struct Whole {
     bytes: Bytes,
-    /// What comes after it.
+    /// Error that follows the body.
     end: Option<SendError>,
 }
 

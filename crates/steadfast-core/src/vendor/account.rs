@@ -1,6 +1,6 @@
 //! Headers that choose an account at a vendor, as a part of an operation's name.
 //!
-//! Two merchants of one platform may have an order of the same number. A key that names the order alone would then tell
+//! Two merchants of one platform may have an order of the same number. A key that names the order alone would then give
 //! the second one's caller the outcome of the first.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,9 @@ use crate::error::invalid::InputErrorExt;
 use crate::error::{Error, Input};
 use crate::guard::Guard;
 
-/// Whether an adapter may name its account so. What follows a `>` names an account that is reached through the one before it
-/// ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one would carry on this one's calls.
+/// Refuses a name that an adapter may not give its account. The part after a `>` names an account that is reached
+/// through the one before it ([`Scope::is_reached_by`](crate::operation::Scope::is_reached_by)): the client of that one
+/// would carry on this one's calls.
 pub fn check_account(name: &str) -> Result<(), Error> {
     if Guard::OneAccount.keeps(name.contains('>')) {
         let problem = "`>` in the name of an account stands before another one that is reached through it; leave it out";
@@ -24,17 +25,17 @@ pub fn check_account(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The account that a header chooses, as a name has it; `None` without the header.
+/// Returns the account that a header chooses, as a name has it; `None` without the header.
 ///
-/// A short text stands for itself. Anything else is a digest, because a name is shown and has a limit. Of a JSON Web
-/// Token the times are left out: one that was written anew is of the same merchant.
+/// A short text stands for itself. Anything else is a digest, because a name is shown and has a limit. The times of a
+/// JSON Web Token are left out: a token that was issued again is of the same merchant.
 pub fn chosen_by(name: &HeaderName, headers: &HeaderMap) -> Option<String> {
     let values: Vec<&[u8]> =
         headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
     (!values.is_empty()).then(|| named(&values.join(&b","[..])))
 }
 
-/// As [`chosen_by`], of a value.
+/// Returns the account that a header's value chooses, as [`chosen_by`] does.
 pub fn named(value: &[u8]) -> String {
     let value = value.trim_ascii();
     let is_short = value.len() <= SHOWN_MAX && value.iter().all(|byte| byte.is_ascii_graphic());
@@ -58,7 +59,7 @@ pub fn is_usual(name: &HeaderName) -> bool {
         || PAIRS.iter().any(|pair| words.windows(2).any(|two| two == pair))
 }
 
-/// What a JSON Web Token says (RFC 7519), without its times and its own number.
+/// Returns the claims of a JSON Web Token (RFC 7519), without its times and its own number.
 fn claims(value: &[u8]) -> Option<BTreeMap<String, Value>> {
     let mut parts = value.split(|byte| *byte == b'.');
     let (Some(head), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -99,10 +100,10 @@ fn digest(bytes: &[u8]) -> String {
     format!("#{digits}")
 }
 
-/// As long as ids of accounts are: Stripe's have 21 letters, and a path of three of them 65.
+/// Length up to which an account is shown as it is: Stripe's have 21 letters, and a path of three of them 65.
 const SHOWN_MAX: usize = 80;
 
-/// Among a million accounts two collide once in 37 million such sets.
+/// Bytes of a digest: among a million accounts two collide once in 37 million such sets.
 const DIGEST_BYTES: usize = 8;
 
 /// Claims that differ from one token to the next of the same merchant (RFC 7519, section 4.1).
@@ -140,7 +141,8 @@ const OF_ONE_REQUEST: [&str; 14] = [
     "trace",
 ];
 
-/// As [`WORDS`]: `PLAID-CLIENT-ID`, `PayPal-Auth-Assertion`, `Stripe-Context`, `X-On-Behalf-Of`.
+/// Pairs of words that mark such a header, beside [`WORDS`]: `PLAID-CLIENT-ID`, `PayPal-Auth-Assertion`,
+/// `Stripe-Context`, `X-On-Behalf-Of`.
 const PAIRS: [[&str; 2]; 4] =
     [["client", "id"], ["auth", "assertion"], ["stripe", "context"], ["behalf", "of"]];
 

@@ -1,4 +1,4 @@
-//! Where a vendor is.
+//! The base URL of a vendor.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Input};
 
 /// The URL that paths of calls are appended to, as it was given: an adapter is built without a `Result`.
 ///
-/// What is no URL is told by [`check`](BaseUrl::check), which the client's builder reaches through
+/// A text that is no URL is refused by [`check`](BaseUrl::check), which the client's builder reaches through
 /// [`Vendor::check`](super::Vendor::check). `Debug` shows neither credentials nor a query: a log may have shown it
 /// before the check.
 ///
@@ -33,7 +33,7 @@ impl fmt::Debug for BaseUrl {
     }
 }
 
-/// Where a URL leads, and nothing that may be secret.
+/// Returns scheme, host and port of a URL, and nothing that may be secret.
 pub fn shown(url: &Url) -> String {
     let authority = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -64,11 +64,11 @@ impl BaseUrl {
         &self.url
     }
 
-    /// Whether it is a URL that paths can be appended to.
+    /// Refuses a text that is no URL to which paths can be appended.
     ///
     /// # Errors
     ///
-    /// A validation error that says what is wrong.
+    /// A validation error that names the mistake.
     pub fn check(&self) -> Result<(), Error> {
         match &self.problem {
             None => Ok(()),

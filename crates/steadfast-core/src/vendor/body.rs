@@ -128,8 +128,8 @@ pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
     serde_json::value::to_raw_value(value).map_err(|error| not_usable("the key could not be written", &error))
 }
 
-/// The parser's complaint tells a line and a column and never quotes values, so it may be shown. `data` errors
-/// can quote a value's type, not its text, because every value is read as raw text.
+/// Reports the parser's complaint, which has a line and a column and never quotes values, so it may be shown. `data`
+/// errors can quote a value's type, not its text, because every value is read as raw text.
 fn not_usable(problem: &str, error: &serde_json::Error) -> Error {
     let (line, column) = (error.line(), error.column());
     Error::validation(Input::Body, format!("{problem} (line {line} column {column})"))

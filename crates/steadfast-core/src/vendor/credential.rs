@@ -45,7 +45,7 @@ impl Credential {
         }
     }
 
-    /// Whether there is a value to send.
+    /// Refuses a secret that is empty, or that a header cannot carry.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Credential {
         }
     }
 
-    /// Puts the value into a header. Without one nothing is sent: `check` has said so.
+    /// Puts the value into a header. A call without one is never sent: `check` refuses it.
     pub fn put(&self, name: HeaderName, headers: &mut HeaderMap) {
         if let Ok(value) = &self.value {
             headers.insert(name, value.clone());

@@ -68,7 +68,7 @@ fn offset(zone: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// Up to six digits and nothing else.
+/// Reads up to six digits and nothing else.
 fn digits(text: &str) -> Option<i64> {
     let plain = (1..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

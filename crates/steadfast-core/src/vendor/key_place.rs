@@ -1,4 +1,4 @@
-//! Where a key goes into a request.
+//! The place of a key in a request.
 
 use http::{HeaderValue, Method};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::vendor::body::RawObject;
 
-/// Where a key goes.
+/// Place of a key in a request.
 ///
 /// ```
 /// use steadfast::http::Method;

@@ -1,7 +1,7 @@
-//! Where the next page of a list is: by the `Link` header, and what the vendors' own rules share.
+//! The next page of a list: by the `Link` header, and by rules that several vendors share.
 //!
-//! A rule here says *last* only where the answer says so. An answer that is no list, or broke off, is an error: a list
-//! that ends early looks like one that is complete.
+//! A rule here returns *last* only where the answer shows it. An answer that is no list, or broke off, is an error: a
+//! list that ends early looks like one that is complete.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -15,10 +15,11 @@ use crate::answer::Answer;
 use crate::request::Request;
 use crate::vendor::rules::is_page;
 
-/// The next page, or why the answer does not tell.
+/// The next page, or the reason for which the answer does not show it.
 pub type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
-/// By a `Link` header with `rel="next"` (RFC 8288). Without one it is the last page, and the only one of a short list.
+/// Returns the target of a `Link` header with `rel="next"` (RFC 8288). Without one it is the last page, and the only
+/// one of a short list.
 pub fn by_link(asked: &Request, answer: &Answer) -> NextPage {
     if is_page(answer) {
         return Err(NO_LIST.into());
@@ -63,12 +64,12 @@ pub fn object(answer: &Answer) -> Result<Value, &'static str> {
     answer.json().filter(Value::is_object).ok_or(NO_LIST)
 }
 
-/// The same request's URL with this parameter of the query, and all others as they are.
+/// Sets one parameter of the query in the request's URL; all others stay as they are.
 pub fn with_parameter(asked: &Request, name: &str, value: &str) -> Url {
     with_query(&asked.url, &[(name.into(), value.into())])
 }
 
-/// The same URL with these parameters of the query in the place of others of their name.
+/// Sets these parameters of the query, in the place of others of their name.
 pub fn with_query(url: &Url, set: &[(String, String)]) -> Url {
     let is_set = |name: &str| set.iter().any(|(other, _)| other == name);
     let rest: Vec<(String, String)> =
@@ -93,7 +94,7 @@ const NO_LINK: &str = "its Link header cannot be read";
 const OTHERWISE: &str = "it names a next page, and not by a Link header: give the rule with pages_by";
 const NO_URL: &str = "its next page has no URL";
 
-/// One link of a header.
+/// A link of a header.
 struct Link<'a> {
     target: &'a str,
     is_next: bool,
@@ -149,7 +150,7 @@ impl<'a> Iterator for Params<'a> {
     }
 }
 
-/// Where a quoted text ends.
+/// Returns the end of a quoted text.
 fn closing(quoted: &str) -> usize {
     let mut is_escaped = false;
     for (at, letter) in quoted.char_indices() {

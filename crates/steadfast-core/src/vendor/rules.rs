@@ -32,9 +32,9 @@ use crate::request::Request;
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::{Attempt, SpeaksFor, Vendor, Verdict, wait};
 
-/// What an outcome means at a vendor without rules of its own: the table above. [`Vendor::is_own`] tells whose answer
-/// it is. A no speaks for the attempt that it answers: an adapter says more where its vendor keeps failures under the
-/// key, see [`SpeaksFor::EarlierToo`].
+/// Returns the verdict on an outcome at a vendor without rules of its own: the table above. [`Vendor::is_own`] decides
+/// whose answer it is. A no speaks for the attempt that it answers: an adapter says more where its vendor keeps
+/// failures under the key, see [`SpeaksFor::EarlierToo`].
 pub fn verdict<V: Vendor + ?Sized>(vendor: &V, attempt: &Attempt<'_>) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
@@ -52,9 +52,9 @@ pub fn verdict<V: Vendor + ?Sized>(vendor: &V, attempt: &Attempt<'_>) -> Verdict
     by_status(attempt, answer.status, is_own.then_some(SpeaksFor::ThisAttempt), not_before)
 }
 
-/// Whether a vendor that answers in JSON wrote this itself, as far as its form tells. A success is no page for a
-/// browser. A failure has an object or a list for its body. This is the default of [`Vendor::is_own`]. A proxy that
-/// writes JSON is not told by it.
+/// Returns true if a vendor that answers in JSON wrote this itself, as far as its form shows. A success is no page for
+/// a browser. A failure has an object or a list for its body. This is the default of [`Vendor::is_own`]. It cannot
+/// recognise a proxy that writes JSON.
 pub fn is_own(answer: &Answer) -> bool {
     if answer.status.is_success() {
         return !is_page(answer);
@@ -62,8 +62,8 @@ pub fn is_own(answer: &Answer) -> bool {
     answer.json().is_some_and(|body| body.is_object() || body.is_array())
 }
 
-/// What a failure without an answer means: it may be sent again, and its effect is the transport's word. A redirect
-/// that was followed underneath us went to an unknown place: stop.
+/// Returns the verdict on a failure without an answer: it may be sent again, and its effect is the transport's. A
+/// redirect that was followed underneath us went to an unknown place: stop.
 pub fn no_answer(error: &SendError) -> Verdict {
     match error.kind() {
         SendErrorKind::Redirected => Verdict::Unknown,
@@ -71,7 +71,8 @@ pub fn no_answer(error: &SendError) -> Verdict {
     }
 }
 
-/// A definite no, if the answer is the vendor's own: `says` then tells which attempts it speaks for.
+/// Returns the verdict of a definite no, if the answer is the vendor's own; `says` then gives the attempts that it
+/// speaks for.
 ///
 /// `None`: a proxy between us and the vendor may have written it, before or after the vendor executed the request.
 /// A safe method has no effect that this could leave open.
@@ -80,7 +81,8 @@ pub fn no_answer(error: &SendError) -> Verdict {
 /// refused, the vendor did not look at the key. Where the key belongs to another request, or a duplicate exists, the
 /// earlier attempt may be why.
 ///
-/// `not_before` is the wait that the answer asks for: its author is in front of the vendor, and heard there.
+/// `not_before` is the wait that the answer asks for: its author is in front of the vendor, so that the wait counts
+/// there.
 pub fn refused(
     attempt: &Attempt<'_>,
     refusal: Refusal,
@@ -94,7 +96,7 @@ pub fn refused(
     }
 }
 
-/// What a refusal speaks for that the vendor marks as a replay.
+/// Returns the attempts that a refusal speaks for which the vendor marks as a replay.
 ///
 /// Within the [window](Attempt::in_window), all attempts have had one outcome, and this is it. After it, the vendor may
 /// have forgotten an earlier attempt, executed a later one, and kept that one's no.
@@ -138,9 +140,9 @@ pub fn by_status(
     }
 }
 
-/// Whether the answer is a page for a browser: what proxies, gateways and sign-in portals write, and no API.
+/// Returns true if the answer is a page for a browser: proxies, gateways and sign-in portals write such, and no API.
 ///
-/// The media type alone does not tell: some vendors label JSON or a plain `ok` as HTML.
+/// The media type alone does not show it: some vendors label JSON or a plain `ok` as HTML.
 ///
 /// A challenge of AWS WAF is one too, whatever its status and its body are. It keeps the request from its destination
 /// (AWS WAF API reference, `ChallengeAction`). A client that is no browser gets 202 and no body.
@@ -156,9 +158,10 @@ pub fn is_page(answer: &Answer) -> bool {
     Guard::PageIsNoSuccess.keeps(is_html || is_challenge)
 }
 
-/// Whether a success is somebody else's, at a vendor that answers in JSON and whose objects each have at least one of
-/// `members`. It is an object with none of them, or it is neither an object nor a list: a text, or nothing where the status
-/// promises a body. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
+/// Returns true if a success is another's, at a vendor that answers in JSON and whose objects each have at least one of
+/// `members`. It is an object with none of them, or it is neither an object nor a list: a text, or nothing where the
+/// status promises a body. A gateway that stands in for the vendor writes such, before or after the vendor executed the
+/// request.
 ///
 /// No proof of another are a 204, an object without members, a list, and a body that was cut off at its limit.
 pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {

@@ -1,5 +1,5 @@
-//! Headers that carry secrets. What a call gives is stored with its operation, in clear or sealed, and shown to
-//! operators; an adapter adds secrets at each send, and they are not stored.
+//! Headers that carry secrets. A header that a call gives is stored with its operation, in clear or sealed, and shown
+//! to operators; an adapter adds secrets at each send, and they are not stored.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct SecretHeaders {
 }
 
 impl SecretHeaders {
-    /// Those of a client.
+    /// Returns the headers that carry secrets of a client.
     ///
     /// # Errors
     ///
@@ -41,8 +41,8 @@ impl SecretHeaders {
         SECRET_HEADERS.iter().chain(&self.more)
     }
 
-    /// Refuses an adapter that gives one of them before the call is recorded, as far as a made-up call tells. The rest is
-    /// told at the call.
+    /// Refuses an adapter that gives one of them before the call is recorded, as far as a made-up call shows it. The
+    /// rest is found at the call.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl fmt::Debug for SecretHeaders {
     }
 }
 
-/// What a call is told that gives such a header.
+/// Returns the error of a call that gives such a header.
 pub fn refused(name: &HeaderName) -> Error {
     let problem = format!(
         "{name} carries a secret, and a call's headers are stored with it; give the secret to the adapter, which adds \

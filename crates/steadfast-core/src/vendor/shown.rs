@@ -4,9 +4,9 @@
 //! configuration and may hold a token (`https://chat.test/bot<token>`), the query may hold anything that a log must not.
 //!
 //! In what is left there are ids, and most of them are names. But some open a thing to their reader: a cart, a
-//! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side. What is
-//! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. Little is lost by that:
-//! the operation's key says whose call it was, and the record has the path.
+//! checkout, an invitation, a hook. No text shows which of the two it is, so the rule errs on the safe side. A segment
+//! that is long enough to be a token is not shown, unless the vendor's adapter knows that it is none. Little is lost by
+//! that: the operation's key names the call, and the record has the path.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -70,7 +70,7 @@ pub fn is_plain(segment: &str) -> bool {
         && segment.len() <= SEGMENT_LEN_MAX
 }
 
-/// Whether letters read as a word, or as several that are told apart by capitals.
+/// Returns true if letters read as a word, or as several that are separated by capitals.
 fn is_word(letters: &str) -> bool {
     let is_capital = |letter: u8| letter.is_ascii_uppercase();
     if letters.bytes().all(is_capital) {
@@ -195,11 +195,11 @@ impl Adapter {
 /// The longest word of the routes that were looked at is `configurations`, with 14 letters.
 const WORD_LEN_MAX: usize = 16;
 
-/// As in `payment_method_configurations`. A phrase that is a password has four or more. With a `-` one fewer: codes
-/// such as `abc-defg-hij` are written so, and few routes are.
+/// Most words of a name, such as `payment_method_configurations`. A phrase that is a password has four or more. With a
+/// `-` one fewer: codes such as `abc-defg-hij` are written so, and few routes are.
 const WORDS_MAX: usize = 3;
 
-/// That one again, which has 27.
+/// Most letters of a name: that one again, which has 27.
 const LETTERS_MAX: usize = 28;
 
 /// `batchWithTemplates` has 18, and a token of mixed case seldom fewer.
@@ -217,7 +217,7 @@ const MIXED_MAX: usize = 8;
 /// Words in a row, such as a slug.
 const SEGMENT_LEN_MAX: usize = 64;
 
-/// One line of an error has room for more than this, but not for ten thousand segments.
+/// Longest path that is shown: one line of an error has room for more than this, but not for ten thousand segments.
 const PATH_LEN_MAX: usize = 200;
 
 #[cfg(test)]

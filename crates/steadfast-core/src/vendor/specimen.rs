@@ -1,5 +1,5 @@
-//! A made-up call, stamped. It tells what an adapter does before there is a real one: for how long the vendor replays,
-//! where its key goes, what is recorded with each call.
+//! A made-up call, stamped. It shows the behaviour of an adapter before there is a real call: for how long the vendor
+//! replays, where its key goes, which values are recorded with each call.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -10,7 +10,7 @@ use super::Vendor;
 use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
 
-/// What a made-up call has for a body: adapters judge by its media type.
+/// Body of a made-up call: adapters judge by its media type.
 #[derive(Clone, Copy)]
 pub enum Content {
     Form,

@@ -1,6 +1,6 @@
-//! How vendors ask to be left alone, as pure functions over headers that never panic on any bytes.
+//! Waits that vendors ask for, read by pure functions over headers that never panic on any bytes.
 //!
-//! Each vendor says it differently, and the ways to misread it are all expensive. Examples are a date read as zero, a
+//! Each vendor asks in another form, and the ways to misread it are all expensive. Examples are a date read as zero, a
 //! minus sign read as "now", milliseconds read as seconds, a date read on a clock that the vendor does not have. So
 //! there is one function per form. Each gives `None` for what it does not understand, and numbers too large to hold
 //! become the largest wait there is. A header that is sent more than once counts with its longest wait: never early. No
@@ -15,8 +15,8 @@ use super::date as dates;
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 
-/// What a vendor is believed of a wait: a day of it. Then it is asked again, and may say so once more. A number that was
-/// meant in another unit, or a year, strands nothing that was accepted.
+/// Limits a vendor's wait to the one that is believed, a day. Then the vendor is asked again, and may repeat it. A
+/// number that was meant in another unit, or a year, strands nothing that was accepted.
 pub fn believed(wait: Duration) -> Duration {
     if Guard::WaitBelieved.holds() { wait.min(BELIEVED_MAX) } else { wait }
 }
@@ -119,7 +119,7 @@ fn in_seconds(number: u64, now: Timestamp) -> Duration {
     since_1970(number).map_or(Duration::from_secs(number), |at| at.since(now))
 }
 
-/// The same in a header for milliseconds.
+/// Reads a number in a header for milliseconds.
 fn in_millis(number: u64, now: Timestamp) -> Duration {
     since_1970(number)
         .filter(|_| !UNIX_TIMES.contains(&number))
@@ -153,9 +153,9 @@ pub fn bigcommerce(headers: &HeaderMap) -> Option<Duration> {
     reset.max(longest(headers, "x-retry-after", seconds))
 }
 
-/// The same for an answer that is not a 429: `X-Retry-After` as it stands, the window's end only where
-/// `X-Rate-Limit-Requests-Left` is 0. BigCommerce sends the window's end with every answer, and to read it as
-/// a wait would hold back all calls for up to 30 s after a single 500.
+/// Reads the wait of an answer that is not a 429: `X-Retry-After` as it stands, the window's end only if
+/// `X-Rate-Limit-Requests-Left` is 0. BigCommerce sends the window's end with every answer, and to read it as a wait
+/// would hold back all calls for up to 30 s after a single 500.
 pub fn bigcommerce_unless_quota_is_left(headers: &HeaderMap) -> Option<Duration> {
     let left = headers.get("x-rate-limit-requests-left").and_then(|value| whole_number(value.as_bytes()));
     if left == Some(0) {
@@ -189,14 +189,14 @@ fn time_to_reset(number: u64, in_unit: fn(u64) -> Duration, headers: &HeaderMap)
     Some(at.since(sent_at(headers)?))
 }
 
-/// What the answer's own `Date` says.
+/// Returns the time in the answer's own `Date`.
 fn sent_at(headers: &HeaderMap) -> Option<Timestamp> {
     http_date(headers.get(DATE)?.to_str().ok()?)
 }
 
-/// From 2001 on, and no wait that a vendor asks for.
+/// Times since 1970 from 2001 on, which no vendor asks for as a wait.
 const UNIX_TIMES: std::ops::RangeInclusive<u64> = 1_000_000_000..=99_999_999_999;
-/// The same times in milliseconds.
+/// Times since 1970 in milliseconds, from 2001 on.
 const UNIX_MILLIS: std::ops::RangeInclusive<u64> = 1_000_000_000_000..=99_999_999_999_999;
 
 /// `Stripe-Should-Retry`: `true` or `false`, and `None` for anything else.

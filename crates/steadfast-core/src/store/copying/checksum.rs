@@ -110,7 +110,7 @@ impl Sum {
         Ok(())
     }
 
-    /// By its `Debug` form, which nothing here shares with another value.
+    /// Adds a value by its `Debug` form, which nothing here shares with another value.
     fn shown(&mut self, value: &impl Debug) {
         self.text(&format!("{value:?}"));
     }
@@ -133,7 +133,7 @@ impl Sum {
     }
 }
 
-/// As a column of 64 bits with a sign keeps a time: to the millisecond, and not beyond its range.
+/// Returns a time as a column of 64 bits with a sign keeps it: to the millisecond, and not beyond its range.
 fn millis(time: Timestamp) -> u64 {
     time.as_millis().min(i64::MAX as u64)
 }

@@ -4,16 +4,16 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::store::StoreError;
 
-/// Why records were not copied, or not all of them. `Display` says one layer, the source the rest.
+/// Reason for which records were not copied, or not all of them. `Display` writes one layer, the source the rest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
     /// A process holds operations in the source. Nothing was changed.
     #[error("{} held in the source, the last until {last}; stop the service, and try again then", are(*.held))]
     Held {
-        /// How many operations.
+        /// Number of operations.
         held: u64,
-        /// When the last lease ends, unless it is renewed.
+        /// End of the last lease, unless it is renewed.
         last: Timestamp,
     },
     /// Calls lie in the source's [outbox](crate::outbox), which is not copied. Nothing was changed, unless the copy had
@@ -24,9 +24,9 @@ pub enum CopyError {
          before", lie(*.rows)
     )]
     Outbox {
-        /// How many rows there are.
+        /// Number of rows.
         rows: u64,
-        /// How many of them were rejected.
+        /// Number of them that were rejected.
         rejected: u64,
     },
     /// The target has records, or removed some. Nothing was changed.
@@ -38,25 +38,25 @@ pub enum CopyError {
     /// The source's records are being copied, or were copied, to another store. Nothing was changed.
     #[error("the source's records go to {other}; go on with that copy, or give it up")]
     Elsewhere {
-        /// To which.
+        /// The other store.
         other: String,
     },
     /// The target is part of another copy. Nothing was changed.
     #[error("the target belongs to another copy, with {other}; name a new store")]
     OtherCopy {
-        /// With which store.
+        /// The other store of that copy.
         other: String,
     },
     /// The source is itself the target of a copy that is not complete. Nothing was changed.
     #[error("the source is incomplete: it is itself being copied from {other}")]
     Incomplete {
-        /// From which store.
+        /// The source of that copy.
         other: String,
     },
     /// The copy cannot be given up: it is complete, and the records live in the target. Nothing was changed.
     #[error("the copy is complete: the records are in {other} now")]
     Complete {
-        /// Where.
+        /// The store that has the records.
         other: String,
     },
     /// Another process copies, or gave this copy up, at the same time.
@@ -65,20 +65,20 @@ pub enum CopyError {
         /// `source` or `target`.
         side: &'static str,
     },
-    /// What was written to the target does not read as what is in the source.
+    /// A record in the target does not read as the one in the source.
     #[error("{} in the target is not as in the source, although it was written", .id)]
     Differs {
-        /// Of which operation.
+        /// The operation.
         id: Box<OperationId>,
     },
     /// The two stores do not have the same number of rows, or of entries of the audit record, or these differ.
     #[error("the target's {what} is not the source's: {source_has} and {target_has}")]
     Counts {
-        /// Of what.
+        /// Name of the rows that differ.
         what: &'static str,
-        /// How many the source has.
+        /// Number that the source has.
         source_has: u64,
-        /// How many the target has, or how many of these are the same.
+        /// Number that the target has, or number of these that are the same.
         target_has: u64,
     },
     /// A store failed. The same again goes on.
@@ -86,7 +86,7 @@ pub enum CopyError {
     Store {
         /// `source` or `target`.
         side: &'static str,
-        /// How.
+        /// Failure of that store.
         source: StoreError,
     },
 }

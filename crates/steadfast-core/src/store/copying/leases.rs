@@ -1,4 +1,4 @@
-//! Who holds operations in the source.
+//! The leases in the source.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How many operations are held, and when the last lease ends. As for a takeover, a lease of a clock that was
-    /// wrong keeps no process out: see
+    /// Returns the number of operations that are held, and the end of the last lease. As for a takeover, a lease of a
+    /// clock that was wrong keeps no process out: see
     /// [`Record::is_of_a_wrong_clock`](crate::operation::record::Record::is_of_a_wrong_clock).
     async fn held(&self) -> Result<Option<(u64, Timestamp)>, CopyError> {
         let now = self.now();
@@ -50,7 +50,7 @@ impl Run<'_> {
         }
     }
 
-    /// What time it is in the source, by whose clock its leases are.
+    /// Returns the time in the source, by the clock of its leases.
     fn now(&self) -> Timestamp {
         self.source.store.time(self.how.clock.wall())
     }

@@ -12,12 +12,12 @@ use crate::operation::OperationId;
 use crate::operation::record::{AuditEntry, Filter};
 use crate::store::maintenance::{Restore, Row};
 
-/// What one pass over all rows met.
+/// Counts of one pass over all rows.
 #[derive(Default)]
 pub(super) struct Pass {
     /// Rows of the source.
     operations: u64,
-    /// Of these, those that the target did not have, or not so, and that were written.
+    /// Number of those that the target did not have, or not so, and that were written.
     pub written: u64,
     /// The first of those.
     differed: Option<OperationId>,
@@ -227,10 +227,10 @@ impl Batch {
 /// A commit is a sync, and takes as long as some hundred rows.
 const BATCH_ROWS: usize = 256;
 
-/// So much is in memory at once, and one row more.
+/// Most bytes in memory at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// So many rows of each store are read side by side, and are in memory beside the batch.
+/// Number of rows of each store that are read side by side, and are in memory beside the batch.
 const ROWS_AT_ONCE: usize = 16;
 
 const PAGE: usize = 500;

@@ -1,4 +1,4 @@
-//! Whether a copy may begin, or goes on with one that was cut short; and what both stores are from then on.
+//! The start of a copy, or of the rest of one that was cut short, and the states of both stores from then on.
 //!
 //! The target is marked before the source. A kill in between leaves an empty target that no process uses, and a
 //! source that knows of nothing.
@@ -8,11 +8,11 @@ use crate::operation::record::Filter;
 use crate::store::maintenance::{Head, Stage, Standing};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// What a copy found.
+/// State in which a copy found the two stores.
 pub(super) enum Began {
     /// An earlier run had done all of it.
     Complete,
-    /// It is under way, under this name.
+    /// The copy is under way, under this name.
     Named(String),
 }
 

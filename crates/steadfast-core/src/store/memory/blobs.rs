@@ -27,7 +27,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Of an operation that has no answer yet.
+    /// Encodes an operation that has no answer yet.
     pub(super) fn of_request(request: &Request) -> Result<Blobs, StoreError> {
         Ok(Blobs { request: codec::request_bytes(request)?.into(), answer: None })
     }

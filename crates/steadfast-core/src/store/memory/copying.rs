@@ -51,7 +51,7 @@ impl Inner {
         })
     }
 
-    /// What can fail comes first, so that nothing is written by halves.
+    /// Restores the rows; steps that can fail come first, so that nothing is written by halves.
     fn restore(&mut self, restore: Restore, records_max: usize) -> Result<(), StoreError> {
         let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
         self.standing.check_restore(&copy)?;

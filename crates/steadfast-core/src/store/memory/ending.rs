@@ -12,12 +12,12 @@ use crate::store::delivery::{Look, Sight, Waiting};
 use crate::store::look::FAR_MAX;
 use crate::store::tenants::{Tenants, behind};
 
-/// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
-/// quicker to compare than their names.
+/// Times by [`Bucket`], the earliest first; of one time, the record that was claimed first. Records are there by their
+/// numbers, which are quicker to compare than their names.
 #[derive(Default)]
 pub(super) struct Ending {
     times: [Times; 3],
-    /// What is [`Bucket::Due`], by account. Of an account without any there is nothing.
+    /// Times in [`Bucket::Due`], by account. An account without any has no entry.
     due_of: BTreeMap<String, Times>,
 }
 
@@ -38,7 +38,7 @@ impl IndexMut<usize> for Ending {
 }
 
 impl Ending {
-    /// What is due of the accounts that this one reaches, one of each in turn.
+    /// Iterates over due operations of the accounts that this one reaches, one of each in turn.
     pub(super) fn due_in_turn(
         &self,
         account: &str,
@@ -66,7 +66,7 @@ impl Ending {
         })
     }
 
-    /// What is due of all accounts that this one reaches, in the order of time.
+    /// Returns the due operations of all accounts that this one reaches, in the order of time.
     pub(super) fn due(&self, account: &str, now: Timestamp, newest_first: bool) -> Vec<(Timestamp, u64)> {
         let all = self.scheduled_of(account);
         let mut due: Vec<_> =
@@ -78,7 +78,7 @@ impl Ending {
         due
     }
 
-    /// What is scheduled, by the accounts that this one reaches.
+    /// Returns the scheduled operations, by the accounts that this one reaches.
     fn scheduled_of(&self, account: &str) -> impl Iterator<Item = (&String, &Times)> + use<'_> {
         let (after, before) = behind(account);
         let range = (Bound::Excluded(after), Bound::Excluded(before));
@@ -87,7 +87,7 @@ impl Ending {
     }
 }
 
-/// What the end of a record's time means.
+/// Meaning of the end of a record's time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bucket {
     Lapses,
@@ -96,7 +96,7 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// Where a taker finds what was left in this phase; `None` where there is nothing to take.
+    /// Returns the bucket in which a taker finds operations of this phase; `None` if there are none to take.
     pub(super) const fn of(phase: Phase) -> Option<Bucket> {
         match phase {
             Phase::InProgress => Some(Bucket::Lapses),
@@ -107,7 +107,7 @@ impl Bucket {
 }
 
 impl Inner {
-    /// What a dispatcher finds.
+    /// Returns the pending work of a dispatcher.
     pub(super) fn look(&mut self, look: &Look) -> Result<Sight, StoreError> {
         self.standing.check_new()?;
         self.notes.saw(look.now);
@@ -119,7 +119,7 @@ impl Inner {
         })
     }
 
-    /// What waits for a taker of this account.
+    /// Returns the pending work of a taker of this account.
     fn waiting(&self, account: &str, look: &Look) -> Waiting {
         Waiting {
             due: self.first_of(Bucket::Due, account, (look.now, look.until)),
@@ -127,7 +127,8 @@ impl Inner {
         }
     }
 
-    /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
+    /// Returns the end of the first of this account, if that is by `until`; `now`, if a clock that was wrong put it far
+    /// off.
     fn first_of(
         &self,
         bucket: Bucket,
@@ -159,7 +160,8 @@ impl Inner {
     }
 }
 
-/// When a record's time is over, if it ever is, and what that means. What `waits` for its turn is due at no time.
+/// Returns the end of a record's time, if it ever ends, and its meaning. An operation that `waits` for its turn is due
+/// at no time.
 pub(super) fn ends(record: &Record, waits: bool) -> Option<(Bucket, Timestamp)> {
     let phase = record.phase();
     if waits && phase == Phase::Scheduled {

@@ -1,4 +1,4 @@
-//! The last words of the dispatchers.
+//! The last heartbeats of the dispatchers.
 
 use super::Inner;
 use crate::clock::Timestamp;
@@ -6,7 +6,7 @@ use crate::operation::record::{Phase, Record};
 use crate::store::backlog::queues;
 use crate::store::delivery::{Backlog, Heartbeat, Peer};
 
-/// What a dispatcher said, when, and until when it counts.
+/// Text of a dispatcher's heartbeat, its time, and the time until which it counts.
 pub(super) struct Word {
     says: String,
     at: Timestamp,
@@ -21,7 +21,7 @@ impl Word {
 }
 
 impl Inner {
-    /// What waits, and the words that count at `now`.
+    /// Returns the backlog, and the heartbeats that count at `now`.
     pub(super) fn backlog(&self, now: Timestamp) -> Backlog {
         let is_open =
             |record: &&Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled | Phase::Dead);

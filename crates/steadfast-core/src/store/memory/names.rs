@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::renaming::{Superseding, superseding};
 
 impl Inner {
-    /// What a claim does to the operation that it starts over.
+    /// Decides the effect of a claim on the operation that it starts over.
     pub(super) fn superseding(&self, claim: &Claim) -> Superseding {
         let Some(predecessor) = &claim.predecessor else { return Superseding::Nothing };
         let old = OperationId::new(claim.id.scope.clone(), predecessor.clone());

@@ -16,7 +16,7 @@ use crate::store::{StoreError, codec};
 /// A record, as it is kept.
 pub(super) struct Row {
     pub(super) number: u64,
-    /// Without bodies: they are in `blobs`.
+    /// The record without bodies: they are in `blobs`.
     pub(super) record: Record,
     pub(super) blobs: Blobs,
     pub(super) evidence: Vec<AttemptReport>,
@@ -59,7 +59,7 @@ impl Row {
         self.fill(self.record.clone())
     }
 
-    /// What became of the row's record, with its request and, if it still has one, its answer.
+    /// Fills in the row's request and, if the record still has one, its answer.
     pub(super) fn fill(&self, record: Record) -> Result<Record, StoreError> {
         let mut record = self.fill_request(record)?;
         if let Some((kept, bytes)) = answer_of(&mut record.state).zip(self.blobs.answer.as_deref()) {
@@ -68,7 +68,7 @@ impl Row {
         Ok(record)
     }
 
-    /// What became of the row's record, with its request. Its answer, if it has one, is new and whole.
+    /// Fills in the row's request. The record's answer, if it has one, is new and whole.
     pub(super) fn fill_request(&self, mut record: Record) -> Result<Record, StoreError> {
         record.request = codec::request(self.blobs.request.to_vec())?.into();
         Ok(record)

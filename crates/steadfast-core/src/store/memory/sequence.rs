@@ -14,14 +14,14 @@ use crate::operation::record::{Ahead, Phase, Place, Record, turn};
 /// A sequence's account and its name.
 pub(super) type Name = (String, String);
 
-/// One sequence, as long as any of its records is there.
+/// A sequence, as long as any of its records is there.
 #[derive(Default)]
 pub(super) struct Line {
     /// Its records, ended ones included.
     members: usize,
     /// The highest position that any of them was given.
     last: u64,
-    /// Those that hold it, by position.
+    /// Operations that hold it, by position.
     holding: BTreeMap<u64, Arc<OperationId>>,
     /// The one whose turn it is.
     turn: Option<Arc<OperationId>>,
@@ -115,7 +115,7 @@ impl Inner {
         move_time(&mut self.ending, (row.number, id.scope.account_path()), before, row.ends());
     }
 
-    /// Who has the turn in place of this record.
+    /// Fills in the operation that has the turn in place of this record.
     pub(super) fn fill_place(&self, record: &mut Record) {
         let Some(name) = name_of(record) else { return };
         let Some(row) = self.rows.get(&record.id) else { return };
@@ -132,7 +132,7 @@ impl Inner {
         }
     }
 
-    /// As [`fill_place`](Inner::fill_place), of a record that is there.
+    /// Returns a record that is in the store, filled as by [`fill_place`](Inner::fill_place).
     pub(super) fn placed(&self, mut record: Record) -> Record {
         self.fill_place(&mut record);
         record

@@ -18,8 +18,8 @@ use crate::store::seals::{Part, Seals};
 use crate::store::statement::Value as Parameter;
 use crate::store::{StoreError, StoreErrorKind, codec};
 
-/// What spares a record whose key has a row from a purge. Such a row is judged by what was on record when it was
-/// written, however late it is admitted.
+/// Condition under which a record whose key has a row is spared from a purge. Such a row is judged by what was on
+/// record when it was written, however late it is admitted.
 pub fn spares<T>(with_row: T, without: T) -> T {
     Guard::RowSparesRecord.or(with_row, without)
 }
@@ -47,7 +47,7 @@ fn headers_text(headers: &[(String, String)]) -> String {
 
 /// # Errors
 ///
-/// What is wrong with the text.
+/// A text that names the mistake.
 pub fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
     let pairs: Pairs = serde_json::from_str(text)
         .map_err(|_| "headers: it must be a JSON object of names and their values".to_owned())?;
@@ -101,7 +101,7 @@ fn names_text(names: &[String]) -> Option<String> {
 
 /// # Errors
 ///
-/// What is wrong with the text.
+/// A text that names the mistake.
 pub fn names(text: Option<&str>) -> Result<Vec<String>, String> {
     let names = text.map(serde_json::from_str).transpose();
     names.map(Option::unwrap_or_default).map_err(|_| "redact: it must be a JSON array of names".to_owned())
@@ -178,7 +178,7 @@ fn unsealed(
     Ok(())
 }
 
-/// A row with what is sealed of it. What cannot be read, and a body of more than `body_bytes_max`, is the row's problem.
+/// Unseals a row. A part that cannot be read, and a body of more than `body_bytes_max`, is the row's problem.
 ///
 /// # Errors
 ///
@@ -217,7 +217,7 @@ pub fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     Some(OperationId::new(scope, Key::new(key).ok()?))
 }
 
-/// What a row says of an unknown outcome; `None` if there is no such choice.
+/// Returns a row's choice for an unknown outcome; `None` if there is no such choice.
 pub fn on_unknown(written: &str) -> Option<OnUnknown> {
     let choices = [OnUnknown::ByMethod, OnUnknown::Park, OnUnknown::Resend];
     choices.into_iter().find(|choice| name_of(*choice) == written)

@@ -35,7 +35,7 @@ impl<'a, 'r, R: RowReader<'r>> Texts<'a, R> {
         Ok(Account { namespace: self.needed()?, vendor: self.needed()?, account: self.needed()? })
     }
 
-    /// What was read, or nothing of it and why.
+    /// Returns the values that were read, or none, and notes the reason.
     fn noted<T>(&mut self, read: Result<Vec<T>, String>) -> Vec<T> {
         read.unwrap_or_else(|problem| {
             self.problem.get_or_insert(problem);

@@ -1,4 +1,4 @@
-//! Rows that are sealed with another than the current key, and are to be sealed anew.
+//! Rows of the outbox that are sealed with another than the current key, and are to be resealed.
 
 #![allow(missing_docs, reason = "for the crates of this workspace alone")]
 
@@ -7,7 +7,7 @@ use super::form::sealed_for;
 use crate::store::sealing::ResealedBatch;
 use crate::store::seals::{Part, Seals};
 
-/// A row as it is on file: what is sealed of it, and whom it is sealed for.
+/// Row as it is on file: its sealed part, and the operation that it is sealed for.
 pub struct SealedRow {
     pub number: i64,
     pub account: Account,
@@ -15,14 +15,14 @@ pub struct SealedRow {
     pub sealed: Vec<u8>,
 }
 
-/// What is there, and what is to be there.
+/// Sealed bytes of a row, before and after.
 pub struct Anew {
     pub number: i64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
 }
 
-/// What is to be written. A row that cannot be read stays as it is. `limit` is how many rows were asked for.
+/// Returns the rows to write. A row that cannot be read stays as it is. `limit` is how many rows were asked for.
 pub fn sealed_anew(found: Vec<SealedRow>, limit: usize, seals: &Seals) -> (ResealedBatch, Vec<Anew>) {
     let next = found.last().filter(|_| found.len() >= limit).map(|row| (row.number + 1).to_string());
     let mut batch = ResealedBatch { next, ..ResealedBatch::default() };
@@ -40,5 +40,5 @@ pub fn sealed_anew(found: Vec<SealedRow>, limit: usize, seals: &Seals) -> (Resea
     (batch, rows)
 }
 
-/// So many rows are read at once. A body may have megabytes.
+/// Number of rows that are read at once. A body may have megabytes.
 pub const RESEALED_MAX: usize = 16;
