@@ -58,14 +58,14 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found by
-//! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
-//! [request](Subject::request): the key alone does not tell it from another service's. Ask for what was archived too, and
-//! say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
-//! [`Vendor::is_idempotent`]. Where the vendor's own
-//! failures have a mark, tell it in [`Vendor::is_own`]. Where requests carry what no reader should be shown, such as a
-//! card's number, name the fields in [`Vendor::redacted`]. The suite `testkit::conformance` puts the adapter through
-//! every status, failure, replay and wait, and names the rule that it breaks.
+//! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found
+//! by the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
+//! [request](Subject::request): the key alone does not distinguish it from another service's. Ask for what was archived
+//! too, and say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
+//! [`Vendor::is_idempotent`]. Where the vendor's own failures have a mark, check it in [`Vendor::is_own`]. Where
+//! requests carry what no reader should be shown, such as a card's number, name the fields in [`Vendor::redacted`]. The
+//! suite `testkit::conformance` puts the adapter through every status, failure, replay and wait, and names the rule
+//! that it breaks.
 
 mod adyen;
 mod bigcommerce;

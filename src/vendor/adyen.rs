@@ -6,13 +6,14 @@
 //! not to be repeated (docs.adyen.com/development-resources/api-idempotency). The Checkout specification says of one,
 //! at `RequestedTestErrorResponseCode`, that it is stored as the final answer, and that the issuer may have acted.
 //!
-//! So an unknown outcome is sent again under the same key, inside the window. After the window nothing can tell: Adyen
-//! has no lookup of a payment by its `reference`, and does not take a second payment with the same `reference` for a
-//! duplicate. What stays unknown is a dead letter, until a webhook or a person settles it.
+//! So an unknown outcome is sent again under the same key, inside the window. After the window no question can settle
+//! it: Adyen has no lookup of a payment by its `reference`, and does not take a second payment with the same
+//! `reference` for a duplicate. An operation that stays unknown is a dead letter, until a webhook or a person settles
+//! it.
 //!
 //! A payment that is refused is an answer: 200 with `resultCode: Refused`. The call has succeeded, and the same key
-//! repeats the answer. Another attempt is a new operation with a key of its own. A capture, a cancellation and a
-//! refund are answered with `status: received`; a webhook tells what became of it.
+//! repeats the answer. Another attempt is a new operation with a key of its own. A capture, a cancellation and a refund
+//! are answered with `status: received`; a webhook brings their outcome.
 //!
 //! Routes and the form of errors are those of Adyen's published specification of the Checkout API, version 71.
 
@@ -39,12 +40,12 @@ mod rules;
 /// Adyen's rules. Built with an API key; it is Adyen's test environment unless [`live`](Adyen::live) says otherwise.
 ///
 /// The version of the API is part of a call's path, as in `/v71/payments`, or of the base URL. It is no part of an
-/// operation's name. A key that was sent to `/v71/payments` is the same operation at `/v72/payments`: the same payment is
-/// not made twice, and another one is refused. What is sent again goes to the path on record, with the version of the
-/// first send, unless the base URL moved. `Debug` does not show the API key.
+/// operation's name. A key that was sent to `/v71/payments` is the same operation at `/v72/payments`: the same payment
+/// is not made twice, and another one is refused. A resend goes to the path on record, with the version of the first
+/// send, unless the base URL moved. `Debug` does not show the API key.
 ///
 /// A payment that is refused is a success of the call: 200 with `resultCode: Refused`. Read `resultCode`. A capture, a
-/// refund or a cancellation is answered with `status: received`, and a webhook tells what became of it.
+/// refund or a cancellation is answered with `status: received`, and a webhook brings its outcome.
 ///
 /// A lost answer is sent again on payments, their changes and the other routes that take a key. On any other POST it is
 /// unknown.
@@ -104,7 +105,8 @@ impl Adyen {
         self.of_its_account()
     }
 
-    /// Another base URL, such as a fake's or that of another region. What is not a URL is refused by [`Vendor::check`].
+    /// Sets another base URL, such as a fake's or that of another region. A text that is not a URL is refused by
+    /// [`Vendor::check`].
     ///
     /// Adyen does not compare keys across regions. Do not change the region while an operation may be resent.
     ///
@@ -126,8 +128,8 @@ impl Adyen {
         self.of_its_account()
     }
 
-    /// For how long Adyen is trusted to replay a key. Default: 7 days, the least it promises. Over 31 days is refused by
-    /// [`Vendor::check`].
+    /// Sets the time for which Adyen is trusted to replay a key. Default: 7 days, the least it promises. Over 31 days
+    /// is refused by [`Vendor::check`].
     #[must_use]
     pub fn replay_window(mut self, window: Duration) -> Adyen {
         self.replay_window = window;
@@ -198,9 +200,9 @@ impl Vendor for Adyen {
         is_plain(segment) || is_psp_reference(segment)
     }
 
-    /// Without the version: a payment is the same one in the next version, and must not be made again there. The base
-    /// URL has no say in it. What was named below a former one keeps its name, also where the version moves from the base
-    /// to the call. No other part of a path of Adyen's reads as a version.
+    /// Removes the version: a payment is the same one in the next version, and must not be made again there. The base
+    /// URL has no say in it. An operation below a former base URL keeps its name, also where the version moves from the
+    /// base to the call. No other part of a path of Adyen's reads as a version.
     fn operation_path<'a>(&self, path: &'a str) -> Cow<'a, str> {
         let is_version = |segment: &&str| segment.strip_suffix('/').is_some_and(is_version);
         Cow::Owned(path.split_inclusive('/').filter(|segment| !is_version(segment)).collect())
@@ -211,7 +213,7 @@ impl Vendor for Adyen {
         Cow::Borrowed(&self.account)
     }
 
-    /// On every POST, also on one whose replay Adyen does not document.
+    /// Stamps every POST, also one whose replay Adyen does not document.
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
         let wire_key = wire_key.to_string();
         if request.headers.contains_key(IDEMPOTENCY_KEY) || request.method == Method::POST {
@@ -228,7 +230,7 @@ impl Vendor for Adyen {
         vec![X_API_KEY]
     }
 
-    /// What is of a card or an account, or stands for it.
+    /// Names the fields of a card or an account, or of their substitutes.
     fn redacted(&self) -> RedactedFields {
         Guard::CardsHidden.keeps(RedactedFields::new(CARD_FIELDS).expect("constants that are names"))
     }
@@ -241,7 +243,7 @@ impl Vendor for Adyen {
         Cow::Borrowed("/payments")
     }
 
-    /// By the form of Adyen's errors.
+    /// Recognises Adyen's own answers by the form of its errors.
     fn is_own(&self, answer: &Answer) -> bool {
         rules::is_own(answer)
     }
@@ -251,7 +253,7 @@ impl Vendor for Adyen {
         rules::classify(attempt, moves_money(route), takes_key(route))
     }
 
-    /// By the links of the Management API's lists.
+    /// Follows the links of the Management API's lists.
     fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {
         pages::next(asked, answer)
     }
@@ -261,7 +263,7 @@ fn live_base(prefix: &str) -> BaseUrl {
     BaseUrl::new(&format!("https://{prefix}{LIVE_HOST}.adyenpayments.com/checkout"))
 }
 
-/// Such as `v71`.
+/// Returns true for a segment such as `v71`.
 fn is_version(segment: &str) -> bool {
     let digits = segment.strip_prefix('v').unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -293,7 +295,7 @@ fn is_psp_reference(segment: &str) -> bool {
 const TEST: &str = "https://checkout-test.adyen.com";
 const TEST_ACCOUNT: &str = "test";
 const LIVE_ACCOUNT: &str = "live";
-/// What every live host has in its name, behind the company's prefix; a region may follow.
+/// Part of every live host's name, behind the company's prefix; a region may follow.
 const LIVE_HOST: &str = "-checkout-live";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -318,8 +320,8 @@ const OTHER_KEYED_ROUTES: [&str; 13] = [
     "/sessions",
     "/storedPaymentMethods",
 ];
-/// What the Checkout API's payment methods hold of a card, a bank account or a wallet, and what stands for these once. The
-/// names are those of Adyen's own client libraries.
+/// Fields of the Checkout API's payment methods that hold a card, a bank account or a wallet, or stand for one once.
+/// The names are those of Adyen's own client libraries.
 const CARD_FIELDS: [&str; 41] = [
     "amazonPayToken",
     "applePayToken",

@@ -1,9 +1,9 @@
 //! BigCommerce: no idempotency anywhere, but resources that can be found by a field the client sets.
 //!
-//! Sending `Idempotency-Key` does nothing there, so none is sent. One field per resource stands in for it
-//! ([`routes`]): an order's `external_order_id`, the reason of a refund's items, a product's SKU or name. After an
-//! unknown outcome that field is looked up, and what is found counts as ours only if the fields that we set hold what
-//! we set. What cannot be looked up (carts, shipments, relative stock changes, payments) ends as a dead letter of
+//! Sending `Idempotency-Key` does nothing there, so none is sent. One field per resource stands in for it ([`routes`]):
+//! an order's `external_order_id`, the reason of a refund's items, a product's SKU or name. After an unknown outcome
+//! that field is looked up, and what is found counts as ours only if the fields that we set hold what we set.
+//! Operations that cannot be looked up (carts, shipments, relative stock changes, payments) end as dead letters of
 //! unknown effect after an ambiguous answer. The documentation's advice to retry a 504 is not followed blindly: the
 //! POST may have been executed.
 
@@ -96,15 +96,15 @@ impl BigCommerce {
         }
     }
 
-    /// Another host, such as a fake's or `https://payments.bigcommerce.com`. `/stores/{store_hash}` is
-    /// appended. What is not a URL is refused by [`Vendor::check`].
+    /// Sets another host, such as a fake's or `https://payments.bigcommerce.com`. `/stores/{store_hash}` is appended. A
+    /// text that is not a URL is refused by [`Vendor::check`].
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> BigCommerce {
         self.base = store_base(url.as_ref(), &self.store_hash);
         self
     }
 
-    /// How long after an unknown outcome a lookup is believed, a miss included. Default: 30 s.
+    /// Sets the time after an unknown outcome at which a lookup is believed, a miss included. Default: 30 s.
     ///
     /// BigCommerce documents neither an index lag nor a longest processing time; its gateway gives up within
     /// half a minute. Raise it for a store whose lookups lag: a miss that comes too early becomes a second
@@ -213,7 +213,7 @@ impl Vendor for BigCommerce {
         vec![AUTH_TOKEN]
     }
 
-    /// As HTTP has it, but for a change of an order that [adds](routes::adds) a product.
+    /// Follows HTTP, but for a change of an order that [adds](routes::adds) a product.
     fn is_idempotent(&self, request: &Request) -> bool {
         is_idempotent(&request.method) && !routes::adds(self.base.route(&request.url), request)
     }
@@ -301,8 +301,9 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
     matches!(code, Some(10_000 | 30_105))
 }
 
-/// Whether a proxy wrote a success. What creates one of the known resources shows it, whatever headers are there. Of other
-/// routes some answer without a body, or with members of their own: there the quota's headers count, but for no text.
+/// Returns true if a proxy wrote a success. An answer that creates one of the known resources shows it, whatever
+/// headers are there. Of other routes some answer without a body, or with members of their own: there the quota's
+/// headers count, but for no text.
 fn is_anothers(attempt: &Attempt<'_>, resource: &Resource, answer: &Answer) -> bool {
     let is_known = *resource != Resource::Other;
     let is_foreign = || match answer.headers.contains_key(QUOTA_WINDOW) {
@@ -313,9 +314,9 @@ fn is_anothers(attempt: &Attempt<'_>, resource: &Resource, answer: &Answer) -> b
     is_page(answer) || !attempt.request.method.is_safe() && is_foreign()
 }
 
-/// Whether BigCommerce itself wrote a failure. It does so in three shapes: V2 an array of objects with `status` and
-/// `message`, V3 an object with `status` and `title`, refunds an array of such objects in `data`. Where a body has none
-/// of them, the quota headers tell: they are on each of its answers, and a proxy has no quota to put there.
+/// Returns true if BigCommerce itself wrote a failure. It does so in three shapes: V2 an array of objects with `status`
+/// and `message`, V3 an object with `status` and `title`, refunds an array of such objects in `data`. Where a body has
+/// none of them, the quota headers decide: they are on each of its answers, and a proxy has no quota to put there.
 fn is_own_failure(answer: &Answer) -> bool {
     if is_page(answer) {
         return false;
@@ -337,14 +338,15 @@ fn is_of_many(request: &Request) -> bool {
     serde_json::from_slice::<Vec<IgnoredAny>>(&request.body).is_ok_and(|items| items.len() > 1)
 }
 
-/// A 422 of `POST /v3/customers` that tells of the creation as a whole, not of a field: an e-mail address is
-/// taken. It carries no id of the customer that holds it.
+/// Returns true for a 422 of `POST /v3/customers` that concerns the creation as a whole, not a field: an e-mail address
+/// is taken. It carries no id of the customer that holds it.
 fn is_customer_duplicate(answer: &Answer) -> bool {
     answer.json().is_some_and(|body| body["errors"].get(".customer_create").is_some())
 }
 
-/// For a caller that has none yet. BigCommerce shows the API path while an API account is created (Settings,
-/// "Store-level API accounts"); `GET /v2/store` gives the control panel's address as `control_panel_base_url`.
+/// Hint for a caller that has no store hash yet. BigCommerce shows the API path while an API account is created
+/// (Settings, "Store-level API accounts"); `GET /v2/store` gives the control panel's address as
+/// `control_panel_base_url`.
 pub(crate) const STORE_HASH_FOUND: &str = "it stands in the API path that BigCommerce shows with an API account, \
      https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, \
      https://store-{store_hash}.mybigcommerce.com";

@@ -1,14 +1,14 @@
 //! Every vendor whose idempotency is a key in a header or in a body field: configuration, no code.
 //!
-//! What differs between such vendors is data. It says where the key goes and in which form, and for how long the
+//! The differences between such vendors are data. It says where the key goes and in which form, and for how long the
 //! vendor replays it. It also says how answers mark *replayed*, *still in progress* and *used for something else*. A
-//! vendor without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
-//! of idempotency. Nor does a route that does not take the key, where the configuration names those that do
+//! vendor without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says of
+//! idempotency. Nor does a route that does not take the key, where the configuration names those that do
 //! ([`KeyedConfig::keyed_routes`]).
 //!
-//! How to tell the vendor's own failures is data too ([`KeyedConfig::own`]). Without such a mark, a page for a
-//! browser counts as a proxy's and everything else as the vendor's. But only JSON is taken for the vendor's word on
-//! an earlier attempt.
+//! The mark of the vendor's own failures is data too ([`KeyedConfig::own`]). Without such a mark, a page for a browser
+//! counts as a proxy's and everything else as the vendor's. But only JSON is taken for the vendor's word on an earlier
+//! attempt.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -133,14 +133,14 @@ impl Keyed {
         self.config.key.as_ref().is_some_and(|place| place.is_in(request))
     }
 
-    /// What the call itself says counts before it.
+    /// Puts the configured headers; the call's own take precedence.
     fn put_headers(&self, request: &mut Request) {
         for (name, value) in &self.headers {
             request.headers.entry(name).or_insert_with(|| value.clone());
         }
     }
 
-    /// What a failure speaks for; `None` if it is not the vendor's own.
+    /// Returns the attempts that a failure speaks for; `None` if it is not the vendor's own.
     fn says(&self, attempt: &Attempt<'_>, answer: &Answer, replayed: bool) -> Option<SpeaksFor> {
         if !self.is_own(answer) {
             return None;
@@ -238,7 +238,8 @@ impl Vendor for Keyed {
         if self.replays(request) { self.config.window } else { None }
     }
 
-    /// By its mark, if its configuration names one. Else by the form: all but a page for a browser.
+    /// Recognises the vendor's own answers by their mark, if its configuration names one. Else by the form: all but a
+    /// page for a browser.
     fn is_own(&self, answer: &Answer) -> bool {
         self.config.own.as_ref().map_or_else(|| !is_page(answer), |mark| mark.matches(answer))
     }

@@ -67,7 +67,7 @@ pub struct Postmark {
     settle_time: Duration,
 }
 
-/// What comes after the `@` in the `Message-ID` that carries the key.
+/// Part after the `@` in the `Message-ID` that carries the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum MessageId {
     SenderDomain,
@@ -96,7 +96,7 @@ impl Postmark {
         Postmark { token_header: ACCOUNT_TOKEN, account: "account".into(), ..server }
     }
 
-    /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
+    /// Sets another base URL, such as a fake's. A text that is not a URL is refused by [`Vendor::check`].
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Postmark {
         self.base = BaseUrl::new(url.as_ref());
@@ -122,7 +122,7 @@ impl Postmark {
         self
     }
 
-    /// How long after an unknown outcome a message is looked up. Default: 10 s.
+    /// Sets the time after an unknown outcome at which a message is looked up. Default: 10 s.
     ///
     /// Postmark documents no lag; messages usually show within seconds. The figure trades waiting against
     /// dead letters only: a lookup that comes too early finds nothing and decides nothing. Zero and over
@@ -158,7 +158,7 @@ fn known(route: &str) -> Option<(&'static str, Kind)> {
 /// The shape of a sending request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One message.
+    /// A single message.
     Single,
     /// An array of messages.
     Batch,
@@ -300,8 +300,8 @@ fn written(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     }
 }
 
-/// Whether a failure's body is in the shape of Postmark's own, an object with a number as `ErrorCode`. Nothing else
-/// tells its answers from a proxy's.
+/// Whether a failure's body is in the shape of Postmark's own, an object with a number as `ErrorCode`. No other mark
+/// distinguishes its answers from a proxy's.
 fn is_own_error(body: Option<&Value>) -> bool {
     body.and_then(|body| body.get("ErrorCode")).is_some_and(Value::is_number)
 }
@@ -315,7 +315,7 @@ const ROUTES: [(&str, Kind); 4] = [
 ];
 /// Postmark's other API takes this one; it opens every server of the account.
 const ACCOUNT_TOKEN: HeaderName = HeaderName::from_static("x-postmark-account-token");
-/// What a send's answer has, that of a message which is accepted and delayed included.
+/// Members of a send's answer, that of a message which is accepted and delayed included.
 const SUCCESS_MEMBERS: [&str; 3] = ["ErrorCode", "MessageID", "SubmittedAt"];
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see

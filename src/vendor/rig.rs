@@ -1,4 +1,4 @@
-//! What the tests of all adapters need: answers, and those of the fixture files.
+//! Answers for the tests of all adapters, and those of the fixture files.
 
 use std::fs;
 
@@ -27,14 +27,14 @@ pub(super) fn fixtures(file: &str) -> Value {
     serde_json::from_slice(&fs::read(path).expect("the fixtures")).expect("JSON")
 }
 
-/// One entry of a vendor's fixture file.
+/// Returns one entry of a vendor's fixture file.
 pub(super) fn entry(vendor: &str, name: &str) -> Value {
     let all = fixtures(vendor);
     let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
     found.unwrap_or_else(|| panic!("no fixture {name}")).clone()
 }
 
-/// One entry of a vendor's fixture file as an answer, with all its headers.
+/// Returns one entry of a vendor's fixture file as an answer, with all its headers.
 pub(super) fn fixture(vendor: &str, name: &str) -> Answer {
     let entry = entry(vendor, name);
     let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);

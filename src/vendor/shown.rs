@@ -1,4 +1,4 @@
-//! How paths and names of operations are shown of the adapters here.
+//! Paths and names of operations, as they are shown for the adapters here.
 
 use http::Method;
 use url::Url;

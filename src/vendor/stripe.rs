@@ -5,8 +5,8 @@
 //! the window. A lookup is needed only once the window is over, or when Stripe replays a 500 that will never change.
 //! Lookups go through list endpoints and `metadata`, never through Search, which is not read-after-write.
 //!
-//! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. Whether
-//! Stripe takes a resend with another version for another request is not documented, so there is none: a resend is
+//! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. It is not
+//! documented whether Stripe takes a resend with another version for another request, so there is none: a resend is
 //! byte-identical.
 
 use std::borrow::Cow;
@@ -79,7 +79,7 @@ impl Stripe {
         }
     }
 
-    /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
+    /// Sets another base URL, such as a fake's. A text that is not a URL is refused by [`Vendor::check`].
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Stripe {
         self.base = BaseUrl::new(url.as_ref());
@@ -91,8 +91,8 @@ impl Stripe {
     /// `Stripe-Context`, or the older `Stripe-Account`. Its value is added behind a `>`.
     ///
     /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account. The key of an
-    /// organization (`sk_org…`) may not tell its mode. It then needs a name here, such as `live`: a sandbox and live mode
-    /// that share a store would share keys too.
+    /// organization (`sk_org…`) may not show its mode. It then needs a name here, such as `live`: a sandbox and live
+    /// mode that share a store would share keys too.
     #[must_use]
     pub fn account(mut self, account: impl AsRef<str>) -> Stripe {
         self.account = label(self.mode, account.as_ref());
@@ -108,17 +108,17 @@ impl Stripe {
         self
     }
 
-    /// For how long Stripe is trusted to replay a v1 key. Default: 24 h, the least it promises. Over 31 days is refused by
-    /// [`Vendor::check`].
+    /// Sets the time for which Stripe is trusted to replay a v1 key. Default: 24 h, the least it promises. Over 31 days
+    /// is refused by [`Vendor::check`].
     #[must_use]
     pub fn replay_window(mut self, window: Duration) -> Stripe {
         self.replay_window = window;
         self
     }
 
-    /// How long after an unknown outcome a lookup is believed. Default: 80 s, the time-out of Stripe's own
-    /// clients and so the longest that a request is worth waiting for; its lists have no lag. Zero and over a day are refused
-    /// by [`Vendor::check`].
+    /// Sets the time after an unknown outcome at which a lookup is believed. Default: 80 s, the time-out of Stripe's
+    /// own clients and so the longest that a request is worth waiting for; its lists have no lag. Zero and over a day
+    /// are refused by [`Vendor::check`].
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> Stripe {
         self.settle_time = time;
@@ -314,8 +314,8 @@ impl Stripe {
     }
 }
 
-/// The mode that a key's prefix tells: keys of one mode are unknown in the other. It survives the rotation of
-/// the secret.
+/// Returns the mode in a key's prefix: keys of one mode are unknown in the other. It survives the rotation of the
+/// secret.
 fn mode(secret: &str) -> &'static str {
     let kind = secret.strip_prefix(ORGANIZATION).or_else(|| secret.get(2..)).unwrap_or_default();
     match kind.get(..6) {
@@ -337,8 +337,8 @@ fn label(mode: &str, account: &str) -> String {
 }
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// "Organization API keys are prefixed `sk_org`." (docs.stripe.com/keys/organization-api-keys). Whether what follows tells
-/// the mode is not stated.
+/// "Organization API keys are prefixed `sk_org`." (docs.stripe.com/keys/organization-api-keys). It is not stated
+/// whether the rest shows the mode.
 const ORGANIZATION: &str = "sk_org";
 const NO_MODE: &str = "default";
 /// docs.stripe.com/context: it supersedes `Stripe-Account`. Its value may be a path, such as `acct_1/acct_2`.
@@ -353,13 +353,13 @@ const REPLAY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 const REPLAY_WINDOW_V2: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The default time-out of stripe-node, -python and -ruby.
 const SETTLE_TIME: Duration = Duration::from_secs(80);
-/// Of the ids in docs.stripe.com/api, those that open nothing by themselves. Not among them: `cs_` opens a page of
+/// Prefixes of the ids in docs.stripe.com/api that open nothing by themselves. Not among them: `cs_` opens a page of
 /// Checkout, `tok_`, `src_` and `cvctok_` stand for a card, `ephkey_` for a customer's access.
 const OBJECT_PREFIXES: [&str; 19] = [
     "acct", "ch", "cus", "du", "evt", "ii", "in", "pi", "pm", "po", "price", "prod", "py", "re", "seti",
     "si", "sub", "tr", "txn",
 ];
-/// Of the routes below, those whose objects docs.stripe.com/api has no way to delete.
+/// Routes below whose objects docs.stripe.com/api has no way to delete.
 const STAYING_ROUTES: [&str; 11] = [
     "/v1/payment_intents",
     "/v1/charges",
@@ -374,8 +374,8 @@ const STAYING_ROUTES: [&str; 11] = [
     "/v1/subscription_schedules",
 ];
 
-/// Those that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they lack
-/// one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.
+/// Routes that take `metadata` at creation and list by `created` (docs.stripe.com/api). Not among them, because they
+/// lack one or the other: checkout/sessions, payment_links, payment_methods, credit_notes and quotes.
 const METADATA_ROUTES: [&str; 20] = [
     "/v1/payment_intents",
     "/v1/charges",

@@ -1,4 +1,4 @@
-//! What Adyen's answers mean.
+//! The meaning of Adyen's answers.
 //!
 //! | failure of Adyen's own to a POST | verdict |
 //! |---|---|
@@ -26,9 +26,10 @@ use steadfast_core::vendor::rules::{asked, by_status, is_page, lacks_form, no_an
 use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict};
 use steadfast_core::{Effect, Refusal};
 
-/// What an attempt's outcome means. `moves_money`: its answer has the form of a payment or of a change of one.
+/// Classifies an attempt's outcome. `moves_money`: its answer has the form of a payment or of a change of one.
 ///
-/// What `takes_key` answers in JSON (the Checkout specification), and the removal of a stored method with nothing.
+/// A request that `takes_key` is answered in JSON (the Checkout specification), and the removal of a stored method with
+/// nothing.
 pub(super) fn classify(attempt: &Attempt<'_>, moves_money: bool, takes_key: bool) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,

@@ -21,7 +21,7 @@ use super::orders;
 use super::routes::Resource;
 use super::same::agrees;
 
-/// Where to look for what the subject's request created. `None` if it cannot be found.
+/// Returns the URL at which to look for the object that the subject's request created. `None` if it cannot be found.
 pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {
     let sent = || body::json(&subject.request.body);
     let by = |route: &str, filter: &str, value: &str| Some(base.at(route, &[(filter, value)]));
@@ -50,7 +50,7 @@ pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) ->
     }
 }
 
-/// What the lookup's answer says.
+/// Reads the lookup's answer.
 pub(super) fn read(
     base: &BaseUrl,
     resource: &Resource,
@@ -86,12 +86,12 @@ pub(super) fn read(
     }
 }
 
-/// What a list's answer holds.
+/// Rows of a list's answer.
 pub(super) enum Rows {
     Whole(Vec<Value>),
     /// The list has further pages.
     Part,
-    /// It is no well-formed list.
+    /// The answer is no well-formed list.
     Not,
 }
 
@@ -225,8 +225,8 @@ fn in_items(refund: &Value, key: &str) -> bool {
     refund["items"].as_array().is_some_and(|items| items.iter().any(has_it))
 }
 
-/// The rows that are not from before the operation. `None` if that cannot be told: one may be or not, has a date that is
-/// none, or is what was sent, so that its time alone excludes it. A refund's date is `created`.
+/// The rows that are not from before the operation. `None` if it is not clear: one may be or not, has a date that is
+/// none, or matches the request, so that its time alone excludes it. A refund's date is `created`.
 ///
 /// A date that the caller chose is no time of creation. Brands and categories have no date. One that has the name and
 /// agrees counts, also if another client created it. No second one with that name can be created, so nothing is lost by it.
@@ -257,7 +257,7 @@ pub(super) fn of_this_life(
     Some(ours)
 }
 
-/// How many rows a page of V2 has unless it is asked for fewer (developer.bigcommerce.com, "Filtering": 50).
+/// Number of rows that a page of V2 has unless it is asked for fewer (developer.bigcommerce.com, "Filtering": 50).
 const V2_PAGE: usize = 50;
 
 pub(super) fn found(status: u16, body: &Value) -> Finding {

@@ -1,8 +1,9 @@
-//! Finding an order again, and telling it from another that has the same key.
+//! Finding an order again, and distinguishing it from another that has the same key.
 //!
 //! A caller may give several orders one `external_order_id`, and two services that share a store may make the same key.
-//! So a hit counts only if it is what was sent, in the members that tell two orders apart. Where the caller chose the id,
-//! this is also what V2 shows as a link: the products and the addresses. Staff change orders, and then it cannot be told. What changes by itself is not compared.
+//! So a hit counts only if it is the order that was sent, in the members that distinguish two orders. Where the caller
+//! chose the id, this is also what V2 shows as a link: the products and the addresses. Staff change orders, and then
+//! the finding is [`Finding::CannotTell`]. Members that change by themselves are not compared.
 //!
 //! Orders that staff archived are listed only with `is_deleted=true` (`vendors.md`). They are asked for before a miss is
 //! proof.
@@ -20,7 +21,7 @@ use super::look_up::{Rows, found, of_this_life, rows, text};
 use super::routes::Resource;
 use super::same::{agrees, matches_all};
 
-/// What the list of orders says, all of whose rows have the key.
+/// Reads the list of orders, all of whose rows have the key.
 pub(super) fn listed(
     base: &BaseUrl,
     resource: &Resource,
@@ -40,7 +41,7 @@ pub(super) fn listed(
     }
 }
 
-/// What an answer after the list's says: a part of the order, or the order itself. `None`: it is the list's.
+/// Reads an answer after the list's: a part of the order, or the order itself. `None` if it is the list's.
 pub(super) fn beyond_list(
     base: &BaseUrl,
     resource: &Resource,
@@ -104,7 +105,7 @@ fn next(
     }
 }
 
-/// In the shape of the answer that was lost.
+/// Returns the order in the shape of the answer that was lost.
 fn shown(resource: &Resource, order: &Value) -> Finding {
     match resource {
         Resource::CheckoutOrders { .. } => found(200, &json!({ "data": { "id": order["id"] }, "meta": {} })),
@@ -121,8 +122,8 @@ fn is_twin(subject: &Subject<'_>, sent: &Value, row: &Value) -> bool {
     created(row).is_some_and(|at| subject.is_before(at))
 }
 
-/// Whether an order has the date that the caller chose for it. Where the caller chose its key too, nothing else may tell
-/// this month's order of a subscription from the last.
+/// Returns true if an order has the date that the caller chose for it. Where the caller chose its key too, nothing else
+/// may distinguish this month's order of a subscription from the last.
 fn has_date(subject: &Subject<'_>, sent: &Value, row: &Value) -> bool {
     is_our_stamp(subject.wire_key)
         || text(sent, "date_created").is_none()
@@ -143,7 +144,8 @@ fn sent(subject: &Subject<'_>) -> Value {
     body::json(&subject.request.body).unwrap_or_default()
 }
 
-/// What was sent, without what changes by itself, what staff write beside it, and what is compared elsewhere.
+/// Returns the members to compare: those that were sent, without those that change by themselves, that staff write
+/// beside them, or that are compared elsewhere.
 fn comparable(sent: &Value) -> Value {
     let mut sent = sent.as_object().cloned().unwrap_or_default();
     sent.retain(|name, _| !NOT_COMPARED.contains(&name.as_str()) && !PARTS.contains(&name.as_str()));
@@ -193,7 +195,7 @@ fn archived(asked: &Request) -> Finding {
 
 const ARCHIVED: &str = "is_deleted";
 
-/// What V2 shows as a link, in the order in which it is asked for (`orders.v2.oas2.yml`).
+/// Parts that V2 shows as a link, in the order in which they are asked for (`orders.v2.oas2.yml`).
 const PARTS: [&str; 2] = ["products", "shipping_addresses"];
 
 /// The status and what payments write move by themselves. Notes are for staff. A date is compared as one: see [`has_date`].

@@ -6,7 +6,7 @@ use url::form_urlencoded;
 use steadfast_core::internal::vendor::{NO_LIST, NextPage, number_of, object, with_parameter, with_query};
 use steadfast_core::transport::{Answer, Request};
 
-/// A V3 list tells in `meta` which page it is and how many there are, or by which query the next one is asked for
+/// Returns the next page; a V3 list has in `meta` its page and the number of pages, or the query of the next one
 /// (developer.bigcommerce.com, "REST pagination"). A V2 list is a bare array, without a word on what comes after it.
 pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     if route.starts_with("/v2/") {
@@ -35,8 +35,9 @@ pub(super) fn next(route: &str, asked: &Request, answer: &Answer) -> NextPage {
     Ok((page < pages).then(|| with_parameter(asked, "page", &page.saturating_add(1).to_string())))
 }
 
-/// Until a page is empty, or 204. It costs one request more. A page that is shorter than asked for is not the last for
-/// certain: a store may give fewer than the limit that was asked for. An end that is taken for granted loses the rest.
+/// Reads pages of V2 until one is empty, or 204. It costs one request more. A page that is shorter than asked for is
+/// not the last for certain: a store may give fewer than the limit that was asked for. An end that is taken for granted
+/// loses the rest.
 fn next_v2(asked: &Request, answer: &Answer) -> NextPage {
     let list = answer.json().ok_or(NO_LIST)?;
     let is_empty = list.as_array().ok_or(NO_LIST)?.is_empty();

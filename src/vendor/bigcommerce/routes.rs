@@ -1,4 +1,4 @@
-//! Which field of which resource carries or stands in for the operation's key.
+//! The fields of resources that carry or stand in for the operation's key.
 
 use http::Method;
 use serde_json::Value;

@@ -1,9 +1,9 @@
-//! Whether what was found is what we sent.
+//! The comparison of a found object with the request that was sent.
 //!
-//! A SKU, a name or an e-mail address may have been taken by another client. What is found is ours only if
-//! every field that we set, and that is read back at all, holds what we set. BigCommerce reads some fields back
-//! in other forms, which is no difference: `225` as `"225.0000"`, nothing as null or an empty text, and V2
-//! gives a link where a list was written.
+//! A SKU, a name or an e-mail address may have been taken by another client. An object is ours only if every field that
+//! we set, and that is read back at all, holds the value that we set. BigCommerce reads some fields back in other
+//! forms, which is no difference: `225` as `"225.0000"`, nothing as null or an empty text, and V2 gives a link where a
+//! list was written.
 
 use serde_json::Value;
 

@@ -364,7 +364,7 @@ fn read(path: &str, sent: &Value, answer: &Answer) -> Finding {
     store().read_look_up(&subject, &asked, answer)
 }
 
-/// What a whole lookup says, with an answer for each URL that it asks.
+/// Runs a whole lookup, with an answer for each URL that it asks.
 fn look_up(path: &str, sent: &Value, answers: &[(&str, Value)]) -> Finding {
     let (request, key) = stamped(path, sent);
     let subject = Subject::new(&request, &key, Timestamp::default());

@@ -18,7 +18,7 @@ use steadfast_core::{Error, Input};
 
 use crate::vendor::keyed::{form, headers, routes};
 
-/// What a [`Keyed`](super::Keyed) vendor does. [From text](KeyedConfig::from_toml), from a
+/// Configuration of a [`Keyed`](super::Keyed) vendor. [From text](KeyedConfig::from_toml), from a
 /// [preset](KeyedConfig::preset), or [built](KeyedConfig::new). It holds no secret, and `Debug` shows none that was put
 /// into its base URL by mistake.
 ///
@@ -36,7 +36,7 @@ use crate::vendor::keyed::{form, headers, routes};
 /// # Ok::<(), steadfast::Error>(())
 /// ```
 ///
-/// What answers mean is said in text alone, as in [the vendors file](crate::guide::vendors_file):
+/// The meaning of answers is written in text alone, as in [the vendors file](crate::guide::vendors_file):
 ///
 /// | key | marks |
 /// |---|---|
@@ -82,7 +82,7 @@ pub struct KeyedConfig {
     /// or `X-Merchant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_headers: Option<Vec<String>>,
-    /// Where the key goes. Default: nowhere, and every POST is sent at most once.
+    /// Place of the key. Default: nowhere, and every POST is sent at most once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyPlace>,
     /// Whether the key is a quoted string of RFC 8941 in its header, as in the IETF draft: the quotes are part of the
@@ -93,8 +93,8 @@ pub struct KeyedConfig {
     /// gets a shorter key, down to 16. Default: 255.
     #[serde(default = "default_key_len_max")]
     pub key_len_max: usize,
-    /// For how long, from the first send, the vendor answers a resend from its own record. Default: none, and
-    /// an unknown outcome is never sent again.
+    /// Time, from the first send, for which the vendor answers a resend from its own record. Default: none, and an
+    /// unknown outcome is never sent again.
     #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub window: Option<Duration>,
     /// The routes on which the vendor takes the key: a method and a whole path below the base URL, such as
@@ -121,8 +121,8 @@ pub struct KeyedConfig {
     /// vendor executed the request. Default: no mark is known, and all but a page for a browser is the vendor's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<OwnMark>,
-    /// What successes have. One of them must match where any is for the route; any other success proves nothing, because a
-    /// proxy may have written it. Default: no form is known, and all but a page for a browser is the vendor's own.
+    /// Forms of a success. One of them must match where any is for the route; any other success proves nothing, because
+    /// a proxy may have written it. Default: no form is known, and all but a page for a browser is the vendor's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) success: Vec<SuccessForm>,
     /// Failures that mean: a request with this key is still under way. Retried with the same key.
@@ -178,7 +178,7 @@ impl fmt::Debug for KeyedConfig {
 pub(super) struct Auth {
     /// The header's name.
     pub header: String,
-    /// What stands before the secret, such as `"Bearer "`. Default: nothing.
+    /// Text before the secret, such as `"Bearer "`. Default: nothing.
     #[serde(default)]
     pub prefix: String,
 }
@@ -218,8 +218,8 @@ pub(super) struct OwnMark {
     pub json: Option<String>,
 }
 
-/// What a success has: something among its headers, or at a place in its JSON body, whatever its value. All parts that are
-/// given must be there; `header` or `json` must be given.
+/// Form of a success: something among its headers, or at a place in its JSON body, whatever its value. All parts that
+/// are given must be there; `header` or `json` must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SuccessForm {
@@ -313,11 +313,11 @@ impl KeyedConfig {
         self.auth.is_some()
     }
 
-    /// Whether it makes sense.
+    /// Refuses a configuration that makes no sense.
     ///
     /// # Errors
     ///
-    /// A validation error that names the field and what is wrong with it.
+    /// A validation error that names the field and the mistake.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |field, problem: &str| Err(invalid(field, problem));
         if self.name.is_empty() {
@@ -513,7 +513,7 @@ fn default_account() -> String {
     "default".into()
 }
 
-/// What Stripe takes, and more than a UUID needs anywhere.
+/// Default: the length that Stripe takes, and more than a UUID needs anywhere.
 fn default_key_len_max() -> usize {
     255
 }

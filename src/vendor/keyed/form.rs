@@ -1,4 +1,4 @@
-//! How the vendors file writes parts of a [`KeyedConfig`](super::KeyedConfig).
+//! The form of a [`KeyedConfig`](super::KeyedConfig)'s parts in the vendors file.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ struct Json {
     value: String,
 }
 
-/// How a key is written in a header.
+/// Form of a key in a header.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum KeyForm {

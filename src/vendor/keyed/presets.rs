@@ -1,8 +1,8 @@
 //! Vendors that are nothing but data, and are known: `adapter = "square"` in the vendors file.
 //!
-//! A preset holds what the vendor documents of its keys, and where it is in production. What it does not document is not in
-//! here. Without a window an unknown outcome is never sent again. Where the vendor names the routes that take the key, the
-//! window is theirs alone. What a table says counts before its preset.
+//! A preset holds the vendor's documentation of its keys, and its address in production. Undocumented facts are not in
+//! here. Without a window an unknown outcome is never sent again. Where the vendor names the routes that take the key,
+//! the window is theirs alone. A table's own values count before its preset's.
 //!
 //! A header with an empty value is one that the table must say, because it differs from account to account.
 
@@ -39,7 +39,7 @@ const CHECKOUT: &str = r#"
     ]
 "#;
 
-/// GoCardless, "Idempotency keys": a second request is told of the first one's object by a 409. No window is stated. Address,
+/// GoCardless, "Idempotency keys": a second request gets the first one's object in a 409. No window is stated. Address,
 /// token and version are those of gocardless-pro-python; a request without the version is refused.
 const GOCARDLESS: &str = r#"
     base_url = "https://api.gocardless.com"
@@ -218,14 +218,14 @@ const SQUARE: &str = r#"
 "#;
 
 impl KeyedConfig {
-    /// What is known of a vendor, by its name in small letters: `checkout`, `gocardless`, `increase`, `paypal`, `plaid`,
-    /// `resend` or `square`. `None` for any other.
+    /// Returns the preset of a vendor, by its name in small letters: `checkout`, `gocardless`, `increase`, `paypal`,
+    /// `plaid`, `resend` or `square`. `None` for any other.
     ///
-    /// It holds where the vendor is in production, how the secret is sent, where the key goes, how long it may be, and what
-    /// marks its answers. Checkout.com, PayPal and Resend state for how long they replay it and on which routes. The others
-    /// state no time: set [`window`](KeyedConfig::window) if your agreement with them does.
+    /// It holds the vendor's address in production, how the secret is sent, where the key goes, how long it may be, and
+    /// the marks of its answers. Checkout.com, PayPal and Resend state for how long they replay it and on which routes.
+    /// The others state no time: set [`window`](KeyedConfig::window) if your agreement with them does.
     ///
-    /// Of Plaid, set the value of `PLAID-CLIENT-ID` in [`headers`](KeyedConfig::headers).
+    /// For Plaid, set the value of `PLAID-CLIENT-ID` in [`headers`](KeyedConfig::headers).
     ///
     /// ```
     /// use steadfast::vendor::{Keyed, KeyedConfig, Vendor};

@@ -1,8 +1,8 @@
 //! The routes on which a vendor takes the key, such as `POST /payments/{id}/captures`.
 //!
 //! Such a route is a method and a whole path, where the routes of a policy are the beginnings of paths. A vendor that
-//! takes the key on `/orders` need not take it on `/orders/{id}/track`, and would execute a repeat there. What is not
-//! listed to the letter is not known to take the key.
+//! takes the key on `/orders` need not take it on `/orders/{id}/track`, and would execute a repeat there. A route that
+//! is not listed to the letter is not known to take the key.
 
 use http::Method;
 
@@ -25,7 +25,7 @@ pub(super) fn path_of_post(route: &str) -> Option<String> {
     Some(segments.collect::<Vec<_>>().join("/"))
 }
 
-/// What is wrong with a route.
+/// Returns the mistake in a route.
 pub(super) fn problem(route: &str) -> Option<&'static str> {
     let Some((method, path)) = route.split_once(' ') else { return Some(FORM) };
     if !METHODS.contains(&method) || !path.starts_with('/') {
@@ -38,14 +38,14 @@ pub(super) fn problem(route: &str) -> Option<&'static str> {
     path.split('/').any(is_broken).then_some("`{id}` is a whole segment, with a name between its braces")
 }
 
-/// Such as `{id}`.
+/// Returns true for a parameter such as `{id}`.
 fn is_parameter(segment: &str) -> bool {
     let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     name.is_some_and(|name| !name.is_empty() && !name.contains(['{', '}']))
 }
 
 const FORM: &str = "a route is a method and a path, such as \"POST /payments/{id}/captures\"";
-/// Those that may have an effect: no other carries a key.
+/// Methods that may have an effect: no other carries a key.
 const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
 
 #[cfg(test)]

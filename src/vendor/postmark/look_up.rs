@@ -36,10 +36,10 @@ pub(super) fn request(base: &BaseUrl, kind: Kind, subject: &Subject<'_>) -> Opti
     Some(Request::new(Method::GET, base.at("/messages/outbound", &query)))
 }
 
-/// What the search says. A hit counts only if the message itself carries our key: then a filter that was ignored
-/// finds nothing. It must be what was sent: to whom, from whom, about what. And it must have been received after the operation's claim: the key's previous life had the same
-/// wire key and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept
-/// for 45 days.
+/// Reads the search's answer. A hit counts only if the message itself carries our key: then a filter that was ignored
+/// finds nothing. It must be the message that was sent: to whom, from whom, about what. And it must have been received
+/// after the operation's claim: the key's previous life had the same wire key and may have sent its own message. A miss
+/// is never proof: the lag is undocumented, and messages are kept for 45 days.
 pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK {
         return Finding::Unanswered;

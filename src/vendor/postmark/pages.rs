@@ -5,9 +5,9 @@ use serde_json::Value;
 use steadfast_core::internal::vendor::{NO_LIST, NextPage, number_of, object, with_parameter};
 use steadfast_core::transport::{Answer, Request};
 
-/// A list takes `count` and `offset`, and tells how many there are in all (postmarkapp.com/developer/api/messages-api).
-/// The next page begins after what this one shows, and not after what was asked for: a page that is shorter than that
-/// leaves nothing out.
+/// Returns the next page; a list takes `count` and `offset`, and has the total
+/// (postmarkapp.com/developer/api/messages-api). The next page begins after the rows of this one, and not after the
+/// count that was asked for: a page that is shorter than that leaves nothing out.
 ///
 /// Some lists are given whole, with a total or without.
 pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {

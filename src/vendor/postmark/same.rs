@@ -1,13 +1,13 @@
-//! Whether a message that has our key is the one that was sent.
+//! The comparison of a message that has our key with the one that was sent.
 //!
 //! The search shows sender, recipients, subject and tag (Postmark, "Outbound message search"). A template's subject is
-//! Postmark's to make, and is not compared. Nor is what a hit does not show.
+//! Postmark's to make, and is not compared. Members that a hit does not show are not compared either.
 
 use serde_json::Value;
 
 use steadfast_core::internal::guard::Guard;
 
-/// Whether the hit agrees with the message in what tells two apart.
+/// Returns true if the hit agrees with the message in the members that distinguish two.
 pub(super) fn is_what_was_sent(message: &Value, hit: &Value) -> bool {
     let is_same_text = |name: &str| match (message[name].as_str(), hit[name].as_str()) {
         (Some(sent), Some(held)) => sent.trim() == held.trim(),
@@ -56,7 +56,7 @@ fn addresses(text: &str) -> Vec<String> {
     all
 }
 
-/// What stands between the angle brackets, if there are any.
+/// Returns the text between the angle brackets, if there are any.
 fn plain(one: &str) -> String {
     let inner = one.rsplit_once('<').map_or(one, |(_, rest)| rest.split('>').next().unwrap_or_default());
     inner.trim().to_ascii_lowercase()

@@ -1,7 +1,7 @@
 //! The operation's key, put into a message once.
 //!
-//! A message of a batch carries the key with its place in the batch, so each can be told apart. It carries the bare
-//! key in a second field. Postmark's search takes one metadata filter, and with that field one lookup finds the whole
+//! A message of a batch carries the key with its place in the batch, so that each can be found. It carries the bare key
+//! in a second field. Postmark's search takes one metadata filter, and with that field one lookup finds the whole
 //! batch.
 
 use bytes::Bytes;
@@ -131,7 +131,8 @@ fn sender_domain(from: &str) -> Option<String> {
     is_domain(domain).then(|| domain.to_owned())
 }
 
-/// At most 20 characters are allowed for a name; a value may have 80, and the key with a place has 40.
+/// Name of the field with the key: at most 20 characters are allowed for a name; a value may have 80, and the key with
+/// a place has 40.
 pub(super) const KEY_FIELD: &str = "steadfast_key";
 pub(super) const BATCH_FIELD: &str = "steadfast_batch";
 /// Postmark, "Custom metadata": at most 10 fields.

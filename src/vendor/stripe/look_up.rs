@@ -1,8 +1,8 @@
 //! Finding an effect at Stripe by the metadata that it was created with.
 //!
-//! A list endpoint with `created[gte]` is a complete and consistent view, newest first. Scanned to its end
-//! without a hit it proves that nothing was created. The scan is bounded: a busy account may create thousands
-//! of objects an hour, and a lookup must not become a load of its own. Beyond the bound it cannot tell.
+//! A list endpoint with `created[gte]` is a complete and consistent view, newest first. Scanned to its end without a
+//! hit it proves that nothing was created. The scan is bounded: a busy account may create thousands of objects an hour,
+//! and a lookup must not become a load of its own. Beyond the bound the finding is [`Finding::CannotTell`].
 //!
 //! `created` is Stripe's clock and the claim is ours. Where it is known what Stripe's was at the claim, the list
 //! begins shortly before. Where it is not, it begins a week before. A clock that was ahead by seconds or days at the
@@ -88,7 +88,7 @@ struct List<'a> {
     has_more: bool,
 }
 
-/// What a page says.
+/// Reads a page.
 pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK || answer.cut {
         return Finding::Unanswered;
@@ -179,6 +179,6 @@ const METADATA_MAX: usize = 50;
 const PAGE_SIZE: u32 = 100;
 /// 1,000 objects since the claim: beyond, a person has better means.
 const PAGES_MAX: u32 = 10;
-/// By how much a clock may have been ahead at a claim about which nothing else is known. Clocks that are not set are
-/// off by seconds, those that are set wrong by hours or a day; a week is for both and a time zone.
+/// The most by which a clock may have been ahead at a claim about which nothing else is known. Clocks that are not set
+/// are off by seconds, those that are set wrong by hours or a day; a week is for both and a time zone.
 const CLOCK_UNKNOWN: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -1,15 +1,15 @@
-//! What Stripe's answers mean.
+//! The meaning of Stripe's answers.
 //!
-//! Whose answer it is comes first. One is Stripe's own if it is JSON in the shape of its errors and has `Request-Id`.
-//! Any other answer in place of an error or a success was written by a proxy on the way, before or after Stripe
-//! executed the request, and proves nothing.
+//! The author of an answer comes first. One is Stripe's own if it is JSON in the shape of its errors and has
+//! `Request-Id`. Any other answer in place of an error or a success was written by a proxy on the way, before or after
+//! Stripe executed the request, and proves nothing.
 //!
-//! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
-//! (docs.stripe.com/api/idempotent_requests). So within the window, a refusal that is marked as a replay is the first
-//! attempt's. A decline (402) without the mark says then that there is no earlier outcome. No other refusal says anything
-//! of an earlier attempt, and after the window none does. What fails validation is kept under no key. Refused credentials
-//! and a conflict are not kept either. An account's upgrade to another version between two attempts may come to
-//! `idempotency_error`.
+//! The attempts that it speaks for come second. Stripe keeps the first outcome under a key and answers with it from
+//! then on (docs.stripe.com/api/idempotent_requests). So within the window, a refusal that is marked as a replay is the
+//! first attempt's. A decline (402) without the mark says then that there is no earlier outcome. No other refusal says
+//! anything of an earlier attempt, and after the window none does. A request that fails validation is kept under no
+//! key. Refused credentials and a conflict are not kept either. An account's upgrade to another version between two
+//! attempts may come to `idempotency_error`.
 //!
 //! [`retried_at_once`] is the rule of Stripe's own clients, row by row. The verdict differs from it in these
 //! places, each because this engine knows more than one exchange:
@@ -37,18 +37,18 @@ use steadfast_core::vendor::rules::{
 use steadfast_core::vendor::{Attempt, SpeaksFor, Verdict, wait};
 use steadfast_core::{Effect, Refusal};
 
-/// What Stripe keeps under a request's key, and answers with from then on.
+/// Outcomes that Stripe keeps under a request's key, and answers with from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeps {
-    /// It has no key, or one that Stripe ignores.
+    /// None: the request has no key, or one that Stripe ignores.
     Nothing,
     /// The first outcome, a 500 too: v1.
     Outcomes,
-    /// What succeeded. What failed is executed again: v2 (docs.stripe.com/api-v2-overview).
+    /// Successes. A failed request is executed again: v2 (docs.stripe.com/api-v2-overview).
     Successes,
 }
 
-/// What an attempt's outcome means.
+/// Classifies an attempt's outcome.
 ///
 /// In v2 no failure is a replay, whatever marks it, and none speaks for an earlier attempt. That Stripe would answer with
 /// a conflict while the earlier one is still executing is documented for v1 alone.
@@ -115,7 +115,8 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     }
 }
 
-/// Whether a proxy wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
+/// Returns true if a proxy wrote a success. A request that only reads changes nothing, also if a proxy answers it with
+/// JSON.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     let is_foreign = || {
         let is_v1 = attempt.request.url.path().contains("/v1/");
@@ -157,8 +158,8 @@ pub(super) fn retried_at_once(outcome: Result<&Answer, &SendError>) -> bool {
     }
 }
 
-/// Which no it is. The key belongs to another request: 400 in published answers, and 404 too for stripe-python,
-/// -node and -ruby. A 409 is never decided by its type, on which public sources disagree.
+/// Returns the kind of the refusal. The key belongs to another request: 400 in published answers, and 404 too for
+/// stripe-python, -node and -ruby. A 409 is never decided by its type, on which public sources disagree.
 fn refusal(status: u16, error: &Problem) -> Refusal {
     match status {
         401 | 403 => Refusal::Unauthorized,
@@ -167,20 +168,22 @@ fn refusal(status: u16, error: &Problem) -> Refusal {
     }
 }
 
-/// In v2 a key that belongs to another request is a 409 (docs.stripe.com/api/v2/core/event_destinations/create). Unlike
-/// a conflict it says the same each time that it is sent.
+/// Returns true for a key that belongs to another request, which in v2 is a 409
+/// (docs.stripe.com/api/v2/core/event_destinations/create). Unlike a conflict it stays the same each time that it is
+/// sent.
 fn is_reused(answer: &Answer, error: &Problem) -> bool {
     answer.status.as_u16() == 409
         && error.code() == Some("idempotency_error")
         && wait::stripe_should_retry(&answer.headers) != Some(true)
 }
 
-/// 4xx that Stripe does not execute. A 409 tells of another request under our key, which may execute yet.
+/// Returns true for a 4xx that Stripe does not execute. A 409 concerns another request under our key, which may execute
+/// yet.
 fn leaves_no_trace(status: u16) -> bool {
     (400..500).contains(&status) && status != 409
 }
 
-/// What an answer has in place of `error`; null if it has nothing there, or is no JSON.
+/// Value in place of `error`; null if the answer has nothing there, or is no JSON.
 struct Problem(Value);
 
 impl Problem {

@@ -1,15 +1,16 @@
-//! Whether an object with our key is what was sent.
+//! The comparison of an object with our key with the request that was sent.
 //!
-//! Two services that share an account may make the same key, and then an object is another's. What tells two apart is
-//! compared: the members of the form that Stripe gives back under the same name. What Stripe gives back in another form
-//! is no difference. A member that the object does not have says nothing; one that is null was not set.
+//! Two services that share an account may make the same key, and then an object is another's. The members are compared
+//! that distinguish two: those of the form that Stripe gives back under the same name. A member that Stripe gives back
+//! in another form is no difference. A member that the object does not have is no evidence; one that is null was not
+//! set.
 
 use serde_json::Value;
 
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::transport::Request;
 
-/// Whether the object agrees with what the form said.
+/// Returns true if the object agrees with the form.
 pub(super) fn is_what_was_sent(request: &Request, object: &Value) -> bool {
     let form: Vec<_> = url::form_urlencoded::parse(&request.body).collect();
     let agrees = |name: &str, value: &str| match held(object, name) {
@@ -24,14 +25,15 @@ pub(super) fn is_what_was_sent(request: &Request, object: &Value) -> bool {
         })
 }
 
-/// Whether a member of a form tells two objects apart, and stays as it was sent.
+/// Returns true if a member of a form distinguishes two objects, and stays as it was sent.
 fn tells_apart(name: &str) -> bool {
     let outer = name.split('[').next().unwrap_or_default();
     TELLING.contains(&name) || TELLING_WITH_PARTS.contains(&outer)
 }
 
-/// What the object has under a name such as `metadata[order]`. An object that stands for its id is that id. A list of one is
-/// compared, such as a subscription's `items[0][price]`; in which order Stripe lists several is not documented.
+/// Returns the object's value under a name such as `metadata[order]`. An object that stands for its id is that id. A
+/// list of one is compared, such as a subscription's `items[0][price]`; in which order Stripe lists several is not
+/// documented.
 fn held<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let mut held = object;
     for part in name.split(['[', ']']).filter(|part| !part.is_empty()) {
@@ -59,7 +61,7 @@ fn is_same(sent: &str, held: &Value) -> bool {
     }
 }
 
-/// As decimals: `10` is `10.0`.
+/// Compares as decimals: `10` is `10.0`.
 fn is_same_number(sent: &str, held: &str) -> bool {
     fn plain(text: &str) -> Option<(&str, &str)> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -71,8 +73,9 @@ fn is_same_number(sent: &str, held: &str) -> bool {
     matches!(both, (Some(sent), Some(held)) if sent == held)
 }
 
-/// What docs.stripe.com/api has on both sides, in the request that creates and in the object. Not among them is what moves
-/// by itself, what stands for something else (a test's `pm_card_visa`, a token), and what an object shows elsewhere.
+/// Members that docs.stripe.com/api has on both sides, in the request that creates and in the object. Not among them
+/// are members that move by themselves, that stand for something else (a test's `pm_card_visa`, a token), or that an
+/// object shows elsewhere.
 const TELLING: [&str; 46] = [
     "amount",
     "amount_off",
@@ -121,7 +124,7 @@ const TELLING: [&str; 46] = [
     "type",
     "unit_amount",
 ];
-/// The same, with parts in brackets.
+/// Members of the same kind, with parts in brackets.
 const TELLING_WITH_PARTS: [&str; 6] =
     ["address", "items", "metadata", "recurring", "shipping", "transfer_data"];
 

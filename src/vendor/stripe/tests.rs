@@ -280,7 +280,7 @@ fn a_page_with_status_200_is_no_success() {
 
 const DONE: Verdict = Verdict::Done { replayed: false };
 
-/// What answers in the vendor's place may say "OK", or nothing.
+/// A proxy's answer in the vendor's place may be "OK", or nothing.
 #[test]
 fn a_text_with_status_200_is_no_success_whatever_number_it_has() {
     for body in ["", "OK", "1", "\"OK\"", r#"{"id":"ch_1","#] {
@@ -572,7 +572,7 @@ fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
     assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
 }
 
-/// When the operation of the lookups was claimed.
+/// Time at which the operation of the lookups was claimed, in milliseconds.
 const CLAIMED: u64 = 1_700_000_000_000;
 
 fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {

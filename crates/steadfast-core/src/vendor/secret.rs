@@ -1,5 +1,5 @@
 //! Headers that carry secrets. A header that a call gives is stored with its operation, in clear or sealed, and shown
-//! to operators; an adapter adds secrets at each send, and they are not stored.
+//! to operators. A secret that an adapter adds at each send is not stored.
 
 use std::fmt;
 
