@@ -47,9 +47,9 @@ use vendor::{Entry, Variable};
 ///
 /// The file names each vendor's adapter, limits and timeouts. It is reviewed and deployed like code, so it holds no
 /// secret: it names the environment variable, which is read when the client is built. Mistakes are found before an
-/// incident. An unknown key is refused, a duration has a unit, and a policy that contradicts itself does not load.
-/// One run tells all mistakes, each with file, line and column, and what would have been right. [`Vendors::check`]
-/// does that without a secret, for a build.
+/// incident. An unknown key is refused, a duration has a unit, and a policy that contradicts itself does not load. One
+/// run reports all mistakes, each with file, line and column, and with the right form. [`Vendors::check`] does that
+/// without a secret, for a build.
 ///
 /// ```toml
 /// #:schema ./vendors.schema.json
@@ -130,8 +130,8 @@ pub struct Vendors {
     secrets: Arc<Secrets>,
 }
 
-/// A variable that is not text is there, which is said: a person who is told that it is not set looks elsewhere. The
-/// error holds the value, and is never shown.
+/// Source of secrets; a variable that is not text is reported as such: a person who reads that it is not set looks
+/// elsewhere. The error holds the value, and is never shown.
 type Secrets = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 
 impl Vendors {
@@ -147,10 +147,11 @@ impl Vendors {
     ///
     /// # Errors
     ///
-    /// A validation error with every mistake of the file (20 at a time), in the order of the lines. Its `Display` is
-    /// a line for each, as `vendors.toml:12:1: unknown key `atempt` in [vendors.stripe.policy.timeout]; did you mean
-    /// `attempt`?`, and [`Error::mistakes`] has them one by one. What is not TOML ends the reading: of the lines after
-    /// it nothing is said. Or an error that names the file, if it cannot be read, is over 1 MiB or is not UTF-8.
+    /// A validation error with every mistake of the file (20 at a time), in the order of the lines. Its `Display` is a
+    /// line for each, as
+    /// `vendors.toml:12:1: unknown key `atempt` in [vendors.stripe.policy.timeout]; did you mean `attempt`?`, and
+    /// [`Error::mistakes`] has them one by one. Text that is not TOML ends the reading: the lines after it are not
+    /// checked. Or an error that names the file, if it cannot be read, is over 1 MiB or is not UTF-8.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Vendors, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -203,9 +204,9 @@ impl Vendors {
         Vendors::from_file(path).map(drop)
     }
 
-    /// What the file leaves out that a service should say, in a sentence each, without any secret: a namespace, unless all
-    /// vendors are on loopback. It is no mistake, and the clients work. Their first build [warns](ClientBuilder::namespace)
-    /// of it too.
+    /// Returns a sentence for each setting that the file leaves out and that a service should have, without any secret:
+    /// a namespace, unless all vendors are on loopback. It is no mistake, and the clients work. Their first build
+    /// [warns](ClientBuilder::namespace) of it too.
     ///
     /// ```
     /// use steadfast::Vendors;
@@ -288,8 +289,8 @@ impl Vendors {
         self.store.as_ref().map(|store| store.open(&*self.secrets)).transpose()
     }
 
-    /// As [`store`](Vendors::store), and never makes the file: for a tool beside the service. `None` also if the file
-    /// names the store `memory`, since only the service sees that.
+    /// Opens the store as [`store`](Vendors::store) does, and never makes the file: for a tool beside the service.
+    /// `None` also if the file names the store `memory`, since only the service sees that.
     ///
     /// # Errors
     ///
@@ -312,12 +313,12 @@ impl Vendors {
     }
 
     /// A client of each vendor that knows its rules and can send nothing: for tools such as
-    /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. A secret is taken where
-    /// it is set, since an adapter may tell an account by it, and is not missed where it is not.
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. A secret is taken where it is
+    /// set, since an adapter may derive an account from it, and is not missed where it is not.
     ///
     /// # Errors
     ///
-    /// What [`ClientBuilder::build`] refuses, such as a secret that no header can carry.
+    /// The errors of [`ClientBuilder::build`], such as a secret that no header can carry.
     pub fn rules(&self) -> Result<Vec<Client>, Error> {
         let rules = |entry: &Entry| {
             let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name).ok());
@@ -378,7 +379,7 @@ impl fmt::Debug for Vendors {
     }
 }
 
-/// One byte over the limit is enough to know that the file is.
+/// Reads one byte more than the limit: enough to know that the file is over it.
 fn read_limited(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
 

@@ -13,7 +13,7 @@ use serde::de::IntoDeserializer;
 use crate::client::{Client, ClientBuilder};
 use crate::vendor::{Adyen, BigCommerce, Keyed, KeyedConfig, PRESETS, Postmark, Stripe};
 
-/// Which rules a vendor's calls follow.
+/// Kind of adapter whose rules a vendor's calls follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -37,12 +37,12 @@ impl Kind {
         Kind::deserialize(name.into_deserializer()).map_err(|_: serde::de::value::Error| ()).ok()
     }
 
-    /// What is known of a keyed vendor, for the kinds that are presets.
+    /// Returns the preset of a keyed vendor, for the kinds that are presets.
     pub(super) fn preset(self) -> Option<&'static str> {
         PRESETS.iter().find(|(name, _)| Kind::named(name) == Some(self)).map(|(_, text)| *text)
     }
 
-    /// Those with an adapter of their own.
+    /// Names of the kinds with an adapter of their own.
     pub(super) const OWN: [&'static str; 4] = ["stripe", "postmark", "bigcommerce", "adyen"];
 
     /// All of them: those with an adapter of their own, `keyed`, and the presets of it.
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// One vendor's adapter, all but its secret.
+/// Adapter of one vendor, all but its secret.
 #[derive(Clone, Debug)]
 pub(super) enum Adapter {
     Stripe(StripeTable),
@@ -83,7 +83,7 @@ pub(super) struct PostmarkTable {
     settle_time: Option<Serde<Duration>>,
 }
 
-/// Whose token the secret is, at Postmark.
+/// Owner of the token at Postmark.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Api {

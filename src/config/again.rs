@@ -1,4 +1,4 @@
-//! Reads one table again and again, until all that is wrong with it is told.
+//! Reading of one table again and again, until all mistakes in it are reported.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -7,8 +7,8 @@ use super::document::{self, take_out};
 use super::mistakes::{About, Mistake, Mistakes};
 use super::path::Path;
 
-/// Reads `value`, which is the table at `path`. What is wrong is told and taken out, or stood in for where it is
-/// missing, and the rest is read again. `None` if something is wrong.
+/// Reads `value`, which is the table at `path`. A mistake is reported and taken out, or stood in for if the key is
+/// missing, and the rest is read again. `None` if there is a mistake.
 pub(super) fn read_all<T>(
     path: &Path,
     mut value: Spanned<DeValue<'_>>,
@@ -43,8 +43,8 @@ pub(super) fn read_all<T>(
     None
 }
 
-/// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
-/// not have, by which it can be told from what is written.
+/// Puts something where a key is missing, so that other mistakes can be found. The offset is one that the text does not
+/// have, which distinguishes it from written values.
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
     let text = |text: &'static str| DeValue::String(text.into());
     let value = match missing.split() {

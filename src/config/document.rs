@@ -48,8 +48,8 @@ pub(super) fn path_at(table: &DeTable<'_>, path: &Path, offset: usize) -> Option
     found.map(|(path, _)| path)
 }
 
-/// Where a field is written below `table`: the offset of its value, or of the name of the innermost table on the way
-/// that is written. The flag is whether the field itself is.
+/// Returns the place of a field below `table`: the offset of its value, or of the name of the innermost table on the
+/// way that is written. The flag is whether the field itself is.
 pub(super) fn locate(table: &DeTable<'_>, field: &Field) -> Option<(usize, bool)> {
     locate_below(table, field.segments())
 }
@@ -93,7 +93,7 @@ pub(super) fn take_out(
     true
 }
 
-/// As [`take_out`], out of a value.
+/// Takes a value out, as [`take_out`] does, of a value.
 fn take_out_below(value: &mut DeValue<'_>, path: &Path, offset: usize, mistakes: &mut Mistakes<'_>) -> bool {
     let items = match value {
         DeValue::Table(table) => return take_out(table, path, offset, mistakes),

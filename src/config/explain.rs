@@ -1,4 +1,4 @@
-//! From a mismatch to the file's words: which key, in which table, what would have been right.
+//! Explanations of a mismatch in the words of the file: the key, its table and the right form.
 
 use steadfast_core::internal::suggest::shown;
 
@@ -8,7 +8,7 @@ use super::suggest;
 use crate::mismatch::{Met, Mismatch};
 use crate::vendor::STORE_HASH_FOUND;
 
-/// What else is known about the table that a mistake is in.
+/// Facts about the table that a mistake is in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints<'a> {
     /// Keys that are good here but that serde does not know of, because another struct reads them.
@@ -17,7 +17,7 @@ pub(super) struct Hints<'a> {
     pub below: &'a [(&'a str, &'a [&'a str])],
 }
 
-/// What is wrong with the key at `path`, in the words of the file.
+/// Describes the mistake in the key at `path`, in the words of the file.
 pub(super) fn explain(mismatch: &Mismatch, path: &Path, hints: Hints<'_>) -> String {
     let (table, key) = path.split().unwrap_or_default();
     match mismatch {
@@ -100,7 +100,7 @@ fn one_of(written: &str, known: &[&str], also: &[&str]) -> String {
     }
 }
 
-/// What was written, as it was written.
+/// Shows a value as it was written.
 fn shown_met(met: &Met) -> String {
     match met {
         Met::Text(text) => format!("\"{}\"", shown(text)),
@@ -128,10 +128,10 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-/// What the reader of durations says that it expects.
+/// Expectation that the reader of durations reports.
 const A_DURATION: &str = "a duration";
 
-/// Where to look for what has no default.
+/// Places to look for keys that have no default.
 const WHERE_FOUND: [(&str, &str); 1] = [("store_hash", STORE_HASH_FOUND)];
 
 #[cfg(test)]

@@ -17,10 +17,10 @@ use super::store::Named;
 use super::vendor::{Entry, is_vendor_key};
 use super::{reader, secrets, store, suggest, syntax};
 
-/// What a file says.
+/// Content of a file.
 pub(super) struct File {
     pub namespace: Option<String>,
-    /// Where operations are recorded, if the file says so.
+    /// Store in which operations are recorded, if the file names one.
     pub store: Option<Named>,
     pub entries: BTreeMap<String, Entry>,
 }
@@ -67,7 +67,7 @@ impl File {
 
 type Key<'t, 'i> = (&'t Spanned<DeString<'i>>, &'t Spanned<DeValue<'i>>);
 
-/// Tells of the keys at the top that do not belong there. Gives those that are vendors' tables in the wrong place.
+/// Reports the keys at the top that do not belong there. Returns those that are vendors' tables in the wrong place.
 fn tell_unknown<'t, 'i>(root: &'t DeTable<'i>, mistakes: &mut Mistakes<'_>) -> Vec<Key<'t, 'i>> {
     let (top, mut misplaced) = (Path::default(), Vec::new());
     let vendors = root.get("vendors").and_then(|vendors| vendors.get_ref().as_table());
@@ -113,7 +113,8 @@ fn read_namespace<'t>(root: &'t DeTable<'_>) -> Result<Option<&'t str>, Mistake>
     Err(Mistake::itself(value.span().start, path, format!("`namespace`: {problem}")))
 }
 
-/// Without a vendor there is no client to be made, so that the file is not what it was taken for.
+/// Reports a file without a vendor: there is no client to be made, so that the file is another one than it was taken
+/// for.
 fn no_vendors(root: &DeTable<'_>) -> Mistake {
     let start = root.get_key_value("vendors").map_or(0, |(key, _)| key.span().start);
     let problem = "the file has no vendors; write a table for each, such as [vendors.stripe] with \

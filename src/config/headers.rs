@@ -16,7 +16,7 @@ pub(super) fn of<'p, 'i>(part: &'p mut Spanned<DeTable<'i>>, key: &str) -> Optio
     }
 }
 
-/// Adds those that are known to those that are said. A header is one, whatever the case of its letters.
+/// Adds known headers to those that the table has. A header is one, whatever the case of its letters.
 pub(super) fn add(said: &mut DeTable<'_>, known: DeTable<'static>) {
     for (name, value) in known {
         if !is_said(said, name.get_ref()) {
@@ -40,7 +40,7 @@ fn is_said(headers: &DeTable<'_>, name: &str) -> bool {
     headers.keys().any(|said| said.get_ref().eq_ignore_ascii_case(name))
 }
 
-/// What is told of a header that is missing.
+/// Describes a header that is missing.
 pub(super) fn none(name: &str, path: &Path) -> String {
     format!(
         "`{KEY}.{name}` is missing from {path}; the vendor wants it on each request, with a value of your \

@@ -23,7 +23,7 @@ use crate::vendor::{Keyed, KeyedConfig, PRESETS};
 
 impl KeyedConfig {
     /// Reads a vendor from text, in the form of its table in [the vendors file](crate::guide::vendors_file). So code
-    /// and file say the same, and the markers of answers are written as data.
+    /// and file have one form, and the markers of answers are written as data.
     ///
     /// ```
     /// use steadfast::vendor::{Keyed, KeyedConfig};
@@ -68,7 +68,8 @@ impl KeyedConfig {
     /// # Errors
     ///
     /// A validation error with each mistake of the text, as [`Vendors::from_file`](crate::Vendors::from_file) has it.
-    /// Where that names the file, this says `KeyedConfig`. What [`check`](KeyedConfig::check) refuses is among them.
+    /// Where that names the file, this says `KeyedConfig`. The mistakes that [`check`](KeyedConfig::check) refuses are
+    /// among them.
     pub fn from_toml(text: &str) -> Result<KeyedConfig, Error> {
         let source = Source::of_table("KeyedConfig", text);
         let mut mistakes = Mistakes::new(source);
@@ -135,7 +136,7 @@ pub(super) fn read<'i>(
     reader::read(whole, part, path, hints)
 }
 
-/// Tells of the keys that a vendor's table has for the client and not for its adapter, and takes them out.
+/// Reports the keys that a vendor's table has for the client and not for its adapter, and takes them out.
 fn take_foreign(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     let top = mistakes.source().top();
     let all = std::mem::replace(root, DeTable::new());
@@ -159,7 +160,7 @@ fn take_foreign(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// Which of the keyed vendors.
+/// Selection of a keyed vendor.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Which {

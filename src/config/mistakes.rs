@@ -1,12 +1,12 @@
-//! Collects all that is wrong with a file, so that one run tells it.
+//! Collection of all mistakes in a file, so that one run reports them.
 //!
-//! The parser, serde and the checks each stop at the first mistake they meet. So a mistake is told, what it is about
-//! is taken out of the document, and the rest is read again, until nothing more is found. Readers and checks stay as
-//! they are, and cannot forget to go on.
+//! The parser, serde and the checks each stop at the first mistake they meet. So a mistake is reported, its subject is
+//! taken out of the document, and the rest is read again, until no more is found. Readers and checks stay as they are,
+//! and cannot forget to go on.
 //!
-//! What was taken out can look like a mistake of its own: a key that is now missing, a limit that is now compared
-//! with a default. Each mistake says what it is about, and one that only follows from another is not told. When in
-//! doubt it is left out: the next run tells it, and to report a mistake that is none costs more than that.
+//! A part that was taken out can look like a mistake of its own: a key that is now missing, a limit that is now
+//! compared with a default. Each mistake has its subject, and one that only follows from another is not reported. When
+//! in doubt it is left out: the next run reports it, and to report a mistake that is none costs more than that.
 
 use steadfast_core::Error;
 use steadfast_core::internal::ext::{ErrorExt, MistakeExt};
@@ -23,16 +23,16 @@ pub(super) struct Mistake {
     pub about: About,
 }
 
-/// What a mistake is about, which decides what it can follow from.
+/// Subject of a mistake, which decides from which others it can follow.
 #[derive(Debug)]
 pub(super) enum About {
     /// Wrong on its own, beside any other mistake: what is not TOML, a secret, what is there twice or in the wrong place.
     Certain,
-    /// What is written there is wrong, whatever the rest of the file says.
+    /// The value that is written there is wrong, whatever the rest of the file has.
     Itself(Path),
-    /// This is not written.
+    /// The key at this path is missing.
     Absence(Path),
-    /// These do not go together, or with the defaults of what is left out.
+    /// The values at these paths do not go together, or with the defaults of keys that are left out.
     Together(Vec<Path>),
 }
 
@@ -54,17 +54,17 @@ impl Mistake {
     }
 }
 
-/// What is wrong with one file so far.
+/// Mistakes found in one file so far.
 #[derive(Debug)]
 pub(super) struct Mistakes<'a> {
     source: Source<'a>,
     found: Vec<(usize, String)>,
-    /// How many were not kept because they follow from others.
+    /// Number of mistakes that were not kept because they follow from others.
     followed: usize,
     taken_out: Vec<Path>,
     /// Lists that lack an item.
     shortened: Vec<Path>,
-    /// From this offset on the text is not TOML, so that nothing is known of it.
+    /// Offset from which on the text is not TOML, so that nothing is known of it.
     unread_from: Option<usize>,
 }
 
@@ -93,8 +93,8 @@ impl<'a> Mistakes<'a> {
         }
     }
 
-    /// Keeps that the text is not TOML from the offset `from` on, for the reason at `offset`. What is told from here
-    /// on is only what is certain without the rest.
+    /// Keeps that the text is not TOML from the offset `from` on, for the reason at `offset`. From here on only
+    /// mistakes are reported that are certain without the rest.
     pub(super) fn tell_unreadable(&mut self, from: usize, offset: usize, problem: String) {
         self.found.push((offset, problem));
         self.unread_from = Some(from);

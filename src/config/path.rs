@@ -9,7 +9,7 @@ use steadfast_core::internal::suggest::shown;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path {
     names: Vec<String>,
-    /// In a text that is one table, and not a file of several.
+    /// True in a text that is one table, and not a file of several.
     is_in_table: bool,
 }
 
@@ -55,7 +55,7 @@ impl Path {
         self.names.starts_with(&path.names)
     }
 
-    /// Where this is, if the table at `from` is at `to`; `None` if it is not in that table.
+    /// Returns the path if the table at `from` is at `to`; `None` if it is not in that table.
     pub(super) fn moved(&self, from: &Path, to: &Path) -> Option<Path> {
         let below = self.below(from)?;
         Some(to.with(to.names.iter().chain(below).cloned().collect()))
@@ -87,7 +87,7 @@ impl Path {
     }
 }
 
-/// As a table's header, which is how a reader finds it in the file.
+/// Writes the path as a table's header, which is how a reader finds it in the file.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_top() {

@@ -1,4 +1,4 @@
-//! Where in the file the client's own complaint belongs.
+//! The place in the file of the client's own errors.
 
 use toml::de::DeTable;
 

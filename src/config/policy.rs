@@ -11,7 +11,7 @@ use super::mistakes::Mistake;
 use super::path::Path;
 use super::reader::{self, spanned_table};
 
-/// Where a policy starts from.
+/// Preset that a policy starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Preset {

@@ -55,7 +55,7 @@ pub(super) fn read(
     all.iter().map(|(key, value)| read_one(policy, path, key, value)).collect()
 }
 
-/// The names of parameters tell no routes apart: of two such tables one would do nothing.
+/// Refuses two tables whose routes differ only in the names of parameters: one would do nothing.
 fn check_apart(path: &Path, routes: &DeTable<'_>) -> Result<(), Mistake> {
     let mut seen = BTreeMap::new();
     for (key, _) in in_file_order(routes) {
@@ -69,7 +69,7 @@ fn check_apart(path: &Path, routes: &DeTable<'_>) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// A route's retention is said in one place: of two the table `retention`, at `path`, would do nothing.
+/// Refuses a second retention of a route: the table `retention`, at `path`, would do nothing.
 pub(super) fn check_retention(
     path: &Path,
     retention: &DeTable<'_>,
@@ -156,7 +156,7 @@ fn check_keys(path: &Path, policy: &DeTable<'_>) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// What does not go together, in the route itself or with its vendor's gates.
+/// Reports values that do not go together, in the route itself or with its vendor's gates.
 fn contradiction(error: &Error, start: usize, path: &Path) -> Mistake {
     let policy = path.then(POLICY_KEY);
     let problem = match error.kind() {

@@ -6,8 +6,8 @@ use super::document::{each_key, take_out};
 use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
 
-/// Tells of every key that by its name would hold a secret, and takes it out. This comes before anything else is
-/// read, because a mistake about anything else might quote the value.
+/// Reports every key that by its name would hold a secret, and takes it out. This comes before anything else is read,
+/// because a mistake about anything else might quote the value.
 pub(super) fn take_literals(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     let mut found: Vec<(usize, Path, String)> = Vec::new();
     let top = mistakes.source().top();
@@ -69,7 +69,7 @@ pub(super) fn example_variable(vendor: &str) -> String {
     if is_variable(&name) { format!("{name}_SECRET") } else { "VENDOR_SECRET".to_owned() }
 }
 
-/// What vendors call their credentials, and what our own are called.
+/// Names that vendors give their credentials, and the names of our own.
 const SECRET_KEYS: [&str; 19] = [
     "secret",
     "secret_key",

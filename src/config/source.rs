@@ -43,7 +43,7 @@ impl<'a> Source<'a> {
         self.place(offset).0
     }
 
-    /// Where the line of an offset begins.
+    /// Returns the offset at which the line of an offset begins.
     pub(super) fn line_start(&self, offset: usize) -> usize {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)

@@ -28,7 +28,7 @@ pub(super) use named::Named;
 
 /// The store that all clients of a file share, once it is open.
 pub(super) struct Shared {
-    /// What the file names; `None` if another store was given instead.
+    /// Store that the file names; `None` if another one was given instead.
     named: Option<Named>,
     open: Mutex<Option<Arc<dyn Store>>>,
 }
@@ -38,7 +38,7 @@ impl Shared {
         Shared { named: Some(named), open: Mutex::new(None) }
     }
 
-    /// One that is open, instead of what the file names.
+    /// Shares a store that is open, instead of the one that the file names.
     pub(super) fn given(store: Arc<dyn Store>) -> Shared {
         Shared { named: None, open: Mutex::new(Some(store)) }
     }
@@ -48,7 +48,7 @@ impl Shared {
         self.named.as_ref().and_then(|named| named.url.path())
     }
 
-    /// What the file names.
+    /// Returns the URL that the file names.
     pub(super) fn url(&self) -> Option<&StoreUrl> {
         self.named.as_ref().map(|named| &named.url)
     }
@@ -83,7 +83,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Reads both keys, and tells what is wrong with them. Paths are relative to `directory`, or to the process's working
+/// Reads both keys, and reports their mistakes. Paths are relative to `directory`, or to the process's working
 /// directory if there is none.
 pub(super) fn read(
     source: &Source<'_>,
@@ -111,7 +111,7 @@ pub(super) fn read(
     Some(Named { url, vendors: source.name().to_owned(), place: source.place(start), keys: keys? })
 }
 
-/// What was read; `None` if it was told what is wrong with it.
+/// Returns the value that was read; `None` if a mistake was reported.
 fn tell<T>(read: Result<T, Mistake>, mistakes: &mut Mistakes<'_>) -> Option<T> {
     read.map_err(|mistake| mistakes.tell(mistake)).ok()
 }

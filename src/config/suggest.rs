@@ -6,7 +6,7 @@ use steadfast_core::internal::suggest::WORD_MAX;
 
 pub(super) use steadfast_core::internal::suggest::nearest;
 
-/// What to write in place of something that is not a duration.
+/// Suggests a text in place of something that is not a duration.
 pub(super) fn duration(written: &str) -> String {
     let number = written.trim();
     if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && number.len() <= NUMBER_MAX {

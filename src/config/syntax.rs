@@ -1,4 +1,4 @@
-//! From the text to the document, past what is not TOML.
+//! Parsing of the text into a document, past parts that are not TOML.
 
 use std::ops::Range;
 
@@ -12,10 +12,11 @@ use super::mistakes::{Mistake, Mistakes};
 use super::path::Path;
 use super::source::Source;
 
-/// Parses the text. What is wrong is told and taken out, so that the rest can be read.
+/// Parses the text. A mistake is reported and taken out, so that the rest can be read.
 ///
-/// The parser gets over a value that is not one, and over a key that is there twice. After anything else (a bracket
-/// or an `=` that is missing) it puts what follows into the wrong place or nowhere: nothing behind that is trusted.
+/// The parser gets over a value that is not one, and over a key that is there twice. After anything else (a bracket or
+/// an `=` that is missing) it puts the text that follows into the wrong place or nowhere: nothing behind that is
+/// trusted.
 ///
 /// The parser's own error is dropped after its message is taken: its `Display` quotes the line, and on that
 /// line may be a secret that should not be there.
@@ -94,8 +95,8 @@ fn is_in_scalar(source: &Source<'_>, root: &DeTable<'_>, span: &Range<usize>) ->
     found
 }
 
-/// Which key is there twice, and where first. It is looked for in the document, because the text says less of where
-/// it belongs.
+/// Describes the key that is there twice, with its first place. It is looked for in the document, because the text
+/// shows less of its place.
 fn duplicate_key(source: &Source<'_>, root: &DeTable<'_>, span: Range<usize>) -> String {
     let name = source.text().get(span.clone()).unwrap_or_default().trim_matches([' ', '"', '\'']);
     let mut found: Option<(Path, usize)> = None;
@@ -115,8 +116,8 @@ fn duplicate_key(source: &Source<'_>, root: &DeTable<'_>, span: Range<usize>) ->
     }
 }
 
-/// Which table is there twice, if the offset is in a table's header. It is looked for in the text, because the parser
-/// keeps the later of two.
+/// Describes the table that is there twice, if the offset is in a table's header. It is looked for in the text, because
+/// the parser keeps the later of two.
 fn duplicate_header(source: &Source<'_>, offset: usize) -> Option<String> {
     let mut lines = source.text().lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let number = source.line(offset);

@@ -1,5 +1,5 @@
-//! One `[vendors.<name>]` table: read, made into a client that cannot send, and with that checked as the real
-//! one will be.
+//! A `[vendors.<name>]` table: read, made into a client that cannot send, and with that checked as the real one will
+//! be.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::{headers, keyed, reader, secrets, suggest};
 use crate::client::{Client, ClientBuilder};
 use crate::engine::retention::window_of;
 
-/// One vendor as the file describes it.
+/// Vendor as the file describes it.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     adapter: Adapter,
@@ -37,13 +37,13 @@ pub(super) struct Entry {
     allow_plain_http: bool,
     former_base_urls: Vec<String>,
     redact: Vec<String>,
-    /// By route.
+    /// Retention by route.
     retention: BTreeMap<String, Duration>,
     routes: Vec<RouteEntry>,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
-    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
-    /// by the secret alone is not told apart by the file.
+    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. The file cannot
+    /// distinguish two that differ by the secret alone.
     pub scope: (String, String),
 }
 
@@ -74,8 +74,8 @@ struct Common {
 struct Written(#[serde(with = "humantime_serde")] Duration);
 
 impl Entry {
-    /// Reads and checks the table of the vendor at `path`, whose key is at the offset `key`, and tells all that is
-    /// wrong with it. `None` if something is.
+    /// Reads and checks the table of the vendor at `path`, whose key is at the offset `key`, and reports all its
+    /// mistakes. `None` if something is.
     pub(super) fn read_all(
         source: &Source<'_>,
         namespace: Option<&str>,
@@ -250,7 +250,7 @@ fn read_adapter(
     })
 }
 
-/// Without an adapter nothing else says which keys are good; one that was meant for `adapter` is not.
+/// Reports a key that was meant for `adapter`: without an adapter nothing else shows which keys are good.
 fn misspelt_adapter(path: &Path, options: &DeTable<'_>) -> Option<Mistake> {
     let is_near = |key: &str| suggest::nearest(key, COMMON_KEYS) == Some("adapter");
     let key = options.keys().find(|key| is_near(key.get_ref()))?;

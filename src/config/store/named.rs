@@ -38,7 +38,7 @@ impl Named {
         })
     }
 
-    /// What the store's own error cannot know.
+    /// Returns the advice that the store's own error cannot give.
     fn hint(&self, kind: StoreErrorKind) -> String {
         let directory = self.url.path().and_then(std::path::Path::parent);
         match directory.filter(|directory| !directory.as_os_str().is_empty()) {
