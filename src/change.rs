@@ -1,4 +1,4 @@
-//! A change of what is on record by somebody who signs for it: an operator, or the service that cancels its own call.
+//! A signed change of a record: by an operator, or by the service that cancels its own call.
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::ActExt;
@@ -14,7 +14,7 @@ mod error;
 
 pub use error::DeadLetterError;
 
-/// How to change dead letters: who signs for it, and what it may do.
+/// Signature and options of a change of dead letters.
 ///
 /// ```
 #[doc = include_str!("docs/setup/dead_letters.md")]
@@ -58,21 +58,21 @@ impl Change {
         Change { by: name.into(), why: String::new(), force: false, overwrite: false, dry_run: false }
     }
 
-    /// With a reason.
+    /// Sets the reason.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Change {
         self.why = why.into();
         self
     }
 
-    /// Also sends what is not safe to send.
+    /// Also sends letters that are not safe to send.
     #[must_use]
     pub fn force(mut self) -> Change {
         self.force = true;
         self
     }
 
-    /// Also sends what overwrites later writes.
+    /// Also sends letters that overwrite later writes.
     #[must_use]
     pub fn overwrite(mut self) -> Change {
         self.overwrite = true;
@@ -122,7 +122,7 @@ impl Change {
         self.act(store, id, Action::Cancel, Some(record.fence), now).await
     }
 
-    /// Removes a row of the outbox. Whether it was there.
+    /// Removes a row of the outbox. Returns true if it was there.
     pub(crate) async fn cancel_row(
         &self,
         outbox: &dyn Outbox,

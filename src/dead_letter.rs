@@ -72,7 +72,7 @@ pub use steadfast_core::internal::visible::visible;
 pub struct DeadLetters {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// Whose rules are known.
+    /// Clients whose rules are known.
     clients: Vec<Client>,
     /// Fields that are redacted wherever operations are shown.
     redact: Vec<String>,
@@ -157,9 +157,9 @@ impl DeadLetters {
         Ok(self.act(id, Action::Reopen, how, Some(record.fence)).await?.summary())
     }
 
-    /// Removes every record that is past its retention, in batches, and says how many. It never removes an unresolved
-    /// dead letter, however old. The audit record of a resolved dead letter names `by`, and outlives the letter. What
-    /// a service's own [dispatcher](Client::keep_recovering) removes is on no audit record.
+    /// Removes every record that is past its retention, in batches, and returns their number. It never removes an
+    /// unresolved dead letter, however old. The audit record of a resolved dead letter names `by`, and outlives the
+    /// letter. A removal by a service's own [dispatcher](Client::keep_recovering) is on no audit record.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl DeadLetters {
         }
     }
 
-    /// What time it is in the store. The ages of letters count by it, and not by the clock of this host: see
+    /// Returns the time in the store. The ages of letters count by it, and not by the clock of this host: see
     /// [`Filter::older_than`].
     pub fn now(&self) -> Timestamp {
         self.store.time(self.clock.wall())
@@ -260,7 +260,7 @@ fn age(now: Timestamp, then: Timestamp) -> Duration {
     now.since(then)
 }
 
-/// Where an unresolved dead letter can be found.
+/// Phases in which an unresolved dead letter can be found.
 const OPEN: [Phase; 1] = [Phase::Dead];
 
 /// Rows to a page where all pages are walked: few enough to hold, many enough to be quick.

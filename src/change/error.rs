@@ -1,4 +1,4 @@
-//! Errors of actions on dead letters, told apart by what the operator can do about them.
+//! Errors of actions on dead letters, by the operator's next step.
 
 use steadfast_core::Error;
 use steadfast_core::operation::OperationId;
@@ -27,29 +27,29 @@ pub enum DeadLetterError {
     /// The store failed.
     #[error("the store failed to {doing}")]
     Store {
-        /// At what.
+        /// Step at which it failed.
         doing: &'static str,
-        /// How.
+        /// Failure of the store.
         source: StoreError,
     },
-    /// There is no such operation.
+    /// The operation does not exist.
     #[error("there is no operation {0:?}")]
     Absent(String),
     /// The key is in several scopes: these, or the first of them.
     #[error("several operations have this key; name one of them whole: {}", names(.0))]
     Ambiguous(Vec<OperationId>),
-    /// Not allowed, and nothing was changed.
+    /// The action is not allowed, and nothing was changed.
     #[error("{id}: {why}")]
     Refused {
         /// The operation.
         id: Box<OperationId>,
-        /// Why.
+        /// Reason of the refusal.
         why: Forbidden,
     },
     /// Input that makes no sense.
     #[error(transparent)]
     Invalid(#[from] Error),
-    /// What was to be written could not be.
+    /// The output could not be written.
     #[error("the output could not be written")]
     Output(#[from] std::io::Error),
 }

@@ -257,6 +257,6 @@ fn link_text(old: &Record, why: &str) -> String {
     text
 }
 
-/// Between the claim of the new operation and its schedule. A process that dies in between leaves an operation that
-/// was never sent; recovery takes it once this is over.
+/// Lease between the claim of the new operation and its schedule. A process that dies in between leaves an operation
+/// that was never sent; recovery takes it once this is over.
 const CLAIM_LEASE: Duration = Duration::from_secs(30);

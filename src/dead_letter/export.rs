@@ -15,8 +15,8 @@ impl DeadLetters {
     ///
     /// # Errors
     ///
-    /// As [`list`](DeadLetters::list) and [`show`](DeadLetters::show), and [`DeadLetterError::Output`]. What was
-    /// written until then is whole lines, but for the last.
+    /// As [`list`](DeadLetters::list) and [`show`](DeadLetters::show), and [`DeadLetterError::Output`]. The lines that
+    /// were written until then are whole, but for the last.
     pub async fn export(
         &self,
         filter: &Filter,
@@ -25,8 +25,8 @@ impl DeadLetters {
         self.write(filter, None, out).await
     }
 
-    /// As [`export`](DeadLetters::export), with bodies and values: each as [`open`](DeadLetters::open) gives it. Name and
-    /// reason of `how` are on the audit record of each.
+    /// Exports as [`export`](DeadLetters::export) does, with bodies and values: each as [`open`](DeadLetters::open)
+    /// gives it. Name and reason of `how` are on the audit record of each.
     ///
     /// # Errors
     ///

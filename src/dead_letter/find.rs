@@ -26,8 +26,9 @@ impl DeadLetters {
         self.find_by(name, wire_keys(name)).await
     }
 
-    /// As [`find`](DeadLetters::find), for a command that changes the operation. A wire key must then be given alone.
-    /// Out of another text, such as a line of a log, it could be that of an operation beside the one that is meant.
+    /// Finds an operation as [`find`](DeadLetters::find) does, for a command that changes it. A wire key must then be
+    /// given alone. Out of another text, such as a line of a log, it could be that of an operation beside the one that
+    /// is meant.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl DeadLetters {
         Err(DeadLetterError::Absent(name.to_owned()))
     }
 
-    /// Whether the store may say that there is nothing: its records may have gone on elsewhere.
+    /// Refuses the answer that there is nothing where the store's records may have gone on elsewhere.
     async fn check_absent(&self) -> Result<(), DeadLetterError> {
         // A role that may not ask is told by what it may read.
         let Some(maintenance) = self.store.maintenance() else { return Ok(()) };
@@ -105,7 +106,7 @@ fn whole_wire_key(text: &str) -> Option<String> {
     is_one.then(|| uuid.map_or_else(|| whole.to_owned(), |uuid| uuid.as_hyphenated().to_string()))
 }
 
-/// How an operation's name is written: see its `Display`.
+/// Separator in an operation's name: see its `Display`.
 const NAME_SEPARATOR: &str = " key ";
 
 /// Operations that share a key, as far as they are named in the refusal.
@@ -117,7 +118,7 @@ const ANY_PHASE: &[Phase] = &[];
 /// A quoted header (RFC 8941), a Message-ID, a reason that ends in the key.
 const MARKS: &[char] = &['"', '<', '>', '[', ']'];
 
-/// With hyphens, as wire keys are written.
+/// Length of a UUID with hyphens, as wire keys are written.
 const UUID_LEN: usize = 36;
 
 /// Longer than any vendor makes of a wire key; what is longer is something else that was pasted.

@@ -30,7 +30,7 @@ impl DeadLetters {
         Ok(outcome)
     }
 
-    /// As [`resolve_each`](DeadLetters::resolve_each), of all dead letters that match.
+    /// Resolves all dead letters that match, as [`resolve_each`](DeadLetters::resolve_each) does.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -83,7 +83,8 @@ impl DeadLetters {
         Ok(outcome)
     }
 
-    /// As [`cancel_each`](DeadLetters::cancel_each), of all [waiting](DeadLetters::waiting) operations that match.
+    /// Cancels all [waiting](DeadLetters::waiting) operations that match, as [`cancel_each`](DeadLetters::cancel_each)
+    /// does.
     ///
     /// # Errors
     ///
@@ -104,8 +105,8 @@ impl DeadLetters {
         }
     }
 
-    /// What moves from now on no longer matches. What moved in this very millisecond does: nothing can be told to have
-    /// moved later.
+    /// Freezes the filter: an operation that moves from now on no longer matches. One that moved in this very
+    /// millisecond does: nothing shows that it moved later.
     pub(super) fn frozen(&self, filter: &Filter, mut outcome: Outcome) -> (Outcome, Filter) {
         let at = filter.updated_before.unwrap_or_else(|| self.now().plus(Duration::from_millis(1)));
         outcome.frozen_at = Some(at);

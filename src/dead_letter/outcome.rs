@@ -1,4 +1,4 @@
-//! What a change of dead letters did.
+//! The outcome of a change of dead letters.
 
 use steadfast_core::clock::Timestamp;
 use steadfast_core::operation::OperationId;
@@ -6,7 +6,7 @@ use steadfast_core::operation::record::Forbidden;
 
 use super::{Change, DeadLetterError};
 
-/// What a change did, or what its dry run would do.
+/// Outcome of a change, or of its dry run.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -27,14 +27,15 @@ use super::{Change, DeadLetterError};
 pub struct Outcome {
     /// Whether nothing was changed and only counted.
     pub dry_run: bool,
-    /// Operations that matched or were named. What an earlier adoption has done is not among them.
+    /// Operations that matched or were named. Those that an earlier adoption has moved are not among them.
     pub matched: u64,
-    /// Of these, changed: a redrive made them due, an adoption gave them the new name. In
-    /// the dry run of a redrive or an adoption: those that would be.
+    /// Number of those that were changed: a redrive made them due, an adoption gave them the new name. In the dry run
+    /// of a redrive or an adoption: those that would be.
     pub done: u64,
-    /// Of these, due only by force.
+    /// Number of those that are due only by force.
     pub forced: u64,
-    /// Of these, looked up before anything is sent: it is only sent if the lookup proves that it did not take effect.
+    /// Number of those that are looked up before anything is sent: each is only sent if the lookup proves that it did
+    /// not take effect.
     pub looked_up: u64,
     /// The others: not changed.
     pub held_back: u64,
@@ -49,7 +50,7 @@ pub struct Outcome {
     pub(super) of: Of,
 }
 
-/// Of which change it is the outcome. Its JSON form calls what was done by that name.
+/// Kind of the change. Its JSON form calls what was done by that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Redrive,
@@ -59,10 +60,10 @@ pub(super) enum Of {
 }
 
 impl Outcome {
-    /// How many of those that were held back are named.
+    /// Number of operations held back that are named.
     pub const HELD_BACK_SHOWN_MAX: usize = 100;
 
-    /// Of a change that has not begun.
+    /// Starts the outcome of a change that has not begun.
     pub(super) fn new(how: &Change, of: Of) -> Outcome {
         Outcome {
             dry_run: how.dry_run,
@@ -89,7 +90,7 @@ impl Outcome {
         }
     }
 
-    /// What is refused is held back; any other error ends it.
+    /// Notes a refusal as held back; any other error ends the change.
     pub(super) fn note<T>(
         &mut self,
         id: &OperationId,

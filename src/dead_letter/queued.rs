@@ -41,7 +41,7 @@ impl DeadLetters {
     /// nothing.
     ///
     /// `false` if the row is not there any more: a dispatcher has recorded it, so that it is an operation to
-    /// [`cancel`](DeadLetters::cancel), or somebody else removed it.
+    /// [`cancel`](DeadLetters::cancel), or another person removed it.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use url::form_urlencoded;
 use steadfast_core::internal::operation::{REDACTED, is_secret};
 use steadfast_core::operation::RedactedFields;
 
-/// How much of one operation is shown.
+/// View of one operation: how much of it is shown.
 pub(super) struct View<'a> {
     /// Whether bodies, the values of headers and of the query are shown.
     is_open: bool,
@@ -36,7 +36,8 @@ impl<'a> View<'a> {
         shown.to_string()
     }
 
-    /// Of an answer, what a vendor's support asks for is shown to anybody: it says nothing of a person.
+    /// Returns the headers to show; those of an answer that a vendor's support asks for are shown to all readers: they
+    /// hold nothing of a person.
     pub(super) fn headers(&self, headers: &HeaderMap, is_answer: bool) -> Vec<(String, String)> {
         let shown = |name: &HeaderName, value: &[u8]| {
             // Secrets are never stored; a mistake of a caller's, and a vendor's cookie, are not to be shown either.
@@ -49,7 +50,7 @@ impl<'a> View<'a> {
         headers.iter().map(|(name, value)| shown(name, value.as_bytes())).collect()
     }
 
-    /// What a failure says of itself: its codes, and sentences without a name. Nothing of a body that is shown anyway, or
+    /// Returns the codes of a failure, and its sentences without a name. Nothing of a body that is shown anyway, or
     /// whose fields are all redacted.
     pub(super) fn says(&self, body: &[u8]) -> Vec<String> {
         let mut said = Vec::new();
@@ -189,7 +190,7 @@ const CODES: [&str; 12] = [
 const SENTENCES: [&str; 7] =
     ["message", "detail", "title", "description", "error_description", "error_message", "refusalReason"];
 
-/// As much as fits two lines.
+/// Number of texts that are shown: as much as fits two lines.
 const SAID_MAX: usize = 8;
 
 fn is_form(headers: &HeaderMap) -> bool {

@@ -1,8 +1,8 @@
 //! Redrives: make dead letters due again, one, several, or all that match.
 //!
-//! A filter is frozen when it starts. What dies while it runs has moved since and no longer matches, so a letter that
-//! dies again at once is not redriven for ever. Each act names the fence of the record that it judged. If two
-//! redrives run at once, one finds that the letter has moved, and the operation is sent once.
+//! A filter is frozen when it starts. A letter that dies while it runs has moved since and no longer matches, so a
+//! letter that dies again at once is not redriven for ever. Each act names the fence of the record that it judged. If
+//! two redrives run at once, one finds that the letter has moved, and the operation is sent once.
 
 use http::{Method, header};
 
@@ -23,7 +23,7 @@ impl DeadLetters {
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Store`], with those before it redriven. What is held back is no error.
+    /// [`DeadLetterError::Store`], with those before it redriven. A letter that is held back is no error.
     ///
     /// # Cancellation safety
     ///
@@ -88,7 +88,7 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// Whether the letter may be redriven, whether only by force, and what that relies on.
+    /// Judges whether the letter may be redriven, whether only by force, and on which fact that relies.
     async fn judge(
         &self,
         id: &OperationId,

@@ -24,10 +24,10 @@ impl DeadLetters {
         Ok(how.cancel(&*self.store, id, self.now()).await?.summary())
     }
 
-    /// Carries on under a new name with all that is on record under an old one. What is open and what is dead goes on
-    /// there, and what is settled is answered from its record there too. Each keeps the wire key that the vendor
-    /// knows, and its evidence. What was open is closed under its old name. A process that still has that name then
-    /// neither carries on with it nor claims it anew.
+    /// Carries on under a new name with all that is on record under an old one. Open operations and dead letters go on
+    /// there, and settled ones are answered from their records there too. Each keeps the wire key that the vendor
+    /// knows, and its evidence. An open operation is closed under its old name. A process that still has that name then
+    /// neither carries on with it nor claims it again.
     ///
     /// An operation is held back if a process holds it, or if it was sent to an address that the new name's client
     /// does not call. It is also held back if the new name is on record already: both may have been sent, so look at

@@ -1,4 +1,4 @@
-//! Whether a redrive can cause a second effect, by the vendor's own rules.
+//! The risk of a second effect by a redrive, by the vendor's own rules.
 //!
 //! The engine asks the same rule when it sends, and may find a window closed by then. It is asked here too because an
 //! operator must know before, and because only a person may take the risk.
@@ -20,7 +20,7 @@ use steadfast_core::vendor::Subject;
 use super::DeadLetters;
 use crate::client::Client;
 
-/// Why a redrive is safe, or is not.
+/// Reason for which a redrive is safe, or is not.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -43,13 +43,13 @@ pub enum Safety {
     Repeatable,
     /// The vendor still answers the key from its own record.
     WindowOpen {
-        /// Until then.
+        /// End of the replay window.
         until: Timestamp,
     },
-    /// It is looked up before anything is sent. Where the lookup cannot prove an absence, such as Postmark's, it ends
-    /// dead again and nothing is sent.
+    /// The operation is looked up before anything is sent. Where the lookup cannot prove an absence, such as
+    /// Postmark's, it ends dead again and nothing is sent.
     LookUp,
-    /// Nothing makes it safe.
+    /// No rule makes it safe.
     Unsafe,
     /// The vendor's rules are not known.
     NoRules,
@@ -75,7 +75,7 @@ impl Safety {
 }
 
 impl fmt::Display for Safety {
-    /// For people: why it is safe, or what is missing.
+    /// Writes the reason for people: why it is safe, or which condition is missing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Safety::NotApplied => f.write_str("it did not take effect"),
@@ -113,7 +113,7 @@ impl DeadLetters {
         }
     }
 
-    /// As the client's engine will find it that sends the letter: its longest attempt counts.
+    /// Returns the window as the client's engine will find it that sends the letter: its longest attempt counts.
     fn window(&self, record: &Record, client: &Client) -> Window {
         let attempt_max = client.policy().timeout.attempt.max(record.attempt_max);
         let sent = Sent { attempt_max, ..record.sent(self.now(), None) };
@@ -162,7 +162,7 @@ fn as_sent<'a>(record: &'a Record, client: &Client) -> Cow<'a, Request> {
     }
 }
 
-/// Without the vendor's rules a repeat is judged by HTTP's. The engine that sends it asks its adapter.
+/// Returns the safety of a resend; without the vendor's rules it is HTTP's. The engine that sends it asks its adapter.
 fn repeat(record: &Record, client: Option<&Client>) -> Repeat {
     let by_http = steadfast_core::vendor::is_idempotent(&record.request.method);
     let is_idempotent =
@@ -170,7 +170,7 @@ fn repeat(record: &Record, client: Option<&Client>) -> Repeat {
     Repeat::chosen(&record.request.method, is_idempotent, record.on_unknown)
 }
 
-/// A redrive looks up anew, also after lookups that came to no answer.
+/// Returns the state of lookups: a redrive looks up again, also after lookups that came to no answer.
 fn look_up(record: &Record, client: &Client) -> LookUp {
     let request = as_sent(record, client);
     let subject = Subject::new(&request, &record.wire_key, record.claimed_at);

@@ -1,4 +1,4 @@
-//! What a filter selects of the dead letters: pages and groups.
+//! Selection of dead letters by a filter: pages and groups.
 
 use std::collections::BTreeSet;
 
@@ -25,19 +25,19 @@ use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
 pub struct Group {
     /// `{namespace}/{vendor}`.
     pub vendor: String,
-    /// Why they are dead: a [`Reason`](crate::Reason)'s name.
+    /// Name of their [`Reason`](crate::Reason).
     pub reason: String,
-    /// Whether they may have taken effect: `none` or `unknown`.
+    /// Effect that they may have had: `none` or `unknown`.
     pub effect: String,
     /// The last answer's status.
     pub status: Option<u16>,
     /// The error's code.
     pub code: &'static str,
-    /// How many.
+    /// Number of letters.
     pub count: u64,
-    /// When the first of them last moved.
+    /// Time at which the first of them last moved.
     pub oldest: Timestamp,
-    /// When the last of them last moved.
+    /// Time at which the last of them last moved.
     pub newest: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl DeadLetters {
         self.page(&Filter { vendor, phases, ..filter.clone() }, after, limit).await
     }
 
-    /// How many dead letters there are of each failure, the most frequent first.
+    /// Returns the number of dead letters of each failure, the most frequent first.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl DeadLetters {
         }
     }
 
-    /// What the store is asked for: the phases of dead letters, the whole name of the vendor, and no code, which a store
-    /// does not know.
+    /// Returns the filter for the store: the phases of dead letters, the whole name of the vendor, and no code, which a
+    /// store does not know.
     pub(super) async fn asked(&self, filter: &Filter) -> Result<Filter, DeadLetterError> {
         let phases = phases(filter)?;
         let vendor = self.vendor_path(filter.vendor.as_deref(), &phases).await?;
@@ -208,7 +208,7 @@ impl Group {
         self.newest = self.newest.max(other.newest);
     }
 
-    /// What they have in common.
+    /// Returns the properties that they have in common.
     fn failure(&self) -> (&str, &str, &str, Option<u16>, &'static str) {
         (&self.vendor, &self.reason, &self.effect, self.status, self.code)
     }

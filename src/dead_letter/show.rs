@@ -1,4 +1,4 @@
-//! One operation, with all that is on record of it.
+//! All that is on record of one operation.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ use super::{AccountStatus, Change, DeadLetterError, DeadLetters, Safety};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shown {
-    /// The same as in a list, with the [code](Summary::code) if it is a dead letter.
+    /// Its row in a list, with the [code](Summary::code) if it is a dead letter.
     pub summary: Summary,
-    /// Why a redrive would be safe, if it is a dead letter that is not resolved.
+    /// Reason for which a redrive would be safe, or not; `None` unless it is a dead letter that is not resolved.
     pub safety: Option<Safety>,
     /// Whether a redrive overwrites what was written since: see [`Change::overwrite`](super::Change::overwrite).
     pub overwrites: bool,
@@ -51,26 +51,26 @@ pub struct Shown {
     pub method: Method,
     /// Its URL. The values of its query are hidden unless it was opened.
     pub url: String,
-    /// What was sent.
+    /// Request that was sent.
     pub request: Message,
     /// The answer on record. Its status is in the [summary](Summary::status).
     pub reply: Option<Message>,
-    /// What a failure says of itself, such as `card_declined`, while its body is withheld: codes, and sentences
-    /// without a name.
+    /// Codes of a failure, such as `card_declined`, and its sentences without a name, while its body is withheld.
     pub says: Vec<String>,
     /// Every attempt and lookup on the log, oldest first.
     pub attempts: Vec<AttemptReport>,
-    /// What operators did, oldest first.
+    /// Actions of operators, oldest first.
     pub audit: Vec<AuditEntry>,
-    /// When it was shown, for ages.
+    /// Time at which it was shown, for ages.
     pub now: Timestamp,
-    /// Of its account, if it is overdue and not behind another one of its sequence: why it still waits.
+    /// Status of its account, if it is overdue and not behind another one of its sequence: the reason for which it
+    /// still waits.
     pub account: Option<AccountStatus>,
 }
 
 impl Shown {
-    /// When it began: the first claim, or the first attempt on the log if that is earlier. A redrive of what had no effect
-    /// begins with a claim of its own, and leaves the log.
+    /// Returns the time at which it began: the first claim, or the first attempt on the log if that is earlier. A
+    /// redrive of an operation without effect begins with a claim of its own, and leaves the log.
     pub fn began_at(&self) -> Timestamp {
         let first = self.attempts.first().map(|report| report.started_at);
         first.map_or(self.summary.claimed_at, |first| first.min(self.summary.claimed_at))

@@ -21,16 +21,16 @@ use super::{DeadLetterError, DeadLetters, OPEN};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// When they were taken, for ages.
+    /// Time at which they were taken, for ages.
     pub now: Timestamp,
-    /// By vendor, then by phase; empty groups are left out.
+    /// Counts by vendor, then by phase; empty groups are left out.
     pub groups: Vec<Tally>,
-    /// What lies in the store's [outbox](crate::outbox), by account; empty if it has none. Not among the groups: these
-    /// are no operations yet.
+    /// Counts of the store's [outbox](crate::outbox), by account; empty if it has none. Not among the groups: these are
+    /// no operations yet.
     pub outbox: Vec<OutboxTally>,
-    /// The accounts of the outbox whose rows no client admits, `{namespace}/{vendor}/{account}`: their name is misspelt, or
-    /// they are another service's. As far as the clients that are known here tell, or those that have
-    /// [registered](crate::Client::register) in the store.
+    /// The accounts of the outbox whose rows no client admits, `{namespace}/{vendor}/{account}`: their name is
+    /// misspelt, or they are another service's. This is as far as the clients show that are known here, or those that
+    /// have [registered](crate::Client::register) in the store.
     pub unadmitted: BTreeSet<String>,
     /// Dead letters that hold their [sequence](crate::Sequence), oldest first, at most [`Stats::HELD_MAX`].
     pub held: Vec<Summary>,
@@ -57,8 +57,8 @@ impl DeadLetters {
         Ok(Stats { now: self.now(), groups, outbox, unadmitted, held_more, held: held.rows })
     }
 
-    /// How many rows of the [outbox](crate::outbox) cannot become operations. They are no dead letters, but an
-    /// operator should see them at the same place.
+    /// Returns the number of rows of the [outbox](crate::outbox) that cannot become operations. They are no dead
+    /// letters, but an operator should see them at the same place.
     ///
     /// # Errors
     ///
@@ -91,10 +91,10 @@ impl DeadLetters {
 }
 
 impl Stats {
-    /// How many dead letters that hold a sequence are named: as many as a person reads.
+    /// Number of dead letters holding a sequence that are named: as many as a person reads.
     pub const HELD_MAX: usize = 20;
 
-    /// How many operations are in a phase, of all accounts.
+    /// Returns the number of operations in a phase, of all accounts.
     pub fn count(&self, phase: Phase) -> u64 {
         self.groups.iter().filter(|group| group.phase == phase).map(|group| group.count).sum()
     }

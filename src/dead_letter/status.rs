@@ -1,8 +1,8 @@
 //! The state of a store in one look: which account is kept from delivering, what waits for it, and when it will be gone.
 //!
-//! What the processes that deliver know of a vendor is in them alone: a circuit, a pause, refused credentials. Each says
-//! it with its heartbeat while it has something to deliver, so that this needs the store alone. A process that only calls
-//! says nothing, and what it knows is not seen here.
+//! The facts that keep a process from delivering are in that process alone: a circuit, a pause, refused credentials.
+//! Each reports them with its heartbeat while it has something to deliver, so that this needs the store alone. A
+//! process that only calls reports nothing, and its circuits are not seen here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use steadfast_core::operation::{OperationId, RouteName, Scope};
 use super::{DeadLetterError, DeadLetters, PAGE_ROWS};
 use crate::peer_status::PeerStatus;
 
-/// What [`DeadLetters::status`] gives.
+/// State of the store, as [`DeadLetters::status`] gives it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// When it was taken, for ages.
+    /// Time at which it was taken, for ages.
     pub now: Timestamp,
     /// The accounts for which something waits, is under way or is dead, or which a dispatcher delivers for; those that
     /// are kept from it first, then by name.
@@ -30,7 +30,7 @@ pub struct Status {
     pub rejected_rows: u64,
 }
 
-/// What waits for one account, and what keeps it.
+/// Backlog of one account, and the gates that keep it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AccountStatus {
@@ -38,13 +38,13 @@ pub struct AccountStatus {
     pub account: String,
     /// Operations that wait for their next attempt.
     pub waiting: u64,
-    /// Of these, those whose time has come.
+    /// Number of those whose time has come.
     pub overdue: u64,
-    /// Of these, those that were sent before.
+    /// Number of those that were sent before.
     pub tried: u64,
-    /// Of these, those that wait for their turn in a [sequence](crate::Call::sequence).
+    /// Number of those that wait for their turn in a [sequence](crate::Call::sequence).
     pub behind: u64,
-    /// Of those that were sent before, those that are due in more than a day.
+    /// Number of those that were sent before and are due in more than a day.
     pub late: u64,
     /// Operations that a process holds, or that a dead one left.
     pub under_way: u64,
@@ -54,13 +54,13 @@ pub struct AccountStatus {
     pub in_outbox: u64,
     /// Whether no client admits those rows, as [`Stats::unadmitted`](super::Stats::unadmitted) says.
     pub is_unknown: bool,
-    /// Since when the one is due that is due longest, or when the next is. `None` if none waits.
+    /// Time since which the one is due that is due longest, or time at which the next is. `None` if none waits.
     pub next_due: Option<Timestamp>,
-    /// How many dispatchers say that they deliver for it, or would. Those without anything to deliver say nothing.
+    /// Number of dispatchers that report to deliver for it, or would. Those without anything to deliver do not report.
     pub dispatchers: u32,
-    /// What keeps them from it, each once. The longest is first.
+    /// Gates that keep them from it, each once. The longest is first.
     pub closed: Vec<Closed>,
-    /// How many operations came to an end in a second lately, over all dispatchers.
+    /// Number of operations that came to an end in a second lately, over all dispatchers.
     pub per_second: f64,
     /// The routes of what waits, the largest first, at most [`AccountStatus::ROUTES_MAX`].
     pub routes: Vec<RouteStatus>,
@@ -72,35 +72,36 @@ pub struct AccountStatus {
 pub struct Closed {
     /// Its name: `circuit`, `route`, `held`, `pause` or `kill_switch`.
     pub gate: String,
-    /// For which route, if not for the whole account.
+    /// Route of the gate; `None` if it is the whole account's.
     pub route: Option<String>,
-    /// Since when, as far as one dispatcher knows.
+    /// Time since which it is closed, as far as one dispatcher knows.
     pub since: Option<Timestamp>,
-    /// When it may let something through again, if it knows.
+    /// Time at which it may let something through again, if it knows.
     pub until: Option<Timestamp>,
-    /// How many of the dispatchers say so: circuits are each process's own.
+    /// Number of the dispatchers that report it: circuits are each process's own.
     pub dispatchers: u32,
 }
 
-/// What waits for one route.
+/// Backlog of one route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteStatus {
     /// Method and path, with `{}` in place of ids.
     pub route: String,
-    /// How many wait.
+    /// Number of operations that wait.
     pub waiting: u64,
-    /// Of these, those that were sent before.
+    /// Number of those that were sent before.
     pub tried: u64,
-    /// What the one that was sent last met.
+    /// Report of the last attempt on the operation that was sent last.
     pub last: Option<AttemptReport>,
 }
 
 impl AccountStatus {
-    /// How many routes are named: as many as a person reads.
+    /// Number of routes that are named: as many as a person reads.
     pub const ROUTES_MAX: usize = 3;
 
-    /// When what is due now will be gone, if it goes on like this. `None` if nothing is due, or nothing goes.
+    /// Returns the time in which the operations that are due now will be gone, at this rate. `None` if nothing is due,
+    /// or nothing goes.
     pub fn gone_in(&self) -> Option<Duration> {
         let is_going = self.overdue > 0 && self.per_second >= PER_SECOND_LEAST;
         is_going
@@ -160,7 +161,7 @@ impl DeadLetters {
         Ok(Status { now, accounts: told, rejected_rows })
     }
 
-    /// What is known of the account that an operation is of: why it waits although it is due.
+    /// Returns the status of the account that an operation is of: the reason for which it waits although it is due.
     pub(super) async fn account_of(&self, scope: &Scope) -> Result<Option<AccountStatus>, DeadLetterError> {
         let mut accounts = self.status().await?.accounts;
         accounts.retain(|account| scope.is_reached_by(&account.account));
@@ -210,11 +211,11 @@ impl DeadLetters {
     }
 }
 
-/// One account on the way to its status.
+/// Account on the way to its status.
 #[derive(Default)]
 struct Gathered {
     status: AccountStatus,
-    /// With the operation of each that was sent last.
+    /// Routes, each with the operation that was sent last.
     routes: BTreeMap<String, (RouteStatus, Option<OperationId>)>,
 }
 
@@ -280,7 +281,7 @@ fn whose(scope: &Scope, peers: &[Peer]) -> String {
     reaching.map_or_else(|| scope.account_path().to_owned(), |peer| peer.account.clone())
 }
 
-/// Below that nothing goes: it would be told a time in weeks.
+/// Rate below which nothing goes: the time left would be in weeks.
 const PER_SECOND_LEAST: f64 = 0.01;
 
 const GONE_SECONDS_MAX: f64 = 1e9;

@@ -33,14 +33,14 @@ use crate::client::Client;
 pub struct Unreached {
     /// `{namespace}/{vendor}/{account}`.
     pub account: String,
-    /// Where they stand.
+    /// Phase of the operations.
     pub phase: Phase,
-    /// How many were seen.
+    /// Number that was seen.
     pub count: u64,
 }
 
 impl DeadLetters {
-    /// So many operations of a phase are looked at by [`unreached`](DeadLetters::unreached): a page, however long the
+    /// Number of operations of a phase that [`unreached`](DeadLetters::unreached) looks at: a page, however long the
     /// backlog is.
     pub const UNREACHED_MAX: usize = 1_000;
 
@@ -63,8 +63,9 @@ impl DeadLetters {
         self.clients.is_empty() || self.clients.iter().any(|client| reaches(client, account))
     }
 
-    /// Of these accounts of the outbox, those whose rows no client admits. A client without its secret may not know its
-    /// account: then those decide that clients have [registered](Client::register) in the store, if any of the vendor is.
+    /// Returns those of these accounts of the outbox whose rows no client admits. A client without its secret may not
+    /// know its account: then those decide that clients have [registered](Client::register) in the store, if any of the
+    /// vendor is.
     pub(super) async fn unadmitted(
         &self,
         outbox: &[OutboxTally],

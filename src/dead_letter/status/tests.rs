@@ -1,4 +1,4 @@
-//! A vendor that is down, and what a store alone tells of it.
+//! A vendor that is down, as a store alone shows it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -79,7 +79,7 @@ fn cut_off(bench: &Bench) -> Client {
     client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network)
 }
 
-/// Somebody else redrives the letter meanwhile, and it dies again: it is as it was, and another one.
+/// Another person redrives the letter meanwhile, and it dies again: it is as it was, and another one.
 #[tokio::test]
 async fn what_has_moved_since_it_was_judged_is_left_as_it_is() {
     on_each_store(async |bench| {
@@ -142,7 +142,7 @@ async fn a_filter_takes_nothing_that_came_after_it_began() {
     .await;
 }
 
-/// Of two edits of one letter to one key, the second's body is never sent, and its operator is told.
+/// The second of two edits of one letter to one key never sends its body, and its operator reads why.
 #[tokio::test]
 async fn of_two_edits_at_once_one_is_told_that_the_key_is_taken() {
     on_each_store(async |bench| {

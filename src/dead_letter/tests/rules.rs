@@ -45,7 +45,7 @@ async fn no_second_send_is_accepted_that_nobody_chose() {
     assert_eq!(bench.store.get(&id).await.expect("works").expect("a record").resends_left, 0);
 }
 
-/// What an operator is told is what the client that sends the letter will do.
+/// The dry run promises the operator the decision of the client that sends the letter.
 #[tokio::test]
 async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_own() {
     let bench = Bench::new(Arc::new(Memory::new()));
