@@ -1,8 +1,8 @@
 //! Takes committed rows of the store's [outbox](crate::outbox) on record.
 //!
 //! After each look that found some, before anything is taken, and through no gate. A row becomes an operation whether
-//! or not the vendor can be called: an operator then sees it, and its caller can wait for it. What is admitted and
-//! due is taken in the same round.
+//! or not the vendor can be called: an operator then sees it, and its caller can wait for it. An operation that is
+//! admitted and due is taken in the same round.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -25,13 +25,13 @@ use crate::engine::{Engine, NotAdmitted};
 use crate::prepared::{Due, Prepared};
 use crate::telemetry;
 
-/// Where one dispatcher is in the outbox.
+/// State of one dispatcher in the outbox.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// Where the next look begins. Rows that the store cannot record stay where they are, and are not to keep those
-    /// behind them from their turn.
+    /// Cursor of the next look; `None` is from the beginning. Rows that the store cannot record stay where they are,
+    /// and are not to keep those behind them from their turn.
     next: Option<String>,
-    /// The store's role may not admit rows, and that was said. One row is tried at each look, until it may.
+    /// True once it was reported that the store's role may not admit rows. One row is tried at each look, until it may.
     may_not: bool,
     /// Whether the last round has recorded or rejected any.
     pub(crate) progressed: bool,
@@ -79,7 +79,7 @@ impl Admission {
     }
 }
 
-/// What a round has met.
+/// Progress of a round.
 #[derive(Default)]
 struct Seen {
     progress: AtomicBool,
@@ -104,8 +104,8 @@ fn in_order(rows: &[OutboxRow]) -> Vec<Vec<&OutboxRow>> {
     groups
 }
 
-/// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it.
-/// Of a role that may not admit rows it is said once.
+/// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it. A
+/// role that may not admit rows is reported once.
 async fn admit_all(
     engine: &Arc<Engine>,
     outbox: &dyn Outbox,
@@ -128,11 +128,11 @@ async fn admit_all(
     }
 }
 
-/// Records one row's operation, or rejects the row. Whether it did.
+/// Records one row's operation, or rejects the row. Returns true if it did.
 ///
 /// # Errors
 ///
-/// What the store could not do. It is tried again.
+/// A failure of the store. The row is tried again.
 async fn admit(engine: &Arc<Engine>, outbox: &dyn Outbox, row: &OutboxRow) -> Result<bool, Error> {
     match record(prepared(engine, row), (outbox, row.number)).await {
         Ok(is_new) => Ok(is_new),
@@ -200,7 +200,7 @@ fn prepared(engine: &Arc<Engine>, row: &OutboxRow) -> Prepared {
     call
 }
 
-/// Records the operation of a row of the outbox, and removes the row. Whether this did.
+/// Records the operation of a row of the outbox, and removes the row. Returns true if this did.
 async fn record(mut call: Prepared, row: (&dyn Outbox, u64)) -> Result<bool, NotAdmitted> {
     let engine = &call.engine;
     let span = telemetry::call_span(&**engine.vendor, &call.request);
@@ -215,7 +215,7 @@ async fn record(mut call: Prepared, row: (&dyn Outbox, u64)) -> Result<bool, Not
     engine.admit(request, &work, (key, due), row).instrument(span).await
 }
 
-/// What a store could not do, and did not.
+/// Wraps a failure of the store, which changed nothing.
 fn failed(engine: &Engine, doing: &'static str, source: StoreError) -> Error {
     let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
     failed.at_vendor(engine.vendor.name())

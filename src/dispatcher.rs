@@ -1,5 +1,5 @@
-//! Delivers operations that no process holds: what a dead process left in progress, and what was scheduled and is
-//! due.
+//! Delivers operations that no process holds: operations that a dead process left in progress, and scheduled ones that
+//! are due.
 //!
 //! An expired lease is never a licence to send. After a takeover an operation goes through the same loop as a call.
 //! It starts where the loop starts after an unknown outcome: the vendor's replay window or a lookup decides, or the
@@ -12,18 +12,18 @@
 //! client, and [`Client::recover`] one round of it.
 //!
 //! No operation waits for another. Each has a task of its own. The next one is taken as soon as one of the places is
-//! free, there is a start to spend and no gate is closed. What could not be sent is not taken. An operation that only
-//! waits, for a settle time or a long backoff, gives its place back: it is scheduled for that time. So the places
-//! bound the memory.
+//! free, there is a start to spend and no gate is closed. An operation that could not be sent is not taken. An
+//! operation that only waits, for a settle time or a long backoff, gives its place back: it is scheduled for that time.
+//! So the places bound the memory.
 //!
 //! Before each look for what is due, committed rows of the store's [outbox](crate::outbox) become operations.
 //!
 //! A panic of a store, an adapter or a transport ends one round, or one operation's task. Such an operation stays in
 //! progress until its lease runs out, and is then taken over again.
 //!
-//! What this process enqueues or postpones wakes the dispatcher at its time. It looks for what other processes leave,
-//! once in a period. All processes that deliver for an account from one store share recovery's rate; each has its own
-//! gates.
+//! An operation that this process enqueues or postpones wakes the dispatcher at its time. Work that other processes
+//! leave is found by looking, once in a period. All processes that deliver for an account from one store share
+//! recovery's rate; each has its own gates.
 //!
 //! It is safe to stop it anywhere and to run it in any number of processes. A takeover moves the operation's fence,
 //! and of any number of takers one is given the operation.
@@ -88,15 +88,15 @@ use under_way::UnderWay;
 pub struct Recovered {
     /// Operations taken.
     pub taken: usize,
-    /// Of those, how many succeeded.
+    /// Number of those that succeeded.
     pub succeeded: usize,
-    /// How many wait for another time: a backoff, a settle time, a gate.
+    /// Number that wait for another time: a backoff, a settle time, a gate.
     pub postponed: usize,
-    /// How many the vendor refused.
+    /// Number that the vendor refused.
     pub refused: usize,
-    /// How many are dead letters now.
+    /// Number that are dead letters now.
     pub dead: usize,
-    /// How many could not be carried on: the store failed, or another process took them.
+    /// Number that could not be carried on: the store failed, or another process took them.
     pub failed: usize,
 }
 
@@ -117,8 +117,8 @@ impl Recovered {
 
 impl Client {
     /// Takes at most `limit` of this vendor account's operations that no process holds, and carries each on until it
-    /// ends or is postponed. What a dead process left and what is due take turns; of each, the operation that has
-    /// waited longest comes first.
+    /// ends or is postponed. Lapsed operations and due ones take turns; of each, the operation that has waited longest
+    /// comes first.
     ///
     /// It takes no more than can be sent: at recovery's [rate](crate::policy::RecoveryConfig), and none once a gate is
     /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
@@ -127,7 +127,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The store could not say what there is; what was taken by then is carried on first. The end of each operation
+    /// The store could not answer; operations that were taken by then are carried on first. The end of each operation
     /// is counted, and is on its record.
     ///
     /// # Cancellation safety
@@ -189,9 +189,9 @@ impl Client {
         ended.map(|()| under_way.recovered)
     }
 
-    /// Tells the [dispatchers](Client::keep_recovering) of the client's store in this process to look for work, such
-    /// as a [row of the outbox](crate::outbox) that was just committed. Without it, they look after their `period`.
-    /// Does not block.
+    /// Wakes the [dispatchers](Client::keep_recovering) of the client's store in this process to look for work, such as
+    /// a [row of the outbox](crate::outbox) that was just committed. Without it, they look after their `period`. Does
+    /// not block.
     pub fn wake(&self) {
         self.engine.wakes.wake(None, self.engine.wall());
     }
@@ -203,8 +203,8 @@ impl Client {
     /// First it [registers](Client::register) the account's terms. As long as the store has other terms, nothing is
     /// carried on, and keyed calls are refused.
     ///
-    /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next
-    /// look, or at once where this process was told of it.
+    /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next look,
+    /// or at once if this process was woken for it.
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most. For several clients there is
     /// [`Dispatcher::over`].
@@ -238,7 +238,7 @@ impl Client {
 #[derive(Debug)]
 #[must_use = "recovery stops when the guard is dropped"]
 pub struct Dispatcher {
-    /// One for each store.
+    /// Task of each store.
     deliveries: Vec<JoinHandle<()>>,
     pulses: Vec<Arc<Pulse>>,
     purges: Vec<JoinHandle<()>>,
@@ -251,8 +251,8 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A dispatcher of all these clients, once it is [started](DispatcherBuilder::start).
     ///
-    /// What a client of this process enqueues or postpones begins at its time, also if another client of the same
-    /// store and account did so. What other processes enqueue is found by looking. One look serves all clients of a
+    /// An operation that a client of this process enqueues or postpones begins at its time, also if another client of
+    /// the same store and account did so. Work of other processes is found by looking. One look serves all clients of a
     /// store, so give them one store: an `Arc` of it, or a [vendors file](crate::config).
     ///
     /// ```
@@ -275,17 +275,17 @@ impl Dispatcher {
         DispatcherBuilder::new(clients.into_iter().map(|client| client.borrow().clone()).collect())
     }
 
-    /// Whether it is at work: for another task, or for a health check of the process.
+    /// Returns a handle on its health: for another task, or for a health check of the process.
     pub fn health(&self) -> Health {
         Health::of(self.pulses.iter().cloned().zip(self.deliveries.iter().map(JoinHandle::abort_handle)))
     }
 
-    /// Takes nothing more, and waits up to `limit` for what is under way. It lets go of what was taken and waits.
-    /// What was not sent is due now, or at the end of a pause that the vendor has asked for, so another process takes
-    /// it. The rest is due at its time. It also waits for outcomes that the store has not taken yet, also of calls
-    /// that these clients sent. Gives how many operations were cut off at the limit: their leases run out, and
-    /// another process takes them over. Operations that the store was giving in that moment are not counted, and go
-    /// the same way.
+    /// Takes nothing more, and waits up to `limit` for operations that are under way. It releases operations that were
+    /// taken and wait. Those that were not sent are due now, or at the end of a pause that the vendor has asked for, so
+    /// another process takes them. The rest is due at its time. It also waits for outcomes that the store has not taken
+    /// yet, also of calls that these clients sent. Returns the number of operations that were cut off at the limit:
+    /// their leases run out, and another process takes them over. Operations that the store was giving in that moment
+    /// are not counted, and go the same way.
     ///
     /// Call it before the process ends: then the outcome of an operation that was just sent is recorded too. A limit
     /// of an attempt's timeout and a second is enough for most.
@@ -323,6 +323,6 @@ impl Drop for Dispatcher {
     }
 }
 
-/// How often to look by default: often enough that a scheduled operation is hardly late, seldom enough that an idle
-/// store does not notice.
+/// Default period: often enough that a scheduled operation is hardly late, seldom enough that an idle store does not
+/// notice.
 pub const PERIOD: Duration = Duration::from_secs(1);

@@ -48,9 +48,9 @@ impl DispatcherBuilder {
         DispatcherBuilder { clients, period: PERIOD, at_once: None }
     }
 
-    /// The longest time until it finds what another process left, enqueued or made due. While idle it asks each store
-    /// once in this time, for all clients that share the store. After it has found something, it asks sooner. What
-    /// this process enqueues or postpones does not wait for it.
+    /// Sets the longest time until it finds work that another process left, enqueued or made due. While idle it asks
+    /// each store once in this time, for all clients that share the store. After it has found something, it asks
+    /// sooner. An operation that this process enqueues or postpones does not wait for it.
     ///
     /// Default: [`PERIOD`].
     pub fn period(mut self, period: Duration) -> DispatcherBuilder {
@@ -58,8 +58,8 @@ impl DispatcherBuilder {
         self
     }
 
-    /// How many operations of one vendor are under way at once, over all of its accounts and stores; at least 1. No
-    /// client has more than its own policy allows.
+    /// Sets the number of operations of one vendor that are under way at once, over all of its accounts and stores; at
+    /// least 1. No client has more than its own policy allows.
     ///
     /// Default: the largest `recovery.at_once` of the clients' policies.
     pub fn at_once(mut self, at_once: usize) -> DispatcherBuilder {
@@ -70,10 +70,11 @@ impl DispatcherBuilder {
     /// Delivers from now on, until the dispatcher is dropped or stopped. It also purges records that have expired, in
     /// small batches. Call it within a tokio runtime.
     ///
-    /// It takes from the clients of one store, and then of one vendor, in turn. A client with a million due
-    /// operations keeps no other one waiting for longer than until the next of its operations ends. (A store without
-    /// [`delivery`](crate::store::Store::delivery) cannot be told from another one: each client then looks for itself.
-    /// An event warns of it.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
+    /// It takes from the clients of one store, and then of one vendor, in turn. A client with a million due operations
+    /// keeps no other one waiting for longer than until the next of its operations ends. (A store without
+    /// [`delivery`](crate::store::Store::delivery) cannot be distinguished from another one: each client then looks for
+    /// itself. An event warns of it.) The accounts behind one client, such as a platform's connected accounts, have
+    /// their turns too.
     ///
     /// A failure is an event, and so is a panic of a store, an adapter or a transport of your own. It tries again
     /// after the period.

@@ -1,8 +1,8 @@
 //! A panic ends one round of recovery, and not recovery.
 //!
-//! A store, an adapter and a transport may be the service's own. One that panics once would otherwise end the task
-//! that calls it: the service goes on, and no task delivers what is on record. So the panic is caught and said, and
-//! the next round begins after the usual pause.
+//! A store, an adapter and a transport may be the service's own. One that panics once would otherwise end the task that
+//! calls it: the service goes on, and no task delivers what is on record. So the panic is caught and reported, and the
+//! next round begins after the usual pause.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -28,8 +28,9 @@ async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {
     .await
 }
 
-/// As [`caught`], of what asks a store. One that never answers is given up after [`ANSWER_MAX`]: it would hold up all
-/// that its loop delivers, also when it is whole again. What it was asked may be carried out all the same.
+/// Catches a panic as [`caught`] does, of a question to a store. One that never answers is given up after
+/// [`ANSWER_MAX`]: it would hold up all that its loop delivers, also when it is whole again. Its request may be carried
+/// out all the same.
 pub(super) async fn answered<T>(
     clock: &dyn Clock,
     doing: &'static str,
@@ -46,7 +47,7 @@ pub(super) async fn answered<T>(
     }
 }
 
-/// As [`answered`], of one question to a store.
+/// Asks a store one question, as [`answered`] does.
 pub(super) async fn asked<T>(
     clock: &dyn Clock,
     doing: &'static str,
@@ -55,7 +56,7 @@ pub(super) async fn asked<T>(
     answered(clock, doing, async { question.await.map_err(|source| failed(doing, source)) }).await
 }
 
-/// What a store could not do, and did not.
+/// Wraps a failure of the store, which changed nothing.
 pub(super) fn failed(doing: &'static str, source: StoreError) -> Error {
     Error::new(Kind::Store { doing }, Effect::None).with_source(source)
 }

@@ -1,7 +1,7 @@
 //! Delivering from one store, for all of a dispatcher's clients that have it.
 //!
-//! One loop: hear what is due, look now and then for what this process was not told, take in turn from those clients
-//! that have something, and wait. A store is a loop of its own, because one that hangs is not to hold up the others.
+//! One loop: collect the wakes, look now and then for work without a wake, take in turn from those clients that have
+//! something, and wait. A store is a loop of its own, because one that hangs is not to hold up the others.
 //!
 //! *Fairness.* Clients are taken from in turn, beginning after the one that was last taken from, and each is given at
 //! most its part of its vendor's free places. So a client with a million due operations has all places while it is
@@ -9,13 +9,12 @@
 //! that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A weight
 //! for each was rejected: a tenant that pays for more gets it by the client's own rates.
 //!
-//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and
-//! later each time that there is nothing, up to the period. What was postponed again as it was counts as nothing. In
-//! between, nothing is asked: a client without anything to take is not taken from. A store with an outbox is asked
-//! one thing more, unless it says so by itself: whose rows wait there.
+//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
+//! each time that there is nothing, up to the period. Operations that were postponed again as they were count as
+//! nothing. In between, nothing is asked: a client without anything to take is not taken from. A store with an outbox
+//! is asked one thing more, unless it says so by itself: whose rows wait there.
 //!
-//! *Together.* While there is something to deliver, other processes are told once a second, and heard: see
-//! [`super::peers`].
+//! *Together.* While there is something to deliver, processes exchange heartbeats once a second: see [`super::peers`].
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -45,15 +44,15 @@ use turn::Turn;
 /// Several clients on one store.
 pub(super) struct Delivery {
     members: Vec<Turn>,
-    /// Whose turn is next.
+    /// Index of the client whose turn is next.
     next: usize,
     under_way: UnderWay,
     sleeper: Arc<Sleeper>,
-    /// Of one of the clients, for its store and its clock.
+    /// Engine of one of the clients, for its store and its clock.
     engine: Arc<Engine>,
     clock: Arc<dyn Clock>,
     period: Duration,
-    /// When to look, and how long after that at the earliest.
+    /// Time of the next look, and pause after it.
     look_at: Instant,
     pause: Duration,
     expired: Arc<Notify>,
@@ -86,7 +85,7 @@ impl Delivery {
         })
     }
 
-    /// Delivers until it is told to leave; what is under way then is carried to its end, or let go of.
+    /// Delivers until shutdown; operations that are under way then are carried to their end, or released.
     pub(super) async fn run(mut self, leaving: Leaving) {
         let mut left = pin!(leaving.said());
         loop {
@@ -130,12 +129,12 @@ impl Delivery {
         self.look_at = self.look_at.min(self.clock.now().plus(wait));
     }
 
-    /// What time it is in the store.
+    /// Returns the time in the store.
     fn wall(&self) -> Timestamp {
         self.engine.wall()
     }
 
-    /// Notes who has something due, as far as a wake said so. Gives when there is more.
+    /// Marks the members that have something due, as far as wakes announced it. Returns the time of the next wake.
     fn hear(&mut self) -> Option<Timestamp> {
         self.members.iter_mut().for_each(Turn::probe_again);
         let (paths, next) = self.sleeper.due(self.wall());
@@ -155,7 +154,7 @@ impl Delivery {
         next
     }
 
-    /// When there is something to do, if no wake comes before.
+    /// Returns the time at which there is something to do, if no wake comes before.
     fn wake_at(&self, heard_at: Option<Timestamp>) -> Instant {
         let now = self.clock.now();
         if self.members.iter().any(Turn::may_admit) {
@@ -170,7 +169,7 @@ impl Delivery {
         due.chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    /// Asks the store what there is for all clients. Whether it also said whose rows are in the outbox.
+    /// Asks the store for the pending work of all clients. Returns true if the answer included the rows of the outbox.
     async fn look(&mut self) -> bool {
         let (now, mut knows_rows) = (self.wall(), false);
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
@@ -299,8 +298,8 @@ impl Delivery {
         }
     }
 
-    /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
-    /// way, and how many all of the same vendor.
+    /// Returns three numbers: the clients that want places of the same vendor now, this one among them; this one's
+    /// operations under way; and all of the same vendor.
     fn beside(&self, member: usize, now: Instant) -> (usize, usize, usize) {
         let (mut rivals, mut of_vendor) = (0, 0);
         for (other, turn) in self.members.iter().enumerate() {
@@ -334,14 +333,14 @@ impl Delivery {
         self.saw_rows(found);
     }
 
-    /// Whose rows wait, in the order of the clients.
+    /// Notes the clients whose rows wait, in the order of the clients.
     fn saw_rows(&mut self, found: Vec<bool>) {
         for (turn, has_rows) in self.members.iter_mut().zip(found) {
             turn.has_rows = has_rows;
         }
     }
 
-    /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
+    /// Takes rows of the outbox on record, a page for each client that has some. Returns true if any client had.
     async fn admit_in_turn(&mut self) -> bool {
         let (mut had_rows, mut progressed) = (false, false);
         for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
@@ -375,7 +374,7 @@ impl Delivery {
         turn.wants() || self.under_way.of(nth) > 0
     }
 
-    /// Tells other processes what this one delivers for, when it is time to, and hears them.
+    /// Exchanges heartbeats with other processes, when it is time to.
     async fn tell_others(&mut self) {
         let there: Vec<bool> =
             self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
@@ -389,13 +388,14 @@ impl Delivery {
         confer(&self.engine, members).await;
     }
 
-    /// Tells other processes that it delivers no more.
+    /// Sends other processes a last heartbeat: it delivers no more.
     async fn leave(&mut self) {
         let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
         confer(&self.engine, told.map(|turn| (&mut turn.member, false))).await;
     }
 
-    /// Some operations have ended. Whether that is a reason to take again, now or sooner than was thought.
+    /// Releases the places of operations that have ended. Returns true if that is a reason to take again, now or sooner
+    /// than was thought.
     fn places_came(&mut self) -> bool {
         let (now, under_way) = (self.clock.now(), &self.under_way);
         let mut is_reason = false;
@@ -416,10 +416,10 @@ fn shortest(period: Duration) -> Duration {
 const LOOK: &str = "look what there is to do";
 const TAKE: &str = "take what no process holds";
 
-/// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
+/// Number of times that it looks as often as in the idle state, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;
 
-/// A period of zero would never let go of the thread.
+/// Shortest period: a period of zero would never yield the thread.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 const LOOK_INTO_OUTBOX: &str = "look into the outbox";

@@ -33,7 +33,7 @@ use crate::client::Client;
 /// ```
 #[derive(Clone)]
 pub struct Health {
-    /// Of each store.
+    /// Pulse of each store.
     deliveries: Arc<[(Arc<Pulse>, AbortHandle)]>,
 }
 
@@ -46,13 +46,13 @@ impl fmt::Debug for Health {
     }
 }
 
-/// When a loop was last seen at its beginning, and what it works on.
+/// Time at which a loop was last seen at its beginning, and its work.
 #[derive(Debug)]
 pub(super) struct Pulse {
     beat_at: AtomicU64,
-    /// What was wrong with the store when it was last asked.
+    /// Problem of the store when it was last asked; `None` if it answered.
     problem: Mutex<Option<String>>,
-    /// One of its clients, for the store and the clock.
+    /// A client of the loop, for the store and the clock.
     client: Client,
     period: Duration,
 }
@@ -77,7 +77,7 @@ impl Pulse {
         *self.problem.lock() = failed.map(|error| Chain(error).to_string());
     }
 
-    /// How long its loop is overdue.
+    /// Returns the time by which its loop is overdue.
     fn overdue(&self) -> Option<Duration> {
         let since =
             self.client.engine.clock.now().since(Instant::from_nanos(self.beat_at.load(Ordering::Relaxed)));
@@ -90,13 +90,13 @@ impl Health {
         Health { deliveries: deliveries.collect() }
     }
 
-    /// Whether it is at work: its loops turn, and each store answers within `limit`. That a vendor is down, or a circuit
-    /// open, is no fault of it.
+    /// Checks that it is at work: its loops turn, and each store answers within `limit`. That a vendor is down, or a
+    /// circuit open, is no fault of it.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] says what is wrong, with that of the store as its source. `Stopped` if the delivery has ended or
-    /// does not move, `TimedOut` if the store does not answer.
+    /// A [`StoreError`] with the problem, and with that of the store as its source. `Stopped` if the delivery has ended
+    /// or does not move, `TimedOut` if the store does not answer.
     ///
     /// # Cancellation safety
     ///

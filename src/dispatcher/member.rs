@@ -1,4 +1,4 @@
-//! One client of a dispatcher: decides how many of its operations may be taken now, and takes them.
+//! A client of a dispatcher: decides how many of its operations may be taken now, and takes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +20,28 @@ pub(super) struct Member {
     /// The path of its account.
     pub account: String,
     pub places: Arc<Places>,
-    /// What there may be to take.
+    /// Hint at the work that there may be to take.
     pub has: Has,
-    /// Who else delivers for the account.
+    /// Other dispatchers of the account.
     pub peers: Peers,
-    /// How many of its operations have come to an end so far.
+    /// Number of its operations that have come to an end so far.
     pub gone: u32,
-    /// Which kind is taken first this time: neither is to wait until there is none left of the other.
+    /// True if due operations are taken first this time: neither kind is to wait until there is none left of the other.
     due_first: bool,
-    /// Which end of what is due the next probe is from. The first is the newest: the oldest were sent before the circuit
-    /// opened.
+    /// True if the next probe is the newest of the due operations, false if it is the oldest. The first is the newest:
+    /// the oldest were sent before the circuit opened.
     pub newest_first: bool,
-    /// How often it took while some failed, wrapping.
+    /// Number of takes while some failed, wrapping.
     pub takes: u32,
-    /// When to take again what was left out: the next probe of it is due.
+    /// Time to take again operations that were left out: the next probe of them is due.
     pub again_at: Option<Instant>,
-    /// From when on an operation of a route that has not failed is taken while the circuit is open. `None`: never.
+    /// Time from which an operation of a route that has not failed is taken while the circuit is open. `None`: never.
     pub untried_at: Option<Instant>,
-    /// What is taken next is one of these.
+    /// True if the next take is one of these.
     is_untried: bool,
 }
 
-/// What there may be to take. It may say too much, and never too little for longer than until the next look.
+/// Pending hint: may report false positives; a false negative lasts until the next look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Has {
     pub due: bool,
@@ -60,12 +60,12 @@ impl Has {
     }
 }
 
-/// When there may be more to take. Times are by the client's clock.
+/// Time at which there may be more to take. Times are by the client's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// At this time, which is soon.
+    /// This time, which is soon.
     At(Instant),
-    /// When one of those under way ends.
+    /// The end of one of those under way.
     Place,
     /// A gate is closed, until this time if it knows.
     Closed(Option<Instant>),
@@ -94,7 +94,7 @@ impl Member {
         self.client.engine.clock.now()
     }
 
-    /// How many may be taken now, with `carried` under way: what there are places, starts and open gates for.
+    /// Returns the number that may be taken now, with `carried` under way: places, starts and open gates allow so many.
     pub(super) fn room(&mut self, carried: usize) -> Result<usize, Next> {
         let next = match self.room_of_gates(carried) {
             Err(next) if next != Next::Place => next,
@@ -177,18 +177,18 @@ impl Member {
         Ok(taken)
     }
 
-    /// Whether it is time to tell the others.
+    /// Returns true if it is time for a heartbeat.
     pub(super) fn is_to_tell(&self) -> bool {
         self.peers.due_in(self.now()).is_some_and(|wait| wait.is_zero())
     }
 
-    /// In how long what was left out may be probed again, if some was.
+    /// Returns the time until operations that were left out may be probed again, if some were.
     pub(super) fn again_in(&self) -> Option<Duration> {
         self.again_at.map(|at: Instant| at.since(self.now()))
     }
 }
 
-/// Between two takes, and the spread of them: at many short operations at once, each that ends would be a take of one.
+/// Pause between two takes, and their spread: at many short operations at once, each that ends would be a take of one.
 pub(super) const GAP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

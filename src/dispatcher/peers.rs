@@ -1,17 +1,17 @@
-//! Who else delivers for an account from the same store, and what this dispatcher has of its recovery.
+//! The other dispatchers of an account on the same store, and this one's part of its recovery.
 //!
-//! While it has something to deliver, each dispatcher tells the store's others so once a second. It tells them how
-//! many live calls its process makes, when its rate last fell, and how long the vendor asked to be left alone. So
+//! While it has something to deliver, each dispatcher sends a heartbeat to the store's others once a second. It has the
+//! number of its process's live calls, the time of its rate's last fall, and the pause that the vendor asked for. So
 //! each knows how many they are, and takes an equal part of recovery's rate and of what live calls leave of the rate
-//! limit. Where one falls or is asked to wait, all do. A dispatcher that has said nothing for five seconds has gone.
+//! limit. Where one falls or is asked to wait, all do. A dispatcher without a heartbeat for five seconds has gone.
 //! Until then no other uses its part.
 //!
 //! An election of one that delivers for all was rejected: it would be one process's work, and a dead one's part would
-//! be the whole. So was a bucket of starts in the store: each take would write to one row for all. What this costs
-//! instead is that for a second two may know different numbers. A new one begins at its part of the first rate, and
-//! takes no more than one operation before it has heard the others.
+//! be the whole. So was a bucket of starts in the store: each take would write to one row for all. The price is that
+//! for a second two may know different numbers. A new one begins at its part of the first rate, and takes no more than
+//! one operation before it has read the others' heartbeats.
 //!
-//! A dispatcher without anything to deliver tells nothing, and an idle store is asked nothing.
+//! A dispatcher without anything to deliver sends no heartbeat, and an idle store is asked nothing.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -34,34 +34,33 @@ use crate::engine::Engine;
 use crate::peer_status::{PeerStatus, Shut};
 use crate::telemetry;
 
-/// What one client of a dispatcher knows of others on its account.
+/// Other dispatchers on the account of one client.
 #[derive(Debug)]
 pub(super) struct Peers {
     name: String,
-    /// When it told them last, and whether it is still there for them.
+    /// Time of its last heartbeat, and whether it is still there for the others.
     told_at: Option<Instant>,
     is_told: bool,
-    /// The store cannot tell the others: it has no `Delivery`.
+    /// True if the store cannot exchange heartbeats: it has no `Delivery`.
     is_alone: bool,
     part: Part,
     live: Live,
-    /// How many of its operations came to an end, a second.
+    /// Number of its operations that came to an end, a second.
     gone: Live,
-    /// The gates that were closed when it told the others last, and since when.
+    /// Gates that were closed at its last heartbeat, and since when.
     shut: BTreeMap<(&'static str, Option<String>), Instant>,
 }
 
-/// How many there are in a second, such as live attempts of this process.
+/// Rate of events in a second, such as live attempts of this process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Live {
-    /// When that was counted last, and how many had started by then.
+    /// Time of the last count, and the number that had started by then.
     counted: Option<(Instant, u32)>,
     per_second: f64,
 }
 
-/// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears
-/// them. A store that fails holds up no dispatcher: each goes on with the part that it had, and tells again a
-/// [`PERIOD`] later.
+/// Exchanges heartbeats for these clients, which are of one store; each is with whether it has something to deliver. A
+/// store that fails holds up no dispatcher: each goes on with the part that it had, and tries again a [`PERIOD`] later.
 pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item = (&'a mut Member, bool)>) {
     let (mut told, mut beats) = (Vec::new(), Vec::new());
     for (member, is_there) in members {
@@ -108,13 +107,13 @@ impl Peers {
         }
     }
 
-    /// How many operations may be taken at `now`: one where it may not know of others yet.
+    /// Returns the number of operations that may be taken at `now`: one if it may not know of others yet.
     pub(super) fn room(&self, now: Instant) -> usize {
         let knows = self.is_alone || self.told_at.is_some_and(|told| now.since(told) < LASTS);
         if knows { usize::MAX } else { 1 }
     }
 
-    /// In how long it is time to tell the others; `None` if it never is.
+    /// Returns the time until the next heartbeat; `None` if there never is one.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
         if self.is_alone {
             return None;
@@ -153,7 +152,7 @@ impl Peers {
         }
     }
 
-    /// The gates that are closed, each with the time since it was first told to be.
+    /// Returns the gates that are closed, each with the time since its first heartbeat as closed.
     fn shut(&mut self, gates: &Gates, now: Instant) -> Vec<Shut> {
         let mut closed: Vec<(&'static str, Option<String>, Option<Duration>)> = Vec::new();
         if gates.kill_switch_is_engaged() {
@@ -189,7 +188,7 @@ impl Peers {
         closed.into_iter().map(told).collect()
     }
 
-    /// Heeds the words of all that deliver for its account, itself among them.
+    /// Applies the heartbeats of all that deliver for its account, itself among them.
     fn hear(&mut self, client: &Client, account: &str, heard: &[Peer]) {
         let (now, gates) = (client.engine.clock.now(), &client.engine.gates);
         let (mut names, mut live_per_second) = (Vec::new(), 0.0);
@@ -255,10 +254,10 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How often each tells the others: what it costs is one small write.
+/// Period of heartbeats, each of which costs one small write.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A dispatcher that has said nothing for so long has gone.
+/// Time after which a dispatcher without a heartbeat has gone.
 const LASTS: Duration = Duration::from_secs(5);
 
 const CIRCUIT: &str = "circuit";

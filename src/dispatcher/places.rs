@@ -1,4 +1,4 @@
-//! How many operations of one vendor are carried on at once, over all of its accounts.
+//! The limit on operations of one vendor that are carried on at once, over all of its accounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Places {
     under_way: Arc<AtomicUsize>,
 }
 
-/// One of them, until it is dropped: kept for what a take may find, and then an operation's.
+/// A place, until it is dropped: kept for an operation that a take may find, and then that operation's.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
@@ -61,7 +61,7 @@ impl Places {
         self.at_once.saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
-    /// At most `wanted` of those that are free.
+    /// Reserves at most `wanted` of those that are free.
     pub(super) fn hold(self: &Arc<Places>, wanted: usize) -> Vec<Place> {
         let mut held = 0;
         let more = |taken: usize| {

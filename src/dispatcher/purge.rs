@@ -42,13 +42,13 @@ pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<
 
 const PURGE: &str = "purge";
 
-/// How many records are removed together: in SQLite one write of some milliseconds.
+/// Number of records that are removed together: in SQLite one write of some milliseconds.
 const BATCH: usize = 200;
 
 /// The pause after a full batch, in times of what it took: a store that is purged has three quarters of its time left.
 const PAUSE_TIMES: u32 = 3;
 
-/// At most 8,000 records a second: several times what a store in a file can settle.
+/// Shortest pause: at most 8,000 records a second, several times the rate at which a store in a file can settle.
 const PAUSE_MIN: Duration = Duration::from_millis(25);
 
 /// However slow the store is: it must not fall behind for good.

@@ -1,4 +1,5 @@
-//! Nothing is carried on before a client's terms are known to be those of the account's other services.
+//! The registration of a client's terms, without which nothing is carried on: they must be those of the account's other
+//! services.
 
 use std::time::Duration;
 
@@ -75,8 +76,8 @@ async fn pause(client: &Client, lasts: Duration) {
 
 const REGISTER: &str = "register the terms of the account";
 
-/// How often a store that cannot answer is asked.
+/// Number of times that a store that cannot answer is asked.
 const TRIES: u32 = 3;
 
-/// Somebody has to change a file or type a command meanwhile.
+/// Pause in which a person changes a file or types a command.
 const ASK_AGAIN: Duration = Duration::from_secs(30);

@@ -20,7 +20,7 @@ pub(super) struct UnderWay {
     tasks: JoinSet<Result<Reply, Error>>,
     whose: HashMap<Id, Carried>,
     members: Vec<OfMember>,
-    /// How many are in a sequence.
+    /// Number of those that are in a sequence.
     sequenced: usize,
     leaving: Leaving,
     /// The last that ended was postponed as it was, nothing sent for it; or what was taken last is under way here
@@ -29,16 +29,16 @@ pub(super) struct UnderWay {
     pub recovered: Recovered,
 }
 
-/// What is known of a member.
+/// State of a member.
 struct OfMember {
     vendor: String,
-    /// How many it has under way.
+    /// Number that it has under way.
     count: usize,
-    /// How many of its operations have come to an end.
+    /// Number of its operations that have come to an end.
     gone: u32,
 }
 
-/// What is known of a task.
+/// State of a task.
 struct Carried {
     member: usize,
     is_sequenced: bool,
@@ -47,7 +47,7 @@ struct Carried {
 }
 
 impl UnderWay {
-    /// None yet, of members with these vendors. Once it is `leaving`, they let go of what waits.
+    /// None yet, of members with these vendors. Once it is `leaving`, waiting operations are released.
     pub(super) fn new(vendors: impl Iterator<Item = String>, leaving: Leaving) -> UnderWay {
         UnderWay {
             tasks: JoinSet::new(),
@@ -64,12 +64,12 @@ impl UnderWay {
         self.tasks.is_empty()
     }
 
-    /// How many a member has.
+    /// Returns the number that a member has.
     pub(super) fn of(&self, member: usize) -> usize {
         self.members.get(member).map_or(0, |member| member.count)
     }
 
-    /// How many of a member's operations have come to an end; it goes round.
+    /// Returns the number of a member's operations that have come to an end, wrapping.
     pub(super) fn gone_of(&self, member: usize) -> u32 {
         self.members.get(member).map_or(0, |member| member.gone)
     }
@@ -167,5 +167,5 @@ impl UnderWay {
     }
 }
 
-/// How a task ended.
+/// End of a task.
 type Ended = Result<(Id, Result<Reply, Error>), JoinError>;

@@ -1,12 +1,13 @@
-//! What a client of a dispatcher takes of what is due, while some of it could not be sent.
+//! The selection among a client's due operations while some of them could not be sent.
 //!
 //! An account whose credentials are refused is left out, and so is a route whose circuit is open. They would fill each
-//! take, and what can be sent would wait behind them. Some of them probe whether that is over. Probes are taken from both
-//! ends, the newest and the oldest. Those that no process held before come first, because what failed before is the least
-//! likely to be answered well. The same goes for what is taken beside them, but for one part in [`TRIED_PART`].
+//! take, and operations that can be sent would wait behind them. Some of them probe whether that is over. Probes are
+//! taken from both ends, the newest and the oldest. Those that no process held before come first, because one that
+//! failed before is the least likely to be answered well. The same goes for operations that are taken beside them, but
+//! for one part in [`TRIED_PART`].
 //!
-//! While the account's circuit is open, one of a route that has not failed is taken every [`UNTRIED_EVERY`]: it does not
-//! wait for what only others meet.
+//! While the account's circuit is open, one of a route that has not failed is taken every [`UNTRIED_EVERY`]: it does
+//! not wait for failures of others alone.
 
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ use super::places::Place;
 use super::under_way::UnderWay;
 use crate::telemetry;
 
-/// One take of a member: from what it has, into the places that it was given.
+/// Take of a member: from its work, into the places that it was given.
 pub(super) struct Taking<'a> {
     pub member: &'a mut Member,
     /// The places that it may fill.
     pub places: &'a mut Vec<Place>,
     pub under_way: &'a mut UnderWay,
-    /// Which member of the dispatcher it is.
+    /// Index of the member in the dispatcher.
     pub nth: usize,
 }
 
@@ -99,8 +100,9 @@ impl Taking<'_> {
         Ok(all)
     }
 
-    /// One probe of an account that is held, of a route that was not refused yet if one waits. What has waited for it for as
-    /// long as records are kept is given up, once the account has been held for [`HELD_LEAST`].
+    /// Takes one probe of an account that is held, of a route that was not refused yet if one waits. An operation that
+    /// has waited for it for as long as records are kept is given up, once the account has been held for
+    /// [`HELD_LEAST`].
     async fn probe_account(&mut self, account: &HeldAccount, limit: usize) -> Result<usize, Error> {
         let only = vec![Part::Account(account.path.clone())];
         let mut given_up = 0;
@@ -219,17 +221,20 @@ impl Taking<'_> {
     }
 }
 
-/// Between two takes of probes: about what one takes.
+/// Pause between two takes of probes: about as long as one takes.
 const PROBE_GAP: Duration = Duration::from_millis(100);
 
-/// What is redriven weeks later seems to have waited for all of that time, and so does what a clock recorded that was ahead.
-/// Neither is given up for what a day mends.
+/// Least time for which an account is held before its operations are given up. An operation that is redriven weeks
+/// later seems to have waited for all of that time, and so does one that a clock ahead recorded. Neither is given up
+/// for a fault that a day mends.
 const HELD_LEAST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Between two takes for routes that have not failed: what is good is sent within seconds, and of an outage it is a read.
+/// Pause between two takes for routes that have not failed: good ones are sent within seconds, and in an outage it is a
+/// read.
 const UNTRIED_EVERY: Duration = Duration::from_secs(2);
 
-/// So many of those that failed before probe together: a circuit's own number of probes, whatever its rounds have grown to.
+/// Number of those that failed before which probe together: a circuit's own number of probes, whatever its rounds have
+/// grown to.
 const TRIED_MAX: usize = 3;
 
 /// Where some fail, one in so many that are taken was held by a process before.

@@ -10,15 +10,15 @@ use crate::admission::Admission;
 /// A client in the line.
 pub(super) struct Turn {
     pub(super) member: Member,
-    /// It is not taken from before.
+    /// Earliest time of the next take.
     pub(super) not_before: Instant,
-    /// It has no place: one that ends is a reason to try again.
+    /// True if it has no place: one that ends is a reason to try again.
     pub(super) waits_for_place: bool,
-    /// Only the pause between two takes keeps it from taking.
+    /// True if only the pause between two takes keeps it from taking.
     pub(super) pauses: bool,
-    /// What it has was found by looking, and not by a wake.
+    /// True if its work was found by looking, and not by a wake.
     pub(super) by_look: bool,
-    /// A wake said that it has something due.
+    /// True if a wake announced that it has something due.
     pub(super) is_told: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     pub(super) has_rows: bool,
@@ -44,7 +44,7 @@ impl Turn {
         self.member.client.engine.disagreement.check().is_ok()
     }
 
-    /// What was left out may be probed again.
+    /// Allows a probe again of operations that were left out, once their time has come.
     pub(super) fn probe_again(&mut self) {
         if self.member.again_in().is_some_and(|wait| wait.is_zero()) {
             (self.member.has.due, self.member.again_at) = (true, None);
@@ -76,9 +76,9 @@ impl Turn {
         self.not_before = now.plus(wait);
     }
 
-    /// Some operations have ended, and `carried` of this client's are under way. Whether there is anything new for it
-    /// to wait for, or nothing any more. Many short operations that end one by one would each be a take of one: so
-    /// the pause between two takes stands, until half of the places are free.
+    /// Notes that some operations have ended, and `carried` of this client's are under way. Returns true if there is
+    /// anything new for it to wait for, or nothing any more. Many short operations that end one by one would each be a
+    /// take of one: so the pause between two takes stands, until half of the places are free.
     pub(super) fn places_came(&mut self, now: Instant, carried: usize) -> bool {
         let waited = std::mem::take(&mut self.waits_for_place);
         let is_over = (waited || self.pauses) && self.member.has_half(carried);
@@ -111,7 +111,7 @@ mod tests {
         Turn::new(Member::new(&client, Places::new(8, &Arc::default())))
     }
 
-    /// An operator may open it sooner: no wake tells.
+    /// An operator may open it sooner, without a wake.
     #[test]
     fn a_gate_that_is_closed_for_long_is_asked_again_after_the_period() {
         let mut turn = turn();

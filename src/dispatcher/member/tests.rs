@@ -33,7 +33,7 @@ fn under_way() -> UnderWay {
     UnderWay::new(["stripe".to_owned()].into_iter(), Leaving::when(stopped))
 }
 
-/// After longer than an operation waits in its place.
+/// A time longer than an operation waits in its place.
 const LATER: Duration = Duration::from_secs(60);
 
 #[test]
@@ -49,7 +49,7 @@ fn behind_a_pause_it_starts_anew() {
     assert_eq!(recovery.per_second(now), 10.0);
 }
 
-/// What was postponed waits for longer, and is no part of what is delivered in a second.
+/// An operation that was postponed waits for longer, and is no part of the rate of delivery.
 #[tokio::test]
 async fn what_was_postponed_has_not_gone() {
     let mut member = member(&TestClock::new());
@@ -67,7 +67,8 @@ async fn what_was_postponed_has_not_gone() {
     assert_eq!(under_way.gone_of(0), 1);
 }
 
-/// As hosts do whose clocks are far apart, on a store that has none: one takes over what another holds, or it itself.
+/// Hosts whose clocks are far apart do so, on a store that has none: one takes over an operation that another holds, or
+/// it itself.
 #[tokio::test]
 async fn what_is_taken_while_it_is_under_way_here_is_nothing_new() {
     let clock = TestClock::new();

@@ -23,7 +23,7 @@ impl Shared {
     }
 }
 
-/// Tells the others of it, and hears them.
+/// Exchanges heartbeats.
 async fn tell(member: &mut Member) {
     let engine = Arc::clone(&member.client.engine);
     confer(&engine, [(member, true)]).await;
