@@ -52,7 +52,7 @@ pub use stream::StreamedReply;
 ///     .await?;
 /// assert_eq!(reply.key(), Some("order-42/charge"));
 ///
-/// // The first mistake in a call is told by send(), and nothing is sent.
+/// // The first mistake in a call is the error of send(), and nothing is sent.
 /// let error = stripe.get("v1/charges").send().await.unwrap_err();
 /// assert_eq!(error.code(), "VALIDATION.path");
 #[doc = include_str!("docs/setup/end.md")]
@@ -60,7 +60,7 @@ pub use stream::StreamedReply;
 #[must_use = "a call does nothing until send() or enqueue() is awaited"]
 pub struct Call {
     prepared: Prepared,
-    /// How many redirects are followed.
+    /// Number of redirects that are followed.
     redirects: u32,
 }
 
@@ -108,7 +108,7 @@ impl Call {
         self
     }
 
-    /// How long the caller waits for an answer, from [`send`](Call::send) on: what `timeout` is in reqwest. The policy's
+    /// Limits the caller's wait for an answer, from [`send`](Call::send) on: the `timeout` of reqwest. The policy's
     /// total timeout stays in force if it is shorter.
     ///
     /// When it passes while the operation is still retryable, the call ends with
@@ -119,16 +119,16 @@ impl Call {
         self
     }
 
-    /// What to do when the effect stays unknown: neither a resend nor a lookup can settle it. Default: what the route
-    /// says, else [`OnUnknown::ByMethod`]. A choice counts for every method with an effect: a PUT with
+    /// Sets the choice for an effect that stays unknown: neither a resend nor a lookup can settle it. Default: the
+    /// route's choice, else [`OnUnknown::ByMethod`]. A choice counts for every method with an effect: a PUT with
     /// [`OnUnknown::Park`] is not repeated.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
         self.prepared.work.on_unknown = on_unknown;
         self
     }
 
-    /// What to do while another call holds this call's key, such as one of the same key that was sent a moment ago.
-    /// Default: what the [policy](crate::Policy::in_flight) says, which is [`InFlight::Refuse`] unless changed.
+    /// Sets the policy for a key that another call holds, such as one of the same key that was sent a moment ago.
+    /// Default: that of the [policy](crate::Policy::in_flight), which is [`InFlight::Refuse`] unless changed.
     pub fn in_flight(mut self, in_flight: InFlight) -> Call {
         self.prepared.work.in_flight = in_flight;
         self
@@ -174,9 +174,9 @@ impl Call {
         self
     }
 
-    /// Tells the vendor how long we wait, in `X-Request-Timeout`, and passes the do-not-retry mark of
-    /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For your own services: a vendor that does not know the
-    /// header ignores it.
+    /// Sends the caller's deadline to the vendor, in `X-Request-Timeout`, and passes the do-not-retry mark of
+    /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For your own services: a vendor that does not know the header
+    /// ignores it.
     pub fn pass_deadline_on(mut self) -> Call {
         self.prepared.work.pass_deadline_on = true;
         self
@@ -241,7 +241,8 @@ impl Call {
         }
     }
 
-    /// Notes what only the whole call tells: a parameter of the path without a value, redirects of what has an effect.
+    /// Notes mistakes that only the whole call shows: a parameter of the path without a value, redirects of a call that
+    /// has an effect.
     fn check_parts(&mut self, is_sent: bool) {
         self.prepared.check_is_filled();
         self.check_may_follow(is_sent);

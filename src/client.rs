@@ -167,12 +167,13 @@ impl Client {
         Call::of_http(&self.engine, request)
     }
 
-    /// The operations of this client's account that end from now on, by a client of the same store in this process. Those
-    /// are calls that were sent, what a dispatcher delivers, and what was cancelled through a handle.
+    /// Subscribes to the operations of this client's account that end from now on, by a client of the same store in
+    /// this process. Those are calls that were sent, calls that a dispatcher delivers, and calls that were cancelled
+    /// through a handle.
     ///
-    /// It is a hint. What another process brings to its end is not among them, nor what an operator does: ask by key
-    /// ([`Call::handle`](crate::Call::handle)) for what is missing. Programs in other languages read the view
-    /// `steadfast_ended` of the store's file, or `ended` of its schema on Postgres: see [`outbox`](crate::outbox).
+    /// It is a hint. Operations that another process ends are not among them, nor those that an operator changes: ask
+    /// by key ([`Call::handle`](crate::Call::handle)) for those that are missing. Programs in other languages read the
+    /// view `steadfast_ended` of the store's file, or `ended` of its schema on Postgres: see [`outbox`](crate::outbox).
     ///
     /// See [`Ends`] for an example.
     pub fn ends(&self) -> Ends {
@@ -296,12 +297,12 @@ pub struct ClientBuilder {
     secret_is_known: bool,
 }
 
-/// Where operations are recorded.
+/// Store in which operations are recorded.
 enum Records {
     /// The service did not say.
     Unsaid,
     In(Arc<dyn Store>),
-    /// In a store that is opened when the client is built, and not for one that is refused.
+    /// A store that is opened when the client is built, and not for one that is refused.
     OpenedBy(Box<Opener>),
 }
 
@@ -318,7 +319,7 @@ impl fmt::Debug for Records {
 }
 
 impl ClientBuilder {
-    /// How the vendor is called. Default: [`Policy::background`].
+    /// Sets the policy for calls to the vendor. Default: [`Policy::background`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -337,7 +338,7 @@ impl ClientBuilder {
         self
     }
 
-    /// As [`store`](ClientBuilder::store), for one that is opened when the client is built.
+    /// Sets a store, as [`store`](ClientBuilder::store) does, that is opened when the client is built.
     pub(crate) fn store_by(
         mut self,
         open: impl Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync + 'static,
@@ -369,12 +370,12 @@ impl ClientBuilder {
         self
     }
 
-    /// The namespace, such as `prod`: it keeps apart environments and services that share a vendor account. It is part of
-    /// every operation's name, and of the key that the vendor sees.
+    /// Sets the namespace, such as `prod`: it keeps apart environments and services that share a vendor account. It is
+    /// part of every operation's name, and of the key that the vendor sees.
     ///
     /// Default: `default`, with a warning, once in a process. Another service or developer with a store of its own, the
-    /// same account and the same key would be told this one's outcome. Pass `default` to say that you mean it. A client
-    /// that a [test builds](ClientBuilder::store) does not warn. To set one later renames every key: see
+    /// same account and the same key would be given this one's outcome. Pass `default` to say that you mean it. A
+    /// client that a [test builds](ClientBuilder::store) does not warn. To set one later renames every key: see
     /// [renamed](crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed).
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
@@ -411,7 +412,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What differs for the calls whose path begins with `route_prefix`. The longest prefix that fits decides.
+    /// Sets options of the calls whose path begins with `route_prefix`. The longest prefix that fits decides.
     pub(crate) fn route(mut self, route_prefix: impl Into<String>, route: Route) -> Self {
         self.routes.push((route_prefix.into(), route));
         self
@@ -435,16 +436,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is
-    /// then sent to the present base URL, under its path below the former one. You may name several.
+    /// Names a base URL that the vendor had before, such as `https://api.old.example`. An operation that was recorded
+    /// for it is then sent to the present base URL, under its path below the former one. You may name several.
     ///
     /// Give the whole base URL, with what an adapter appends: BigCommerce's ends in `/stores/{store_hash}`.
     ///
     /// Both must reach the same vendor account. Repeats and lookups go to the present base URL, so it must know the keys
     /// and the effects of the former one.
     ///
-    /// Default: none. What was recorded for another host becomes a [dead letter](crate::Reason::Elsewhere):
-    /// its host may be a mistake, and must not get this client's secret.
+    /// Default: none. An operation of another host becomes a [dead letter](crate::Reason::Elsewhere): its host may be a
+    /// mistake, and must not get this client's secret.
     ///
     /// If the path of the base URL changed too, a key has another name below the former one. A keyed call then asks
     /// the store for that name first, and is the same operation. Change the base URL of all processes before any of
@@ -454,7 +455,7 @@ impl ClientBuilder {
         self
     }
 
-    /// For a client that only knows the rules: of its account, it knows what does not come from the secret.
+    /// Builds a client that only knows the rules: of its account, it knows the part that does not come from the secret.
     pub(crate) fn without_secret(mut self) -> Self {
         self.secret_is_known = false;
         self
@@ -564,8 +565,8 @@ fn check_footing(store: &dyn Store, vendor: &str, is_a_services: bool) -> Result
     Ok(())
 }
 
-/// The account paths of all clients that this process has built: a client alone cannot tell an account that was renamed
-/// from another client's. As many as a service has accounts.
+/// Account paths of all clients that this process has built: a client alone cannot distinguish an account that was
+/// renamed from another client's. As many as a service has accounts.
 static ACCOUNTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// The account paths of the clients of this process.
@@ -573,10 +574,10 @@ pub(crate) fn accounts() -> BTreeSet<String> {
     ACCOUNTS.lock().clone()
 }
 
-/// Of a client that was given none.
+/// Namespace of a client that was given none.
 pub(crate) const NAMESPACE_DEFAULT: &str = "default";
 
-/// Nothing is sent to it, so that its scheme is free.
+/// Parses a former base URL; nothing is sent to it, so that its scheme is free.
 fn former(url: &str, base: &Url) -> Result<Url, Error> {
     let at = |error: Error| error.at(field!(former_base_urls));
     let parsed = Url::parse(url).ok().filter(|url| url.has_host());
@@ -594,7 +595,7 @@ fn former(url: &str, base: &Url) -> Result<Url, Error> {
     Ok(url)
 }
 
-/// Nothing but where a vendor is: what else a URL may hold can be secret.
+/// Refuses a URL with more than the place of a vendor: the rest of it can be secret.
 fn check_parts(url: &Url) -> Result<(), Error> {
     let refuse = |problem: &str| Err(Error::invalid(Input::BaseUrl, problem));
     if !url.username().is_empty() || url.password().is_some() {

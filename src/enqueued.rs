@@ -67,16 +67,16 @@ impl Enqueued {
 
     /// Waits for the outcome, at most for `limit`. Sends nothing, and holds nothing: a dispatcher does the work.
     ///
-    /// A client of the same store in this process wakes it at once. What another process brings about is seen within about
-    /// a second; where thousands wait in one process, within a few. The wait then costs a look at the store that is one for
-    /// all of them.
+    /// A client of the same store in this process wakes it at once. A move by another process is seen within about a
+    /// second; where thousands wait in one process, within a few. The wait then costs a look at the store that is one
+    /// for all of them.
     ///
     /// # Errors
     ///
-    /// How the operation ended, if not with a reply. [`is_in_progress`](Error::is_in_progress) if it has not ended by
+    /// The end of the operation, if it has no reply. [`is_in_progress`](Error::is_in_progress) if it has not ended by
     /// then: it goes on, and [`retry_at`](Error::retry_at) is when to ask again. [`is_store`](Error::is_store) if the
     /// store failed at the last look, or has no record any more because its time is over: effect unknown. A call that a
-    /// person took out of the outbox is told as a dead letter that is closed.
+    /// person took out of the outbox ends as a dead letter that is closed.
     ///
     /// # Cancellation safety
     ///
@@ -156,7 +156,7 @@ impl Enqueued {
         Ok(())
     }
 
-    /// Removes its rows from the outbox. Whether there was one.
+    /// Removes its rows from the outbox. Returns true if there was one.
     async fn is_removed_from_outbox(&self, how: &Change) -> Result<bool, DeadLetterError> {
         let engine = &self.engine;
         let Some(outbox) = engine.outbox() else { return Ok(false) };
@@ -170,7 +170,7 @@ impl Enqueued {
         Ok(is_removed)
     }
 
-    /// Who signs [`cancel`](Enqueued::cancel).
+    /// Author, on the audit record, of [`cancel`](Enqueued::cancel).
     pub const CANCELLED_BY: &'static str = BY_SERVICE;
 }
 
@@ -183,7 +183,8 @@ fn may_not_admit() -> DeadLetterError {
     )
 }
 
-/// It may be sent later: who is told that it is absent would send it under another key.
+/// Refuses to call it absent: it may be sent later, and a caller who takes it for absent would send it under another
+/// key.
 fn not_admitted() -> DeadLetterError {
     in_the_outbox(StoreError::new(
         "it is neither on record nor in the outbox: its transaction was not committed, somebody removed it, or its record's \

@@ -1,4 +1,4 @@
-//! What this process is called on record, so that an operator finds who holds an operation. No rule reads it.
+//! The name of this process on record, so that an operator finds the holder of an operation. No rule reads it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +19,7 @@ fn host() -> Vec<u8> {
     std::env::var("COMPUTERNAME").unwrap_or_default().into_bytes()
 }
 
-/// A host name is cut rather than the id: it tells the processes of a host apart.
+/// Cuts the host name rather than the id: the id distinguishes the processes of a host.
 fn named(host: &[u8], process: u32) -> String {
     let process = format!("/{process}");
     let host = if host.is_empty() { b"unknown" } else { host };

@@ -52,8 +52,8 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// How long the caller waits from the moment it sent the request: seconds, with or without a fraction
-    /// (`2.5`), or with a unit (`2500ms`, `2.5s`).
+    /// Header with the time that the caller waits from the moment it sent the request: seconds, with or without a
+    /// fraction (`2.5`), or with a unit (`2500ms`, `2.5s`).
     pub const X_REQUEST_TIMEOUT: &str = "x-request-timeout";
 
     /// Set to `1` or `true` by a caller that retries by itself.
@@ -64,7 +64,7 @@ impl Inbound {
         Inbound::from_headers_on(headers, Arc::new(SystemClock::new()))
     }
 
-    /// The same, on a given clock.
+    /// Reads the headers on a given clock.
     pub fn from_headers_on(headers: &HeaderMap, clock: Arc<dyn Clock>) -> Inbound {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         Inbound {
@@ -75,7 +75,7 @@ impl Inbound {
         }
     }
 
-    /// How long the caller still waits; zero if it has given up, `None` if it did not say.
+    /// Returns the time that the caller still waits; zero if it has given up, `None` if it gave none.
     pub fn remaining(&self) -> Option<Duration> {
         let timeout = self.timeout?;
         Some(timeout.saturating_sub(self.clock.now().since(self.received_at)))

@@ -107,9 +107,9 @@
 //! These are the pages of the module [`guide`]. Every policy's own page says why its defaults are what they are:
 //! [`policy`].
 //!
-//! - [Recipes](guide::recipes): deadlines, calls for later, what to tell the user, a proxy, a vendor without code.
+//! - [Recipes](guide::recipes): deadlines, calls for later, messages for the user, a proxy, a vendor without code.
 //! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
-//! - [What is logged and counted](guide::observability): every span, event and metric.
+//! - [Observability](guide::observability): every span, event and metric.
 //! - [Records in Postgres](guide::postgres): the URL, roles, enqueuing from SQL and other languages, poolers.
 //! - [Operations](guide::operations), for the operator on call: the vendor is down, a dead letter, keys that rotate.
 //! - [Vendors](guide::vendors): what each makes possible, and what is done with its answers.
@@ -155,8 +155,8 @@
 //! - [`clock::Clock`] and [`Random`]: time and chance, for a simulation that drives the crate.
 //! - [`BoxFuture`]: what these traits give where they wait.
 //!
-//! Every type has one path. What most callers name is at the root and nowhere else; the rest is in the module of its
-//! noun.
+//! Every type has one path. A type that most callers name is at the root and nowhere else; the rest is in the module of
+//! its noun.
 //!
 //! # It can, it cannot
 //!

@@ -1,8 +1,8 @@
-//! Why a document does not fit a type, as a kind and not as a text.
+//! The reason for which a document does not fit a type, as a kind and not as a text.
 //!
-//! A type tells serde what it met and what it expected. A format makes one text of both, and its error is that text.
-//! So a document that did not fit is read again, from a [`Document`], whose error keeps what it was told. The format's
-//! own error still says where.
+//! A type reports to serde the value that it met and the one that it expected. A format makes one text of both, and its
+//! error is that text. So a document that did not fit is read again, from a [`Document`], whose error keeps both. The
+//! place comes from the format's own error.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde::de::{
 };
 use serde::{Deserialize, forward_to_deserialize_any};
 
-/// What is wrong at the place where a type stopped to read.
+/// Mistake at the place where a type stopped to read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Mismatch {
     UnknownField {
@@ -32,12 +32,12 @@ pub(crate) enum Mismatch {
     },
     /// A list is longer or shorter than it should be.
     Length {
-        /// In the type's words.
+        /// Expectation in the type's words.
         expected: String,
     },
     Value {
         met: Met,
-        /// In the type's words, such as "u64" or "a string".
+        /// Expectation in the type's words, such as "u64" or "a string".
         expected: String,
     },
     /// A type has checked more than its fields do, and says so in words of its own.
@@ -48,18 +48,18 @@ pub(crate) enum Mismatch {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Met {
     Text(String),
-    /// As it would be written.
+    /// A number, as it would be written.
     Number(String),
     Boolean(bool),
     Null,
     List,
     Table,
-    /// In serde's words.
+    /// Another mistake, in serde's words.
     Other(String),
 }
 
 impl Mismatch {
-    /// Why `document` is not a `T`; `None` if it is one.
+    /// Returns the reason for which `document` is not a `T`; `None` if it is one.
     pub(crate) fn of<T: DeserializeOwned>(document: Document) -> Option<Mismatch> {
         T::deserialize(document).err()
     }

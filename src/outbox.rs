@@ -1,10 +1,10 @@
 //! The transactional outbox: a vendor call in the caller's own database transaction.
 //!
-//! Either an order is written and its charge is made, or neither. Two writes to two places cannot promise that: a
-//! crash between them leaves one without the other. [`Call::enqueue_in`](crate::Call::enqueue_in) writes the call as
-//! a row of the store's own database, in the transaction that writes the order. Once it is committed, a
+//! Either an order is written and its charge is made, or neither. Two writes to two places cannot promise that: a crash
+//! between them leaves one without the other. [`Call::enqueue_in`](crate::Call::enqueue_in) writes the call as a row of
+//! the store's own database, in the transaction that writes the order. Once it is committed, a
 //! [dispatcher](crate::dispatcher) *admits* the row: it records the operation and removes the row in one commit, and
-//! then sends as it sends everything else. What is rolled back was never there.
+//! then sends as it sends everything else. A row that is rolled back was never there.
 //!
 //! # In the store's own database
 //!
@@ -82,14 +82,14 @@
 //! | `enqueue_bytes(vendor, method, path, key, body, content_type, …)` | `bytea` |
 //!
 //! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
-//! `after`, `on_unknown`, `retention`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the
-//! row's number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server
-//! commits transactions with a `NOTIFY` one after the other; of many at once only the first has one. `SET
-//! steadfast.notify = 'off'`, or `ALTER DATABASE`, leaves it out. Use that for `PREPARE TRANSACTION`, which does not
-//! allow it, and for the last bit of throughput. A mistake fails in the caller's transaction, and says what to give.
-//! The caller's login needs no right to a table: `GRANT USAGE ON SCHEMA` and `GRANT EXECUTE ON FUNCTION`. The role of
-//! an app has both. Rows lie in the table `outbox` of the schema, with the columns above, but for `body` (`bytea`)
-//! and `account` (`default`); only a dispatcher's role admits them.
+//! `after`, `on_unknown`, `retention`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They return
+//! the row's number, and notify the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server
+//! commits transactions with a `NOTIFY` one after the other; of many at once only the first has one.
+//! `SET steadfast.notify = 'off'`, or `ALTER DATABASE`, leaves it out. Use that for `PREPARE TRANSACTION`, which does
+//! not allow it, and for the last bit of throughput. A mistake fails in the caller's transaction, and says what to
+//! give. The caller's login needs no right to a table: `GRANT USAGE ON SCHEMA` and `GRANT EXECUTE ON FUNCTION`. The
+//! role of an app has both. Rows lie in the table `outbox` of the schema, with the columns above, but for `body`
+//! (`bytea`) and `account` (`default`); only a dispatcher's role admits them.
 //!
 //! # What cannot be admitted
 //!
@@ -105,10 +105,11 @@
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
 //! ```
 //!
-//! A row waits for as long as no dispatcher comes, and is delivered then. It is compared with what was on record when it
-//! was written, and with what came under its key since. So a repeat finds its outcome also where the record's retention
-//! is over by now. A purge spares the record of each key that has a row, a rejected one too. On Postgres there is one
-//! exception: a transaction that stays open for an hour after the retention of its key's record. Its call begins anew.
+//! A row waits for as long as no dispatcher comes, and is delivered then. It is compared with what was on record when
+//! it was written, and with what came under its key since. So a repeat finds its outcome also where the record's
+//! retention is over by now. A purge spares the record of each key that has a row, a rejected one too. On Postgres
+//! there is one exception: a transaction that stays open for an hour after the retention of its key's record. Its call
+//! is made again.
 //!
 //! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!
@@ -131,8 +132,8 @@
 //!
 //! # Sealed stores
 //!
-//! A client whose store [seals] seals the row's query, headers and body with the same
-//! key. What SQL wrote is in the clear until it is admitted, and longer in the file's free space.
+//! A client whose store [seals] seals the row's query, headers and body with the same key. A row that SQL wrote is in
+//! the clear until it is admitted, and longer in the file's free space.
 //!
 #![cfg_attr(feature = "sqlite", doc = "[`Sqlite`]: crate::store::Sqlite")]
 #![cfg_attr(not(feature = "sqlite"), doc = "[`Sqlite`]: crate#features")]

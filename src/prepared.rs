@@ -1,5 +1,5 @@
-//! A call before its operation has a name: what the builder of a call and a row of the outbox are made into. What is wrong
-//! with a row is what would be wrong with a call of the same parts.
+//! A call before its operation has a name: what the builder of a call and a row of the outbox are made into. A mistake
+//! in a row is one that a call of the same parts would have.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::engine::{Engine, Work};
 
 pub(crate) mod path;
 
-/// What is to be sent or enqueued, with the first mistake in it.
+/// Parts of a call that is to be sent or enqueued, with the first mistake in them.
 pub(crate) struct Prepared {
     pub engine: Arc<Engine>,
     pub request: Request,
     pub work: Work,
-    /// When a dispatcher may send it; `None` is now.
+    /// Earliest time for a dispatcher to send it; `None` is now.
     pub due: Option<Due>,
     /// The path, while a parameter in it has no value.
     pub unfilled: Option<Box<str>>,
     pub mistake: Option<Error>,
 }
 
-/// When a dispatcher may send a call.
+/// Earliest time for a dispatcher to send a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
     At(Timestamp),
@@ -160,7 +160,7 @@ impl Prepared {
         }
     }
 
-    /// Tells the first mistake.
+    /// Returns the first mistake.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         check(&mut self.mistake, &self.request, &self.work, &self.engine)
     }

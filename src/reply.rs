@@ -17,7 +17,7 @@ use steadfast_core::{Effect, Error};
 
 mod unreadable;
 
-/// How a reply was obtained.
+/// Source of a reply.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -77,20 +77,20 @@ pub struct Reply {
     call: Option<Call>,
 }
 
-/// Which operation it is the outcome of.
+/// Name of the operation whose outcome it is.
 #[derive(Clone, Debug, PartialEq)]
 struct Named {
     key: Key,
     wire_key: String,
 }
 
-/// Which call it answers, kept as it was so that a reply that is read costs nothing for one that is not. It keeps
-/// the call's client, and with it the store, open.
+/// Call that it answers, kept as it was so that a reply that is read costs nothing for one that is not. It keeps the
+/// call's client, and with it the store, open.
 #[derive(Clone, Debug)]
 struct Call {
     origin: Arc<dyn Origin>,
     method: Method,
-    /// As text, which is a quarter as large: a reply is moved through every layer.
+    /// URL as text, which is a quarter as large: a reply is moved through every layer.
     url: String,
 }
 
@@ -190,17 +190,17 @@ impl Reply {
             .with_context(Context { key, wire_key, ..call })
     }
 
-    /// How the reply was obtained.
+    /// Returns the source of the reply.
     pub fn obtained(&self) -> Obtained {
         self.obtained
     }
 
-    /// How many times the operation was sent, over its whole life.
+    /// Returns the number of times that the operation was sent, over its whole life.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// How long this call waited in all: backoff, the vendor's pauses, our own gates, settle times.
+    /// Returns the total wait of this call: backoff, the vendor's pauses, our own gates, settle times.
     pub fn waited(&self) -> Duration {
         self.waited
     }

@@ -1,14 +1,14 @@
-//! What the crate says while it works: `tracing` spans and events, and with feature `metrics` counters and
-//! histograms through the `metrics` facade.
+//! Telemetry of the crate: `tracing` spans and events, and with feature `metrics` counters and histograms through the
+//! `metrics` facade.
 //!
 //! Attribute names are OpenTelemetry's for HTTP clients (`http.request.method`, `server.address`,
-//! `http.response.status_code`, `http.request.resend_count`, `error.type`), and `steadfast.*` for what HTTP
-//! has no word for. No query, no header's value, no body and no secret is ever among them; the one place that
-//! decides this is here. `url.full` is left out because a query is part of it; `url.path` is there instead, below the
-//! adapter's base and with nothing in it that could be a token.
+//! `http.response.status_code`, `http.request.resend_count`, `error.type`), and `steadfast.*` for facts that HTTP has
+//! no word for. No query, no header's value, no body and no secret is ever among them; the one place that decides this
+//! is here. `url.full` is left out because a query is part of it; `url.path` is there instead, below the adapter's base
+//! and with nothing in it that could be a token.
 //!
-//! Each event says whose it is by itself, and not only by the span that it is in: recovery has no caller's span, and
-//! not every subscriber prints spans.
+//! Each event has its call's names by itself, and not only by the span that it is in: recovery has no caller's span,
+//! and not every subscriber prints spans.
 //!
 //! The names are public: `src/docs/observability.md` lists them, and a test holds the list to this file.
 
@@ -40,7 +40,7 @@ pub(crate) use meter::Meters;
 use meter::{count, observe};
 pub(crate) use panic::recovery_panicked;
 
-/// Whose an event is.
+/// Context of an event: its vendor, request and operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Whose<'a> {
     pub vendor: &'a dyn Vendor,
@@ -175,7 +175,7 @@ fn describe_error(span: &Span, error: &Error) {
     }
 }
 
-/// One attempt is over.
+/// Reports the end of an attempt.
 pub(crate) fn attempted(
     (whose, meters): (Whose<'_>, &Meters),
     number: u32,
@@ -205,12 +205,12 @@ fn status(answer: &Answer) -> u16 {
     answer.status.as_u16()
 }
 
-/// Why there was no answer, with all that is behind it.
+/// Returns the reason for which there was no answer, with all its sources.
 fn cause(failure: &SendError) -> tracing::field::DisplayValue<Chain<'_>> {
     display(Chain(failure))
 }
 
-/// What an attempt did, as far as its verdict tells.
+/// Returns the effect of an attempt, as far as its verdict shows it.
 const fn effect_of(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Done { .. } => "applied",
@@ -237,13 +237,13 @@ pub(crate) fn waiting(
     observe(RETRY_SECONDS, whose.name(), || wait);
 }
 
-/// One of our own gates ended a call.
+/// Reports that one of our own gates ended a call.
 pub(crate) fn refused(whose: Whose<'_>, gate: Gate) {
     event!(warn, whose, "refused", { steadfast.gate = gate.name(), });
     count(REFUSALS, whose.name(), "gate", gate.name());
 }
 
-/// One of our own gates refused for now; the call waits.
+/// Reports that one of our own gates refused for now, and that the call waits.
 pub(crate) fn held_back(whose: Whose<'_>, gate: Gate, wait: Duration) {
     event!(debug, whose, "held back", {
         steadfast.gate = gate.name(),
@@ -294,8 +294,9 @@ pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
     });
 }
 
-/// A client was built without a store. Said once in a process: a service has one reason for it, however many clients.
-/// It only counts as said if a subscriber listens: a client may be built before the subscriber is there.
+/// Reports a client that was built without a store. It is reported once in a process: a service has one reason for it,
+/// however many clients. It only counts as reported if a subscriber listens: a client may be built before the
+/// subscriber is there.
 pub(crate) fn forgetful(vendor: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
@@ -308,7 +309,7 @@ pub(crate) fn forgetful(vendor: &str) {
     }
 }
 
-/// A client was built without a namespace. Said once in a process, as [`forgetful`] is.
+/// Reports a client that was built without a namespace. It is reported once in a process, as [`forgetful`] is.
 pub(crate) fn nameless(vendor: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
@@ -316,13 +317,14 @@ pub(crate) fn nameless(vendor: &str) {
     }
 }
 
-/// What a missing namespace may do, and what to do about it.
+/// Consequence of a missing namespace, and its remedy.
 pub(crate) const NAMELESS: &str = "a service or a developer with another store that calls the same account \
      under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
      `namespace = \"prod\"` in the vendors file. That renames every key, so carry what is on record on with `steadfast \
      adopt` before the service starts again; the namespace \"default\" says that it is meant";
 
-/// A client of a real vendor was built on a store that stands on unsafe ground. Each kind is said once in a process.
+/// Reports a client of a real vendor that was built on a store on unsafe ground. Each kind is reported once in a
+/// process.
 pub(crate) fn unsafe_footing(vendor: &str, warning: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if tracing::enabled!(Level::WARN) && SAID.lock().insert(warning.to_owned()) {
@@ -347,7 +349,7 @@ pub(crate) fn unreached(vendor: &str, account: &str, phase: Phase, count: u64) {
     );
 }
 
-/// This client's terms are not those that another service has registered for the account.
+/// Reports that this client's terms are not those that another service has registered for the account.
 pub(crate) fn disagrees(vendor: &str, account: &str, error: &Error) {
     error!(
         steadfast.vendor = vendor,
@@ -425,9 +427,9 @@ const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
 const REJECTED_ROW: &str = "rejected_row";
 /// Lookups, by what they `found`.
 const LOOK_UPS: &str = "steadfast_look_ups_total";
-/// From an attempt's admission to its answer, in seconds.
+/// Time from an attempt's admission to its answer, in seconds.
 const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";
-/// From `send()` to its end, in seconds.
+/// Time from `send()` to its end, in seconds.
 const CALL_SECONDS: &str = "steadfast_call_duration_seconds";
 /// Waits decided on before retries, in seconds.
 const RETRY_SECONDS: &str = "steadfast_retry_delay_seconds";

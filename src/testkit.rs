@@ -1,6 +1,6 @@
-//! For tests of code that calls vendors: the test controls time, chance, answers and failures.
+//! Tools for tests of code that calls vendors: the test controls time, chance, answers and failures.
 //!
-//! What makes a vendor call hard cannot be had on demand. A vendor charges the card and then loses the connection. A
+//! The hard parts of a vendor call cannot be had on demand. A vendor charges the card and then loses the connection. A
 //! wait takes thirty seconds. Jitter is at its worst. Here each is a value. The parts are independent; take what the
 //! test needs.
 //!
@@ -48,8 +48,8 @@
 //!
 //! The fakes of the vendors are in [`fakes`].
 //!
-//! Nothing here panics or fails a test by itself. A wrong script comes out as a failed call that says why, and
-//! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
+//! Nothing here panics or fails a test by itself. A wrong script comes out as a failed call with the reason;
+//! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] show how far the test got.
 
 #[doc(inline)]
 pub use steadfast_fakes as fakes;

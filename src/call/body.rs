@@ -1,9 +1,9 @@
 //! The body of a call and its query: JSON, forms, bytes.
 //!
-//! A form is written as reqwest writes it while it is flat. What is nested in it has no form in that encoding. Vendors
-//! that take forms read brackets: `metadata[order]=42`, `items[0][price]=price_1` (docs.stripe.com/api). serde_qs writes
-//! them from the form's JSON, less what JSON leaves out, calls null or holds nothing. By itself serde_qs writes `None` as a
-//! name without a value, and an empty list as an empty value, which Stripe reads as the order to unset the field.
+//! A form is written as reqwest writes it while it is flat. Nested values have no form in that encoding. Vendors that
+//! take forms read brackets: `metadata[order]=42`, `items[0][price]=price_1` (docs.stripe.com/api). serde_qs writes
+//! them from the form's JSON, less what JSON leaves out, calls null or holds nothing. By itself serde_qs writes `None`
+//! as a name without a value, and an empty list as an empty value, which Stripe reads as the order to unset the field.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Call {
 
     /// The body as a form: a type with fields, a map, or pairs of a name and a value.
     ///
-    /// What is nested is written in brackets, as Stripe reads it:
+    /// Nested values are written in brackets, as Stripe reads them:
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]
@@ -55,11 +55,11 @@ impl Call {
         self
     }
 
-    /// More query parameters. What is nested is written as in a [form](Call::form): `created[gte]=1790000000`.
+    /// Adds query parameters. Nested values are written as in a [form](Call::form): `created[gte]=1790000000`.
     ///
-    /// On a call that may have an effect a value that cannot be written is a mistake: `None`, an empty list, an empty map,
-    /// what JSON cannot hold. So is a query that has no pair at all. Left out, a filter of what is deleted would be gone. On
-    /// a GET it is left out, as in a form.
+    /// On a call that may have an effect a value that cannot be written is a mistake: `None`, an empty list, an empty
+    /// map, a value that JSON cannot hold. So is a query that has no pair at all. Left out, a filter of a deletion
+    /// would be gone. On a GET it is left out, as in a form.
     pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
         if !self.prepared.request.method.is_safe() && Guard::FilterIsWritten.keeps(loses_a_value(query)) {
             self.note(Error::invalid(Input::Other("query"), LOST));
@@ -117,8 +117,9 @@ fn bracketed<T: Serialize + ?Sized>(body: &T) -> Option<String> {
     Some(written.join("&"))
 }
 
-/// Whether a query would go out without all that it was given: it has no pair, or a value that cannot be written. What JSON
-/// cannot hold cannot be told. What has no fields is the mistake of the writing below.
+/// Returns true if a query would go out without all that it was given: it has no pair, or a value that cannot be
+/// written. A value that JSON cannot hold is not recognised here. A value without fields is the mistake of the writing
+/// below.
 fn loses_a_value<T: Serialize + ?Sized>(query: &T) -> bool {
     match serde_json::to_value(query) {
         Ok(Value::Object(fields)) => fields.is_empty() || fields.values().any(is_lost),
@@ -168,7 +169,7 @@ fn filled(value: Value) -> Option<Value> {
 /// `application/x-www-form-urlencoded` percent-encodes the brackets too.
 const FORM: serde_qs::Config = serde_qs::Config::new().use_form_encoding(true);
 
-/// What cannot be written as a form, and what could.
+/// Describes a value that cannot be written as a form, and the kinds that could.
 fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
     format!("it takes fields, or pairs of a name and a value ({problem})")
 }
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(decoded(&BTreeMap::from([("a", vec![u128::MAX])])), None);
     }
 
-    /// A form that is on record is compared with one that is written anew.
+    /// A form on record is compared with one that is written now.
     #[test]
     fn a_flat_form_is_written_as_ever() {
         #[derive(Serialize)]

@@ -117,7 +117,7 @@ impl Call {
     }
 }
 
-/// What only an enqueued call can have.
+/// Refuses options that only an enqueued call can have.
 pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error> {
     if has_time {
         return Err(Error::invalid(
@@ -132,7 +132,7 @@ pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error
     Ok(())
 }
 
-/// What a call asks for that no record keeps, so the process that delivers it would not know.
+/// Refuses options that no record keeps, so that the process that delivers it would not know them.
 pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.overrides.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \

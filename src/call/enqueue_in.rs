@@ -70,8 +70,9 @@ impl Call {
         Ok(Uncommitted::new(engine, put.accepted))
     }
 
-    /// As [`enqueue_in`](Call::enqueue_in), for rusqlite, whose transactions block and stay on their thread. It takes a
-    /// `rusqlite::Transaction` as it is, and any other [`rusqlite::Connection`](crate::outbox::rusqlite::Connection).
+    /// Enqueues as [`enqueue_in`](Call::enqueue_in) does, for rusqlite, whose transactions block and stay on their
+    /// thread. It takes a `rusqlite::Transaction` as it is, and any other
+    /// [`rusqlite::Connection`](crate::outbox::rusqlite::Connection).
     ///
     /// # Errors
     ///

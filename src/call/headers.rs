@@ -7,12 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::Call;
 
 impl Call {
-    /// One more header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter.
-    /// At most 1,000; more is a mistake that [`send`](Call::send) reports. So is each header that [carries a
-    /// secret](crate::ClientBuilder::secret_headers), such as `Authorization` and `Cookie`, and a value that is
-    /// marked sensitive. That holds for a call without a key too: a reader of the code cannot see whether a call is
-    /// stored. `Host` is a mistake too, and so are the headers that frame a
-    /// request or make it another method (`X-HTTP-Method-Override`).
+    /// Adds a header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter. At
+    /// most 1,000; more is a mistake that [`send`](Call::send) reports. So is each header that
+    /// [carries a secret](crate::ClientBuilder::secret_headers), such as `Authorization` and `Cookie`, and a value that
+    /// is marked sensitive. That holds for a call without a key too: a reader of the code cannot see whether a call is
+    /// stored. `Host` is a mistake too, and so are the headers that frame a request or make it another method
+    /// (`X-HTTP-Method-Override`).
     pub fn header<N, V>(mut self, name: N, value: V) -> Call
     where
         N: TryInto<HeaderName>,

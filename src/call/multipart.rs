@@ -136,7 +136,7 @@ impl Multipart {
     }
 }
 
-/// As browsers escape it (WHATWG, "multipart form data"): a name cannot end its header, or begin another.
+/// Escapes a name as browsers do (WHATWG, "multipart form data"): it cannot end its header, or begin another.
 fn escaped(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

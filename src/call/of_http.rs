@@ -14,7 +14,7 @@ use super::Call;
 use crate::engine::Engine;
 
 impl Call {
-    /// What [`Client::http`](crate::Client::http) gives.
+    /// Makes the call of [`Client::http`](crate::Client::http).
     pub(crate) fn of_http<B: Into<Bytes>>(engine: &Arc<Engine>, request: http::Request<B>) -> Call {
         let (parts, body) = request.into_parts();
         let (mut headers, body) = (parts.headers, body.into());

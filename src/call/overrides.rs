@@ -1,4 +1,4 @@
-//! What one call overrides of its vendor's policy.
+//! Overrides of the vendor's policy for one call.
 
 use steadfast_core::internal::ext::{BackoffExt, TimeoutsExt};
 use steadfast_core::policy::{Backoff, Timeouts};

@@ -41,7 +41,7 @@ use crate::reply::Reply;
 /// Each page is a call of its own. It is retried, passes the gates, and has the call's [deadline](Call::deadline) for
 /// itself. That of an [incoming request](Call::inbound) is one for the whole list.
 pub struct Pages {
-    /// What every page is asked as, but for its URL.
+    /// Request of every page, but for its URL.
     call: Call,
     rule: Option<Rule>,
     at: At,
@@ -64,7 +64,7 @@ type ValueAfter = dyn FnMut(&Reply) -> Result<Option<String>, Error> + Send;
 enum At {
     Page(Url),
     End,
-    /// There is more, and it is not asked for. The page that says so, and why.
+    /// There is more, and it is not asked for. The page that shows it, and the reason.
     Stray(Box<Reply>, &'static str),
 }
 
@@ -92,8 +92,9 @@ impl Call {
         Pages::new(self, None)
     }
 
-    /// As [`pages`](Call::pages), with the caller's rule. `parameter` is the query parameter that asks for the next page.
-    /// `value` is given a page, and gives that parameter's value for the next one. `None` says that the page was the last.
+    /// Reads a list as [`pages`](Call::pages) does, with the caller's rule. `parameter` is the query parameter that
+    /// asks for the next page. `value` is given a page, and gives that parameter's value for the next one. `None` marks
+    /// the page as the last.
     ///
     /// ```
     /// # #[cfg(feature = "testkit")]
@@ -212,7 +213,7 @@ impl Pages {
 }
 
 impl Call {
-    /// The same call, for another page.
+    /// Returns the same call, for another page.
     fn for_page(&mut self, url: Url) -> Call {
         let engine = &self.prepared.engine;
         let mut work = self.prepared.work.clone();

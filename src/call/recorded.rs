@@ -1,4 +1,4 @@
-//! What is on record of a call's operation.
+//! The record of a call's operation.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::reply::Reply;
 use crate::telemetry;
 
 impl Call {
-    /// What is on record of the call's operation. It sends nothing and writes nothing.
+    /// Returns the reply on record of the call's operation; `None` without a record. It sends nothing and writes
+    /// nothing.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]
@@ -90,7 +91,7 @@ impl Call {
         Ok(found.map(|accepted| Enqueued::new(engine, accepted)))
     }
 
-    /// What names the call's operation, and until when the store is asked.
+    /// Returns the name of the call's operation, and the time until which the store is asked.
     fn by_name(self) -> Result<(Arc<Engine>, Request, Key, Instant), Error> {
         let mut prepared = self.prepared;
         prepared.check_is_filled();

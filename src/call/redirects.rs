@@ -38,7 +38,7 @@ impl Call {
     }
 }
 
-/// Where a call goes on that ended with this error, and may follow so many redirects more.
+/// Returns the URL at which a call goes on that ended with this error, and may follow so many redirects more.
 pub(super) fn next(error: &Error, from: &Url, left: &mut u32) -> Option<Url> {
     let remaining = left.checked_sub(1)?;
     let target = target(error, from)?;
@@ -64,7 +64,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Where the answer leads, if that is at the same host.
+/// Returns the URL to which the answer leads, if that is at the same host.
 fn target(error: &Error, from: &Url) -> Option<Url> {
     let answer = error.answer().filter(|answer| REDIRECTS.contains(&answer.status))?;
     let mut target = from.join(answer.header_named(&header::LOCATION)?).ok()?;

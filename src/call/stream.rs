@@ -134,25 +134,25 @@ impl StreamedReply {
         self.head.headers()
     }
 
-    /// How many times the call was sent until the head came.
+    /// Returns the number of times that the call was sent until the head came.
     pub fn attempts(&self) -> u32 {
         self.head.attempts()
     }
 
-    /// How many bytes of the body have come.
+    /// Returns the number of bytes of the body that have come.
     pub fn received(&self) -> u64 {
         self.body.received()
     }
 
-    /// The next chunk of the body; `None` once it is whole.
+    /// Returns the next chunk of the body; `None` once it is whole.
     ///
     /// # Errors
     ///
     /// The body is [broken](Error::is_broken_reply): the connection broke, the vendor fell silent for as long as an
-    /// attempt may take, or the call's own deadline passed ([`is_deadline`](Error::is_deadline)). The text says how many
-    /// bytes had come. Each call from then on gives the same error, and never `None`: what broke off is not taken for
-    /// the whole. Over HTTP/2 a vendor may also end a body of unsaid length early, as if it were whole. There only its own
-    /// form tells.
+    /// attempt may take, or the call's own deadline passed ([`is_deadline`](Error::is_deadline)). The text gives the
+    /// number of bytes that had come. Each call from then on gives the same error, and never `None`: a body that broke
+    /// off is not taken for the whole. Over HTTP/2 a vendor may also end a body of undeclared length early, as if it
+    /// were whole. Only the body's own form shows that.
     ///
     /// # Cancellation safety
     ///

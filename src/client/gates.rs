@@ -1,7 +1,7 @@
-//! What an operator reads and switches while the service runs: kill switch, pause, circuit breaker.
+//! Gates that an operator reads and switches while the service runs: kill switch, pause, circuit breaker.
 //!
 //! The gates themselves are the policy's run-time state. Their times are those of the client's clock, which only the
-//! client has. So times leave here as what is left of them.
+//! client has. So times leave here as the duration that is left.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Client;
 
 /// # For operators
 ///
-/// What stands between a call and the vendor can be read and switched while the service runs. All clones of a client
+/// Methods to read and switch the gates between a call and the vendor while the service runs. All clones of a client
 /// share it, and other processes do not. Settled operations are replayed whatever is switched.
 ///
 /// ```
@@ -95,7 +95,7 @@ impl Client {
         self.engine.gates.hold(self.engine.clock.now(), wait);
     }
 
-    /// For how long the vendor's pause still holds every call back. `None` if there is no pause.
+    /// Returns the time for which the vendor's pause still holds every call back. `None` if there is no pause.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]
@@ -150,8 +150,9 @@ impl Client {
         self.engine.gates.breaker_state(self.engine.clock.now())
     }
 
-    /// The routes whose own circuits are not closed, and for how long. What such a route meets says nothing of the vendor:
-    /// calls to other routes go on. A route is a method and a path with `{}` in place of ids.
+    /// Returns the routes whose own circuits are not closed, and the time for which they have not been. A failure of
+    /// such a route has no bearing on the vendor: calls to other routes go on. A route is a method and a path with `{}`
+    /// in place of ids.
     ///
     /// ```
     /// # use steadfast::Client;
@@ -182,7 +183,7 @@ impl Client {
         told.map(|held| (held.path, now.since(held.since))).collect()
     }
 
-    /// Who decides whether the circuit lets calls through. `None` if the policy has no breaker.
+    /// Returns the mode: whether the breaker decides, or an operator. `None` if the policy has no breaker.
     ///
     /// ```
     /// # use steadfast::Client;
@@ -217,8 +218,8 @@ impl Client {
         self.engine.gates.set_breaker_mode(mode);
     }
 
-    /// How many calls the breaker would have refused that [`Mode::ObserveOnly`] let through: what a configuration would
-    /// have cost. 0 if the policy has no breaker.
+    /// Returns the number of calls that [`Mode::ObserveOnly`] let through and that the breaker would have refused: the
+    /// cost of a configuration. 0 if the policy has no breaker.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]
@@ -237,8 +238,8 @@ impl Client {
         self.engine.gates.would_be_refusals()
     }
 
-    /// How many attempts are under way, if the policy limits them. `None` if it does not. A streamed reply is one until
-    /// its body has ended, or until another call has taken its place because it is not read.
+    /// Returns the number of attempts under way, if the policy limits them. `None` if it does not. A streamed reply is
+    /// one until its body has ended, or until another call has taken its place because it is not read.
     ///
     /// ```
     /// # use steadfast::Client;

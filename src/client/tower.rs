@@ -9,8 +9,8 @@ use steadfast_core::{BoxFuture, Error};
 
 use super::Client;
 
-/// A request of the crate `http` in, its response out: as [`execute`](Client::execute). Layers of tower may lie above
-/// it, and typed clients take it as theirs.
+/// Takes a request of the crate `http` and returns its response, as [`execute`](Client::execute) does. Layers of tower
+/// may lie above it, and typed clients take it as theirs.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]
@@ -34,9 +34,9 @@ use super::Client;
 /// # fn main() {}
 /// ```
 ///
-/// A refusal is an error, with the vendor's answer in it: see [`Error::into_answer`]. The service is always ready. What a
-/// gate refuses is told by the call, because only a call has a key to look up on record. A layer above that retries
-/// multiplies the sends of a call without a key.
+/// A refusal is an error, with the vendor's answer in it: see [`Error::into_answer`]. The service is always ready. A
+/// gate's refusal is the error of the call, because only a call has a key to look up on record. A layer above that
+/// retries multiplies the sends of a call without a key.
 impl<B: Into<Bytes>> Service<http::Request<B>> for Client {
     type Response = http::Response<Bytes>;
     type Error = Error;

@@ -5,7 +5,7 @@
 ///
 /// # Errors
 ///
-/// What is wrong with the path.
+/// The mistake in the path.
 pub(crate) fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<Option<Box<str>>, &'static str> {
     if !path.starts_with('/') {
         return Err("must start with a slash; the host comes from the adapter");
@@ -54,7 +54,7 @@ pub(super) fn first_parameter(path: &str) -> Option<&str> {
     pieces.find_map(|piece| piece.split_once('}').map(|(name, _)| name).filter(|name| is_name(name)))
 }
 
-/// What is in braces and no name is text, and is sent as it is.
+/// Returns true for a parameter's name; other text in braces is sent as it is.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }

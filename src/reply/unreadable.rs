@@ -1,4 +1,5 @@
-//! Why a reply is not the JSON that was asked for: where, and what is there instead of what. Never the data.
+//! The reason for which a reply is not the JSON that was asked for: the place, the value's kind and the expected one.
+//! Never the data.
 //!
 //! A value is never shown, only its kind and what the type expects. The path to a field runs through the keys of the
 //! document, of which some are data too: a map by customer has customers for keys. A key is shown if the type knows
@@ -22,7 +23,7 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
     serde_json::from_slice(body).map_err(|error| explain::<T>(body, &error))
 }
 
-/// Why not, in words that may be shown.
+/// Reason in words that may be shown.
 #[derive(Debug)]
 pub(super) struct Unreadable {
     problem: Cow<'static, str>,
@@ -54,7 +55,7 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Unrea
     Unreadable { problem, place: Some((error.line(), error.column())) }
 }
 
-/// What is wrong with the field: what it is, and what it should be.
+/// Describes the mistake in the field: its kind, and the expected one.
 fn in_words<T: DeserializeOwned>(body: &[u8]) -> String {
     let failed = Failed::reading::<T>(body);
     let path = failed.as_ref().map_or_else(String::new, |failed| field::<T>(body, failed));
@@ -126,8 +127,8 @@ fn push(path: &mut String, name: &str) {
 ///
 /// A map may check its keys, and refuse the new one or skip its entry. So the new name is of the same form, digits for
 /// digits. A failure over the new name itself counts as a map's, unless serde says that a field or a variant is
-/// unknown, as only a type with names does. What is left is a map that skips the keys that fail a check of their sum,
-/// such as a card's number: numbers are not shown at all.
+/// unknown, as only a type with names does. The rest is a map that skips the keys that fail a check of their sum, such
+/// as a card's number: numbers are not shown at all.
 fn is_known<T: DeserializeOwned>(body: &[u8], key: &str, index: usize, failed: &Failed) -> bool {
     if !is_name(key) || has_number(key) || body.len() > BODY_BYTES_MAX {
         return false;
@@ -149,11 +150,11 @@ fn has_number(key: &str) -> bool {
     key.split(|letter: char| !letter.is_ascii_digit()).any(|digits| digits.len() > DIGITS_MAX)
 }
 
-/// Where reading failed over the data, not over its syntax.
+/// Place at which reading failed over the data, not over its syntax.
 struct Failed {
     path: Path,
     place: (usize, usize),
-    /// What is wrong there, if it can be told.
+    /// Mistake there, if it can be described.
     mismatch: Option<Mismatch>,
 }
 
@@ -223,7 +224,7 @@ const DIGITS_MAX: usize = 3;
 /// Each segment of the path costs another reading of the document. Deeper ones are rare, and are not shown.
 const SEGMENTS_MAX: usize = 8;
 /// Beyond this the readings would take longer than an error is worth: they hold up the thread that runs the call. Its
-/// line and column are told anyway. With [`SEGMENTS_MAX`], the worst case is some milliseconds.
+/// line and column are given anyway. With [`SEGMENTS_MAX`], the worst case is some milliseconds.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -417,15 +418,15 @@ mod tests {
         skipping: Skipping,
     }
 
-    /// Only digits.
+    /// A key of digits alone.
     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Phone;
 
-    /// Whose digits have a sum.
+    /// A key whose digits have a sum.
     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Card;
 
-    /// One of a list that is known when it is run.
+    /// A key of a list that is known when it is run.
     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Hunter;
 

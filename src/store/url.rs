@@ -1,7 +1,7 @@
 //! [`StoreUrl`]: the address of a store, in one line of text.
 //!
-//! One place that knows the schemes, for the vendors file, the command line and a service's own setting. What is refused
-//! is not repeated beyond the part before the colon: it may be an address with a password.
+//! One place that knows the schemes, for the vendors file, the command line and a service's own setting. A text that is
+//! refused is not repeated beyond the part before the colon: it may be an address with a password.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -90,8 +90,8 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
 }
 
 impl StoreUrl {
-    /// A text where the path of an SQLite file is taken too, as the command line does. What does not begin with a
-    /// scheme and a colon is a path. `./a:b.db` is a path with a colon.
+    /// Reads a text where the path of an SQLite file is taken too, as the command line does. A text that does not begin
+    /// with a scheme and a colon is a path. `./a:b.db` is a path with a colon.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl StoreUrl {
         }
     }
 
-    /// As [`FromStr`] reads it, with the problem alone, for an error that has a place of its own.
+    /// Reads a URL as [`FromStr`] does, and returns the problem alone, for an error that has a place of its own.
     pub(crate) fn read(text: &str) -> Result<StoreUrl, String> {
         parse(text).map(StoreUrl::at)
     }
@@ -120,7 +120,7 @@ impl StoreUrl {
         }
     }
 
-    /// With a relative path taken from `directory`.
+    /// Takes a relative path from `directory`.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> StoreUrl {
         if let Place::Sqlite { path, .. } = &mut self.place {
@@ -280,7 +280,7 @@ fn invalid(problem: impl Into<String>) -> StoreError {
     StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
 }
 
-/// What is before the first colon, if it is a scheme. One letter is a drive of Windows.
+/// Returns the part before the first colon, if it is a scheme. One letter is a drive of Windows.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let is_one = scheme.len() > 1
@@ -373,8 +373,8 @@ fn parse_sqlite(written: &str) -> Result<Place, String> {
     }
 }
 
-/// What to write instead, with the path out of what was written. That may be an address with a password: its options
-/// are left out, and of one with an `@`, or with settings such as `Password=…`, nothing is repeated.
+/// Suggests a URL, with the path out of the written text. That may be an address with a password: its options are left
+/// out, and of one with an `@`, or with settings such as `Password=…`, nothing is repeated.
 fn with_path(written: &str) -> String {
     let path = written.split_once('?').map_or(written, |(path, _)| path).trim();
     let path = path.strip_prefix("//").unwrap_or(path);
@@ -400,7 +400,7 @@ fn unknown(text: &str, name: &str, rest: Option<&str>) -> String {
     }
 }
 
-/// What to write instead: what this build knows.
+/// Suggests a URL that this build knows.
 fn known() -> String {
     let sqlite = cfg!(feature = "sqlite").then(|| format!("\"sqlite:\" and a path, such as \"{EXAMPLE}\""));
     let postgres = cfg!(feature = "postgres").then(|| format!("\"{EXAMPLE_POSTGRES}\""));
@@ -418,7 +418,7 @@ const EXAMPLE_POSTGRES: &str = "postgres://shop@db.internal/shop?schema=payments
 const NOT_MIGRATED: &str =
     "only a store on Postgres is migrated; the process that opens an SQLite file brings it up to date";
 
-/// What a build without SQLite says of such a store.
+/// Problem of such a store in a build without SQLite.
 const NO_SQLITE: &str = "this build of steadfast has no SQLite; build it with feature `sqlite`";
 
 #[cfg(test)]

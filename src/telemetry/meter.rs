@@ -1,8 +1,8 @@
-//! What a clean call counts, with its labels, made once for a client.
+//! Metrics of a clean call, with their labels, made once for a client.
 //!
-//! The macros of `metrics` make the labels anew each time, on the heap, whether or not a recorder is
-//! installed. A clean call may add two allocations in all, so its four metrics are kept ready; what is rare
-//! (refusals, retries, dead letters) goes through the macros.
+//! The macros of `metrics` make the labels anew each time, on the heap, whether or not a recorder is installed. A clean
+//! call may add two allocations in all, so its four metrics are kept ready; rare events (refusals, retries, dead
+//! letters) go through the macros.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub(crate) struct Meters {
     pub attempt_seconds: Meter,
 }
 
-/// What calls and dispatchers make dead letters for. A person closes others, which pages no operator.
+/// Reasons for which calls and dispatchers make dead letters. A person closes others, which pages no operator.
 const LETTERS: [Reason; 5] =
     [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Elsewhere, Reason::Credentials];
 
-/// One metric with its labels; nothing without the feature.
+/// A metric with its labels; nothing without the feature.
 #[derive(Debug)]
 pub(crate) struct Meter(#[cfg(feature = "metrics")] metrics::Key);
 
@@ -47,7 +47,7 @@ impl Meters {
     }
 }
 
-/// Tells the recorder what each metric is, in the words of a page of metrics.
+/// Describes each metric to the recorder, in the words of a page of metrics.
 #[cfg(feature = "metrics")]
 fn describe() {
     use metrics::{KeyName, SharedString};

@@ -1,4 +1,4 @@
-//! What is said of calls that are enqueued, and of those in the outbox.
+//! Events of calls that are enqueued, and of rows in the outbox.
 
 use tracing::{debug, warn};
 

@@ -1,4 +1,4 @@
-//! What is said of a panic that was caught: in a store, an adapter or a transport that the service brought.
+//! The event of a panic that was caught: in a store, an adapter or a transport that the service brought.
 
 use std::any::Any;
 

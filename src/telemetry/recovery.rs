@@ -1,8 +1,8 @@
-//! What several processes do together.
+//! Events of several processes that recover together.
 
 use tracing::{debug, warn};
 
-/// So many dispatchers share an account's recovery from now on.
+/// Reports the number of dispatchers that share an account's recovery from now on.
 pub(crate) fn shared(vendor: &str, account: &str, dispatchers: u32) {
     debug!(
         steadfast.vendor = vendor,

@@ -1,4 +1,4 @@
-//! What becomes of a streamed reply after its call.
+//! Events of a streamed reply after its call.
 
 use tracing::warn;
 

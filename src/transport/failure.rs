@@ -1,8 +1,8 @@
-//! What a failure before the answer says of the request.
+//! The effect of a request whose exchange failed before the answer.
 //!
-//! Failures are told apart with one question in mind: did the request provably take no effect? Resolving, connecting
-//! and the TLS handshake come before the first byte of a request, so their failures say yes. So does an HTTP/2 peer
-//! that says it did not process the stream. Everything else says "may have taken effect", whatever it looks like.
+//! Failures are classified by one question: did the request provably take no effect? Resolving, connecting and the TLS
+//! handshake come before the first byte of a request, so their failures say yes. So does an HTTP/2 peer that says it
+//! did not process the stream. Everything else says "may have taken effect", whatever it looks like.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,8 +11,8 @@ use steadfast_core::internal::guard::Guard;
 use steadfast_core::internal::transport::Progress;
 use steadfast_core::transport::{SendError, SendErrorKind};
 
-/// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
-/// failure to connect is a failure to send it.
+/// Classifies failures before the answer's head. Redirects are off, so there was one request at most, and a failure to
+/// connect is a failure to send it.
 pub(super) fn before_the_answer(error: reqwest::Error, https: bool, progress: &Progress) -> SendError {
     if let Some(fact) = local_fact(&error) {
         return SendError::with_source(SendErrorKind::Local, fact);
@@ -95,9 +95,9 @@ fn is_of_the_other_side(kind: io::ErrorKind) -> bool {
     )
 }
 
-/// Whether the other side said in HTTP/2 that it did not process the request. It says so by RST_STREAM with
-/// REFUSED_STREAM (RFC 9113, section 8.7), or GOAWAY with a last stream below the request's, whatever its code
-/// (section 6.8).
+/// Returns true if the other side reported in HTTP/2 that it did not process the request. It does so by RST_STREAM with
+/// REFUSED_STREAM (RFC 9113, section 8.7), or GOAWAY with a last stream below the request's, whatever its code (section
+/// 6.8).
 ///
 /// `h2` gives the error of a GOAWAY only to streams above the last one. A stream that a GOAWAY covers and that ends
 /// with the connection has an I/O error, and may have been processed.
@@ -121,7 +121,7 @@ enum Connecting {
     Elsewhere,
 }
 
-/// Which part of connecting failed. The TLS libraries are optional, so their error types cannot be named;
+/// Returns the part of connecting that failed. The TLS libraries are optional, so their error types cannot be named;
 /// their words can. A wrong guess changes a label and not the effect: either way nothing was sent.
 fn connect_failure(error: &reqwest::Error, https: bool) -> Connecting {
     if !https {

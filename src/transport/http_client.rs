@@ -62,11 +62,11 @@ use crate::transport::watched_body::WatchedBody;
 /// stream (HTTP/2). The vendor may have received the request by then. [`Limits::give_up`] says whether it has. A request
 /// that may have an effect and still waits for its connection, or for a stream of it, has not left, and never does.
 ///
-/// What was handed to the kernel may still arrive. On Linux and Android `TCP_USER_TIMEOUT` bounds that, by 30 s unless
-/// [`attempt`](Http::attempt) says less; elsewhere two minutes are reckoned with. Lookups come only after that. Two minutes
-/// also count where the environment names a proxy, whose kernel keeps to no such bound. What the builders of
-/// [`Http::over`] name, and a sidecar on loopback, is not seen: name the proxy in the environment too, or wrap the transport
-/// and raise [`Transport::queue_max`].
+/// A request that was handed to the kernel may still arrive. On Linux and Android `TCP_USER_TIMEOUT` bounds that, by 30
+/// s unless [`attempt`](Http::attempt) says less; elsewhere two minutes are reckoned with. Lookups come only after
+/// that. Two minutes also count where the environment names a proxy, whose kernel keeps to no such bound. Proxies that
+/// the builders of [`Http::over`] name, and a sidecar on loopback, are not seen: name the proxy in the environment too,
+/// or wrap the transport and raise [`Transport::queue_max`].
 #[derive(Clone)]
 pub struct Http {
     inner: Arc<Inner>,
@@ -77,14 +77,14 @@ pub struct Http {
 
 struct Inner {
     make: Arc<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>,
-    /// How long the kernel may hold what it was given.
+    /// Longest time for which the kernel may hold the bytes that it was given.
     attempt: Duration,
     /// The environment names a proxy.
     may_be_proxied: bool,
     https: Pools,
     http: Pools,
-    /// For requests to loopback, by https and by http, which no proxy of the environment may see. `None`: the caller's
-    /// own settings count for loopback too.
+    /// Pools for requests to loopback, by https and by http, which no proxy of the environment may see. `None`: the
+    /// caller's own settings count for loopback too.
     direct: Option<[Pools; 2]>,
 }
 
@@ -265,7 +265,7 @@ fn exactly_as_given(builder: reqwest::ClientBuilder, attempt: Duration) -> reqwe
     builder.no_gzip().no_brotli().no_zstd().no_deflate()
 }
 
-/// Where reqwest looks for a proxy.
+/// Environment variables in which reqwest looks for a proxy.
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
@@ -295,7 +295,8 @@ impl Transport for Http {
         true
     }
 
-    /// To loopback nothing: there is no network that could hold it. The kernel of a proxy on the way is not ours.
+    /// Returns zero for loopback: there is no network that could hold a request. The kernel of a proxy on the way is
+    /// not ours.
     fn queue_max(&self, url: &Url) -> Duration {
         if is_loopback(url) {
             return Duration::ZERO;
@@ -306,7 +307,7 @@ impl Transport for Http {
 }
 
 impl fmt::Debug for Http {
-    /// Not reqwest's own output: that shows the default headers, which may hold a secret.
+    /// Writes the type's name alone: reqwest's own output shows the default headers, which may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").finish_non_exhaustive()
     }
@@ -331,8 +332,8 @@ fn prepare(request: Request, is_watched: bool, progress: &Progress) -> reqwest::
     prepared
 }
 
-/// Takes the body in, up to `limit_bytes`; also says whether there was more. What is not read is dropped with
-/// the response, and the connection with it.
+/// Reads the body, up to `limit_bytes`; also returns whether there was more. The unread rest is dropped with the
+/// response, and the connection with it.
 async fn read(mut response: reqwest::Response, limit_bytes: usize) -> Result<(Bytes, bool), SendError> {
     let announced = response.content_length().unwrap_or(0);
     let Some(first) = next_chunk(&mut response).await? else {
@@ -374,11 +375,11 @@ async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, S
     }
 }
 
-/// What a failure after the answer's head is.
+/// Classifies a failure after the answer's head.
 fn in_the_body(error: reqwest::Error) -> SendError {
     let kind = if error.is_timeout() { SendErrorKind::Timeout } else { SendErrorKind::Truncated };
     SendError::with_source(kind, error.without_url())
 }
 
-/// What an announced length may reserve at once: a vendor's word alone does not make us set 8 MiB aside.
+/// Most bytes that an announced length reserves at once: a vendor's word alone does not make us set 8 MiB aside.
 const RESERVE_BYTES_MAX: usize = 256 * 1024;

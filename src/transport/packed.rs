@@ -1,8 +1,8 @@
 //! Answers in gzip: asked for, and unpacked within the limit of a reply.
 //!
-//! A few kilobytes of gzip unpack to gigabytes. So the limit of a reply counts what is unpacked, and the rest is never
-//! unpacked. What is no gzip stays as it came, with its `Content-Encoding`: its status still says what became of the
-//! call, and the engine says that it cannot be read.
+//! A few kilobytes of gzip unpack to gigabytes. So the limit of a reply counts unpacked bytes, and the rest is never
+//! unpacked. A body that is no gzip stays as it came, with its `Content-Encoding`: its status still shows the end of
+//! the call, and the engine reports that it cannot be read.
 
 use std::io::Read;
 
@@ -13,7 +13,8 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 
 use steadfast_core::transport::{Answer, Request};
 
-/// The request, which asks for gzip if it is to and does not say itself what it takes. Whether it does.
+/// Asks for gzip, if it is to and the request does not already accept an encoding. Returns the request, and whether it
+/// asks.
 pub(super) fn ask(mut request: Request, gzip: bool) -> (Request, bool) {
     let asks = gzip && !request.headers.contains_key(ACCEPT_ENCODING);
     if asks {
@@ -43,8 +44,8 @@ fn is_gzip(answer: &Answer) -> bool {
     })
 }
 
-/// What is in `packed`, up to the limit, and whether there is more. `None` if it is no gzip, or is damaged. Of a packed
-/// body that was itself cut off at the limit, what is there is taken.
+/// Unpacks `packed` up to the limit, and returns whether there is more. `None` if it is no gzip, or is damaged. A
+/// packed body that was itself cut off at the limit is unpacked as far as it goes.
 fn unpacked(packed: &[u8], is_part: bool, bytes_max: usize) -> Option<(Bytes, bool)> {
     let mut body = Vec::new();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);

@@ -35,28 +35,28 @@ use crate::transport::failure::not_set_up;
 /// The clients for targets of one kind.
 pub(super) struct Pools {
     setup: Setup,
-    /// One for each runtime.
+    /// Pool of each runtime.
     shared: RwLock<Vec<Arc<Pool>>>,
     /// Keeps no connection.
     apart: Arc<OnceCell<reqwest::Client>>,
     clock: SystemClock,
-    /// When pools were last replaced: because one was suspect, and before a probe.
+    /// Times at which pools were last replaced: because one was suspect, and before a probe.
     replaced_at: Mutex<[Option<Instant>; 2]>,
 }
 
-/// How clients are made.
+/// Settings by which clients are made.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) make: Arc<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>,
     pub(super) trust: Trust,
 }
 
-/// Whose certificates a client accepts.
+/// Certificates that a client accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Those that the builder says, by default the platform's.
+    /// Those of the builder, by default the platform's.
     AsBuilt,
-    /// The same where they can be read, else none: for http, where a proxy may still need them.
+    /// Those of the builder if they can be read, else none: for http, where a proxy may still need them.
     IfReadable,
     /// None: for http without a proxy.
     None,
@@ -111,7 +111,7 @@ impl Pools {
         }
     }
 
-    /// Whether clients can be made, but for the certificates.
+    /// Checks that clients can be made, but for the certificates.
     pub(super) fn check(&self) -> Result<(), reqwest::Error> {
         Setup { trust: Trust::None, ..self.setup.clone() }.build(true).map(drop)
     }
@@ -138,7 +138,7 @@ impl Pools {
         Ok(answered)
     }
 
-    /// On a thread that may block. What it builds is kept in `cell` also if its caller is gone.
+    /// Builds a client on a thread that may block. The client is kept in `cell` also if its caller is gone.
     async fn build(
         &self,
         cell: &Arc<OnceCell<reqwest::Client>>,
@@ -180,7 +180,7 @@ impl Pools {
         })
     }
 
-    /// Forgets this pool, or all: the next request opens a connection. What is under way goes on.
+    /// Forgets this pool, or all: the next request opens a connection. Exchanges that are under way go on.
     fn replace(&self, suspect: Option<&Arc<Pool>>) {
         let now = self.clock.now();
         let mut replaced_at = self.replaced_at.lock();
@@ -204,7 +204,7 @@ impl Pools {
 struct UnderWay<'a> {
     pools: &'a Pools,
     pool: &'a Arc<Pool>,
-    /// How many the pool had had when it began.
+    /// Number of answers that the pool had had when it began.
     answers: u64,
     is_given_up: bool,
 }
@@ -236,5 +236,5 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Between two replacements of a pool. Each costs a handshake, and the certificates are read again.
+/// Pause between two replacements of a pool. Each costs a handshake, and the certificates are read again.
 const REPLACED_EVERY: Duration = Duration::from_secs(5);

@@ -21,8 +21,8 @@ use steadfast_core::transport::{
 /// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
 /// in a test. The service is cloned for each request.
 ///
-/// `R` is the body that the service takes in a request. A service that takes one body, as a client of hyper does, says it
-/// itself. One that takes any, as a router of axum does, is told which: `over_tower::<Body>(router)`.
+/// `R` is the body that the service takes in a request. A service that takes one body, as a client of hyper does,
+/// determines it itself. For one that takes any, as a router of axum does, name it: `over_tower::<Body>(router)`.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]
@@ -71,8 +71,9 @@ where
     over_tower_that_queues(service, QUEUE_MAX)
 }
 
-/// As [`over_tower`], of a service that holds a request for `queue_max` at most once its exchange was dropped. A client of
-/// hyper may, until its connection has a stream free. A router in this process holds none.
+/// Makes a transport as [`over_tower`] does, over a service that holds a request for `queue_max` at most once its
+/// exchange was dropped. A client of hyper may, until its connection has a stream free. A router in this process holds
+/// none.
 ///
 /// Lookups count from there: with too short a time, a request is looked up before it arrives, and is sent again.
 pub fn over_tower_that_queues<R>(
@@ -155,7 +156,7 @@ where
 }
 
 impl<S, R> fmt::Debug for Tower<S, R> {
-    /// Not the service's own output, which may hold a secret.
+    /// Writes the type's name alone: the service's own output may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tower").finish_non_exhaustive()
     }

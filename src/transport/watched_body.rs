@@ -1,4 +1,4 @@
-//! [`WatchedBody`]: a request's body that tells when sending begins, and ends it when the exchange is given up.
+//! [`WatchedBody`]: a request's body that reports when sending begins, and ends it when the exchange is given up.
 //!
 //! Reqwest does not say when it has a connection, but hyper shows it by what it does to the body:
 //!
