@@ -169,7 +169,7 @@ impl DeadLetters {
         if how.by.trim().is_empty() {
             return Err(DeadLetterError::Invalid(Error::validation(
                 Input::Other("by"),
-                "a purge needs somebody's name",
+                "a purge needs the name of an operator",
             )));
         }
         let now = self.now();

@@ -136,14 +136,14 @@ impl Prepared {
             }
             (Ok(name), Ok(_)) if is_of_the_connection(&name) => {
                 let problem =
-                    format!("{name} is the transport's own: it says to whom and how the request goes");
+                    format!("{name} is set by the transport: it decides where and how the request goes");
                 self.note(Error::invalid(Input::Header, problem));
             }
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
             }
             (Err(problem), _) => {
-                self.note(Error::invalid(Input::Header, format!("HTTP has no such name ({problem})")));
+                self.note(Error::invalid(Input::Header, format!("not a valid header name ({problem})")));
             }
             (Ok(name), Err(problem)) => {
                 let problem = format!("{name}: a header cannot carry this value ({problem})");

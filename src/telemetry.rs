@@ -319,7 +319,7 @@ pub(crate) fn nameless(vendor: &str) {
 
 /// Consequence of a missing namespace, and its remedy.
 pub(crate) const NAMELESS: &str = "a service or a developer with another store that calls the same account \
-     under the same key is told this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
+     under the same key is given this one's outcome as its own. Give each its own, with `.namespace(\"prod\")` or \
      `namespace = \"prod\"` in the vendors file. That renames every key, so carry what is on record on with `steadfast \
      adopt` before the service starts again; the namespace \"default\" says that it is meant";
 

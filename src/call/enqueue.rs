@@ -135,12 +135,12 @@ pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error
 /// Refuses options that no record keeps, so that the process that delivers it would not know them.
 pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.overrides.is_some() {
-        let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
+        let problem = "an enqueued call is delivered by its client's policy; give this one to a client of its own, and \
                        enqueue through that";
         return Err(Error::invalid(Input::Policy, problem));
     }
     if !work.retries_allowed {
-        let problem = "the incoming request says not to retry, and what is enqueued is retried; leave inbound() out, or \
+        let problem = "the incoming request forbids retries, and an enqueued call is retried; leave inbound() out, or \
                        send() it";
         return Err(Error::invalid(Input::Inbound, problem));
     }

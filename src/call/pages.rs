@@ -139,7 +139,10 @@ impl Call {
 impl Pages {
     fn new(mut call: Call, rule: Option<Rule>) -> Pages {
         if call.prepared.request.method != Method::GET || call.prepared.work.key.is_some() {
-            call.note(Error::invalid(Input::Other("pages"), "a list is read by a GET without a key"));
+            call.note(Error::invalid(
+                Input::Other("pages"),
+                "`pages` needs a GET without an idempotency key",
+            ));
         }
         let first = call.prepared.request.url.clone();
         Pages { call, rule, at: At::Page(first), seen: HashSet::new(), before: None }

@@ -93,7 +93,7 @@ fn fill(template: &str, name: &str, value: &str) -> Result<String, String> {
 }
 
 fn absent(name: &str) -> String {
-    format!("it has no parameter {{{name}}} that is to be filled")
+    format!("the path has no parameter `{{{name}}}`")
 }
 
 /// All but what RFC 3986 calls unreserved, in section 2.3. A `;` or `=` in an id is a parameter of the segment to some

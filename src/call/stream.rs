@@ -83,7 +83,7 @@ impl Call {
         if self.prepared.request.method != Method::GET || self.prepared.work.key.is_some() {
             self.note(Error::invalid(
                 Input::Other("stream"),
-                "the reply to a GET without a key alone is streamed",
+                "`stream` needs a GET without an idempotency key",
             ));
         }
         self.check_parts(true);

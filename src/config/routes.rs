@@ -82,7 +82,7 @@ pub(super) fn check_retention(
             |entry: &&RouteEntry| entry.retention.is_some() && prefixes::meant(&entry.prefix) == meant;
         if let Some(other) = routes.iter().find(is_same) {
             let problem = format!(
-                "`{prefix}` in {path} is said twice; `{ROUTES_KEY}.\"{}\".{RETENTION_KEY}` says it too: leave one of \
+                "`{prefix}` in {path} is set twice; `{ROUTES_KEY}.\"{}\".{RETENTION_KEY}` sets it too: leave one of \
                  them out",
                 other.prefix
             );

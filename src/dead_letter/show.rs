@@ -125,7 +125,7 @@ impl DeadLetters {
     /// [`DeadLetterError::Invalid`] for a dry run, which would leave no trace of what was seen.
     pub async fn open(&self, id: &OperationId, how: &Change) -> Result<Shown, DeadLetterError> {
         if how.dry_run {
-            let problem = "there is no dry run of it: what shows bodies goes on the audit record";
+            let problem = "it has no dry run: showing bodies is noted on the audit record";
             return Err(DeadLetterError::Invalid(Error::validation(Input::Other("opening"), problem)));
         }
         self.record(id).await?;

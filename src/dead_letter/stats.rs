@@ -84,7 +84,7 @@ impl DeadLetters {
             Some(outbox) => outbox
                 .rejected(after, limit)
                 .await
-                .map_err(DeadLetterError::store("list what the outbox rejected")),
+                .map_err(DeadLetterError::store("list the rejected rows of the outbox")),
             None => Ok(Page { rows: Vec::new(), next: None }),
         }
     }

@@ -110,7 +110,7 @@ impl AccountStatus {
 }
 
 impl DeadLetters {
-    /// The state of the store in one look: for each account what waits, which gates keep dispatchers from delivering it,
+    /// The state of the store in one look: for each account the backlog, which gates keep dispatchers from delivering it,
     /// and at which rate it goes. It reads open operations and dead letters alone, however many have ended.
     ///
     /// ```
@@ -174,7 +174,7 @@ impl DeadLetters {
     }
 
     pub(super) async fn backlog(&self, now: Timestamp) -> Result<Backlog, DeadLetterError> {
-        let failed = DeadLetterError::store("count what waits");
+        let failed = DeadLetterError::store("count the backlog");
         if let Some(delivery) = self.store.delivery() {
             return delivery.backlog(now).await.map_err(failed);
         }

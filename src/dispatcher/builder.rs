@@ -194,4 +194,4 @@ async fn unreached_of_vendor(client: &Client) {
     }
 }
 
-const NAME: &str = "name what no client reaches";
+const NAME: &str = "list the accounts that no client reaches";

@@ -413,8 +413,8 @@ fn shortest(period: Duration) -> Duration {
     (period / LOOKS_FASTER).max(SHORTEST)
 }
 
-const LOOK: &str = "look what there is to do";
-const TAKE: &str = "take what no process holds";
+const LOOK: &str = "look for pending work";
+const TAKE: &str = "take over pending operations";
 
 /// Number of times that it looks as often as in the idle state, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

@@ -121,7 +121,7 @@ async fn what_cannot_be_started_over_is_refused_with_a_word() {
         let held = tokio::spawn(pay(&rig, "held").send());
         until(|| rig.network.requests().len() >= 4).await;
         for (old, word, effect) in [
-            ("gone", "nothing is on record of it", Effect::None),
+            ("gone", "it is not on record", Effect::None),
             ("done", "it took effect", Effect::Applied),
             ("waits", "it has not ended", Effect::None),
             ("freed", "send that key itself", Effect::None),

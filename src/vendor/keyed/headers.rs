@@ -42,7 +42,7 @@ pub(super) fn check(config: &KeyedConfig) -> Result<(), Error> {
             return Err(invalid(field(), "it is the connection's own"));
         }
         if value.trim().is_empty() {
-            return Err(invalid(field(), "it is empty; say what the vendor has given you for it"));
+            return Err(invalid(field(), "it is empty; set the value that the vendor has given you"));
         }
         if HeaderValue::from_str(value).is_err() {
             return Err(invalid(field(), "it holds a character that a header cannot carry"));

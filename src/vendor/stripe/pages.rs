@@ -30,4 +30,4 @@ pub(super) fn next(asked: &Request, answer: &Answer) -> NextPage {
     Ok(Some(with_parameter(asked, name, id)))
 }
 
-const NO_CURSOR: &str = "it says that there is more, and has no object to go on from";
+const NO_CURSOR: &str = "the list has more rows, but none whose id could be the next cursor";

@@ -30,6 +30,6 @@ async fn a_panic_in_recovery_logs_its_operation_and_message() {
         doing.push(event["steadfast.doing"].as_str());
     }
     doing.sort_unstable();
-    assert_eq!(doing, ["purge", "take what no process holds"]);
+    assert_eq!(doing, ["purge", "take over pending operations"]);
     assert_eq!(dispatcher.stop(Duration::from_secs(1)).await, 0);
 }

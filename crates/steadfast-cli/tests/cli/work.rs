@@ -89,7 +89,7 @@ async fn resolve_takes_one_resolution_with_a_reason() {
     assert_eq!(twice.code, 1);
     assert!(
         twice.err.ends_with(
-            "it is resolved already; take that back first (what goes on under another name stays so)\n"
+            "already resolved; reopen it first (an operation that goes on under another name cannot be reopened)\n"
         ),
         "{}",
         twice.err

@@ -100,10 +100,10 @@ impl Error {
                 match next {
                     None => write!(f, "the call's {budget:?} ran out before a final answer")?,
                     Some(Step::Attempt) => {
-                        write!(f, "the next attempt would be after the {budget:?} that the call has")?;
+                        write!(f, "the next attempt would exceed the call's {budget:?} deadline")?;
                     }
                     Some(Step::LookUp) => {
-                        write!(f, "the lookup would be after the {budget:?} that the call has")?;
+                        write!(f, "the lookup would exceed the call's {budget:?} deadline")?;
                     }
                 }
                 self.say_last_answer(f)
@@ -158,7 +158,7 @@ impl Error {
             }
             (Disposition::Continues { .. }, _) => Some("it goes on without you"),
             (Disposition::Ended, Kind::Gate(_) | Kind::Deadline { .. }) if self.0.context.key.is_some() => {
-                Some("nothing goes on by itself")
+                Some("it will not be retried automatically")
             }
             _ => None,
         }
@@ -244,7 +244,7 @@ fn gate_in_words(gate: Gate) -> &'static str {
         Gate::KillSwitch => "our kill switch holds all calls to this vendor",
         Gate::Pause => "the vendor asked for a pause",
         Gate::Breaker => "the circuit is open",
-        Gate::Concurrency => "as many calls are under way as the policy allows",
+        Gate::Concurrency => "the concurrency limit is reached",
         Gate::Rate => "the rate limit is reached",
         Gate::Budget => "the retry budget is spent",
         Gate::Credentials => "the vendor refuses the account's credentials",
@@ -253,7 +253,7 @@ fn gate_in_words(gate: Gate) -> &'static str {
 
 fn obstacle_in_words(obstacle: Obstacle) -> &'static str {
     match obstacle {
-        Obstacle::Absent => "nothing is on record of it; send that key itself",
+        Obstacle::Absent => "it is not on record; send that key itself",
         Obstacle::Open { .. } => "it has not ended and may still take effect",
         Obstacle::Succeeded => "it took effect; send that key itself for its reply",
         Obstacle::EffectUnknown => "it may have taken effect; a person has to find out and resolve it first",
@@ -268,7 +268,7 @@ fn reason_in_words(reason: Reason) -> &'static str {
     match reason {
         Reason::Exhausted => "no retry is left",
         Reason::Expired => "the vendor's replay window closed before an answer came",
-        Reason::Closed => "somebody closed it before it came to an end",
+        Reason::Closed => "it was closed before it came to an end",
         Reason::Elsewhere => {
             "it was recorded for another host than this client's base URL, and no secret goes there"
         }

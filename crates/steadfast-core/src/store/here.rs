@@ -149,7 +149,8 @@ fn moved(there: &Standing, to: &Standing) -> Result<(), StoreError> {
     if there == to {
         return Ok(());
     }
-    Err(StoreError::new("another process said so of the store meanwhile").of_kind(StoreErrorKind::Locked))
+    Err(StoreError::new("another process changed the store's state meanwhile; show it again")
+        .of_kind(StoreErrorKind::Locked))
 }
 
 /// Leaves everything that is open to the original, and gives how many operations that were. Nothing is added meanwhile:

@@ -68,7 +68,7 @@ impl Resealed {
 pub async fn reseal(store: &dyn Store, dry_run: bool) -> Result<Resealed, StoreError> {
     let sealing = sealing_of(store)?;
     let mut resealed = Resealed { dry_run, ..Resealed::default() };
-    // What somebody changes meanwhile is looked for again. Whoever changes it for ever is told of at the end.
+    // Repeats for rows changed concurrently, at most `PASSES_MAX` times; the rest is reported.
     let passes = if dry_run { 0 } else { PASSES_MAX };
     for _ in 0..passes {
         let pass = pass(store, sealing, false).await?;

@@ -89,7 +89,7 @@ impl Seals {
             Unopened::NoKey => missing(key),
             Unopened::Broken => {
                 let problem = format!(
-                    "a stored {} does not open: it is not what was sealed, or was sealed for another operation",
+                    "a stored {} cannot be unsealed: its bytes changed, or it was sealed for another operation",
                     match part {
                         Part::Request => "request",
                         Part::Answer => "answer",

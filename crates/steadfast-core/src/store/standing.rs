@@ -112,7 +112,7 @@ impl Standing {
     /// A [`StoreError`] if it cannot be written.
     pub fn to_text(&self) -> Result<String, StoreError> {
         serde_json::to_string(self)
-            .map_err(|error| StoreError::with_source("what the store is there for cannot be written", error))
+            .map_err(|error| StoreError::with_source("cannot serialize the copy state", error))
     }
 
     /// Decodes the text of [`to_text`](Standing::to_text).
@@ -122,7 +122,7 @@ impl Standing {
     /// [`StoreErrorKind::Newer`] for a text that this release does not know: it then writes nothing.
     pub fn from_text(text: &str) -> Result<Standing, StoreError> {
         serde_json::from_str(text).map_err(|error| {
-            StoreError::with_source("this release cannot read what the store is there for", error)
+            StoreError::with_source("this release cannot read the copy state", error)
                 .of_kind(StoreErrorKind::Newer)
         })
     }

@@ -89,7 +89,7 @@ pub fn parameter(asked: &Request, name: &str) -> Option<String> {
     asked.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
-pub const NO_LIST: &str = "it is no list of the vendor's";
+pub const NO_LIST: &str = "the response is not one of the vendor's list formats";
 const NO_LINK: &str = "its Link header cannot be read";
 const OTHERWISE: &str = "it names a next page, and not by a Link header: give the rule with pages_by";
 const NO_URL: &str = "its next page has no URL";

@@ -30,7 +30,8 @@ impl SecretHeaders {
         let mut more = vendor.secret_headers();
         for name in named {
             let header = HeaderName::from_bytes(name.as_bytes());
-            let problem = || Error::invalid(Input::Header, "a name in secret_headers is none that HTTP has");
+            let problem =
+                || Error::invalid(Input::Header, "a name in secret_headers is not a valid header name");
             more.push(header.map_err(|_| problem())?);
         }
         Ok(SecretHeaders { more })

@@ -16,8 +16,8 @@ pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// A validation error for a time that makes each lookup worthless, or that keeps an operation from ever being looked up.
 pub fn check_settle_time(time: Duration) -> Result<(), Error> {
     let problem = match time {
-        Duration::ZERO => "zero; a lookup would miss what is still being done",
-        time if time > SETTLE_TIME_MAX => "over a day; what is unknown would wait for it as long",
+        Duration::ZERO => "zero; a lookup would miss a request that is still being processed",
+        time if time > SETTLE_TIME_MAX => "over a day; an unknown outcome would wait as long",
         _ => return Ok(()),
     };
     Err(Error::invalid(Input::Other("settle_time"), problem))

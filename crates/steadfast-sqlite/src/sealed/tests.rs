@@ -473,7 +473,7 @@ async fn blobs_that_were_moved_or_changed_are_an_error_and_never_a_record() {
         let error = after(&sql, "a").await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{sql}: {error}");
         let problem = format!(
-            "a stored {what} does not open: it is not what was sealed, or was sealed for another operation"
+            "a stored {what} cannot be unsealed: its bytes changed, or it was sealed for another operation"
         );
         assert_eq!(error.to_string(), problem, "{sql}");
     }

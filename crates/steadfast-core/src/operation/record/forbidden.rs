@@ -8,19 +8,21 @@
 #[non_exhaustive]
 pub enum Forbidden {
     /// The operation does not exist.
-    #[error("there is no such operation any more")]
+    #[error("the operation does not exist any more")]
     Absent,
     /// The operation changed since it was shown: another process has taken it since.
-    #[error("somebody else has taken it in the meantime; look at it again")]
+    #[error("the operation changed since it was shown; show it again")]
     Moved,
     /// The operation is not a dead letter.
-    #[error("it is not a dead letter (any more)")]
+    #[error("the operation is not a dead letter")]
     NotDead,
     /// A process holds it, and may be sending. Or the one that held it is gone, and its last request may yet arrive.
-    #[error("somebody may be sending it; try again when its lease, or its longest attempt, is over")]
+    #[error(
+        "the operation is leased, or its request may be in flight; retry after its lease, or its longest attempt, has ended"
+    )]
     Held,
     /// The operation has ended: it neither waits nor was left.
-    #[error("it has ended: it neither waits for an attempt nor was left by a dead process")]
+    #[error("the operation has ended: it is neither scheduled nor left by a dead process")]
     NotOpen,
     /// The name that it would be given is on record already: both may have been sent.
     #[error(
@@ -28,13 +30,15 @@ pub enum Forbidden {
     )]
     NameTaken,
     /// The operation is resolved already.
-    #[error("it is resolved already; take that back first (what goes on under another name stays so)")]
+    #[error(
+        "already resolved; reopen it first (an operation that goes on under another name cannot be reopened)"
+    )]
     Resolved,
     /// The operation has no resolution to take back.
     #[error("it is not resolved")]
     NotResolved,
     /// Its time is not over.
-    #[error("its time is not over")]
+    #[error("its retention has not ended")]
     NotExpired,
     /// The action needs an operator's name and a reason.
     #[error("this needs the name of the operator, and a reason")]

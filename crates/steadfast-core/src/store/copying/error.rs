@@ -60,7 +60,7 @@ pub enum CopyError {
         other: String,
     },
     /// Another process copies, or gave this copy up, at the same time.
-    #[error("another process works on the same copy: it changed what the {side} is there for")]
+    #[error("another process changed the {side}'s copy state")]
     Overtaken {
         /// `source` or `target`.
         side: &'static str,
@@ -72,7 +72,7 @@ pub enum CopyError {
         id: Box<OperationId>,
     },
     /// The two stores do not have the same number of rows, or of entries of the audit record, or these differ.
-    #[error("the target's {what} is not the source's: {source_has} and {target_has}")]
+    #[error("{what} differ: source {source_has}, target {target_has}")]
     Counts {
         /// Name of the rows that differ.
         what: &'static str,
