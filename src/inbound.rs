@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_is_never_longer_than_what_is_left() {
+    fn a_passed_on_deadline_is_never_longer_than_the_rest() {
         assert_eq!(format_timeout(Duration::from_micros(1_999_999)), "1.999");
     }
 

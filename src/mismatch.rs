@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read_as_its_format_reads_it() {
+    fn a_fitting_document_reads_as_its_format_reads_it() {
         for json in [
             r#"{"number":7}"#,
             r#"{"number":7,"note":null,"paid":"cash"}"#,
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_by_its_kind() {
+    fn a_mismatch_is_reported_by_its_kind() {
         let value = |met, expected: &str| Mismatch::Value { met, expected: expected.to_owned() };
         for (json, expected) in [
             ("{}", Mismatch::MissingField("number")),
@@ -422,13 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_another_length_is_told_apart() {
+    fn a_list_of_another_length_is_distinguished() {
         let told = read::<(u64, u64)>("[1]");
         assert_eq!(told, Err(Mismatch::Length { expected: "a tuple of size 2".to_owned() }));
     }
 
     #[test]
-    fn a_type_that_only_its_format_can_read_is_told_by_no_kind() {
+    fn a_type_that_only_its_format_can_read_has_no_kind() {
         let met = read::<Box<serde_json::value::RawValue>>("{}");
         assert!(matches!(met, Err(Mismatch::Custom(_))), "{met:?}");
     }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_is_in_brackets_and_none_is_left_out() {
+    fn nested_values_are_in_brackets_and_none_is_left_out() {
         let intent = Intent {
             amount: 9_007_199_254_740_993,
             confirm: true,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_keep_their_order_and_may_hold_what_is_nested() {
+    fn pairs_keep_their_order_and_may_hold_nested_values() {
         let pairs = [("b", json!(1)), ("a", json!({"x": [true, null, {"y": []}, "+ é"]})), ("b", json!("2"))];
         assert_eq!(decoded(&pairs).expect("pairs"), ["b=1", "a[x][0]=true", "a[x][1]=+ é", "b=2"]);
         let by_hand = [("metadata[order]", json!("42")), ("items", json!([{"price": "price_1"}]))];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fields_is_no_form() {
+    fn values_without_fields_are_not_form_encoded() {
         assert_eq!(decoded(&json!("text")), None);
         assert_eq!(decoded(&json!([1, 2])), None);
         assert_eq!(decoded(&json!([["a", 1, 2]])), None);
@@ -249,7 +249,7 @@ mod tests {
 
     /// A form on record is compared with one that is written now.
     #[test]
-    fn a_flat_form_is_written_as_ever() {
+    fn a_flat_form_keeps_its_encoding() {
         #[derive(Serialize)]
         struct Flat {
             b: &'static str,

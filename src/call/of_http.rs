@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_taken_from_its_header_and_what_frames_a_request_is_left_out() {
+    fn the_key_is_taken_from_its_header_and_framing_headers_are_left_out() {
         let request = |method: Method| {
             Request::builder()
                 .method(method)

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mismatch_is_told_in_the_words_of_the_file() {
+    fn each_mismatch_is_described_in_the_words_of_the_file() {
         let path = Path::of(["vendors", "x", "y"]);
         let said = |mismatch: Mismatch| explain(&mismatch, &path, Hints::default());
         let value = |met, expected: &str| Mismatch::Value { met, expected: expected.to_owned() };

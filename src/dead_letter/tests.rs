@@ -122,7 +122,7 @@ fn day() -> Duration {
 }
 
 #[tokio::test]
-async fn of_two_redrives_at_once_one_makes_it_due_and_it_is_sent_once() {
+async fn two_redrives_at_once_send_the_operation_once() {
     on_each_store(async |bench| {
         let id = bench.lost("order-1").await;
         let (letters, how) = (bench.letters(), Change::by("ada"));
@@ -177,7 +177,7 @@ async fn a_redrive_past_the_window_needs_force_and_a_reason() {
 }
 
 #[tokio::test]
-async fn without_rules_only_what_needs_none_is_redriven() {
+async fn without_rules_only_letters_without_effect_are_redriven() {
     on_each_store(async |bench| {
         let (lost, never_sent) = (bench.lost("a").await, bench.never_sent("b").await);
         let letters = bench.letters_without_rules();
@@ -208,7 +208,7 @@ async fn without_rules_only_what_needs_none_is_redriven() {
 }
 
 #[tokio::test]
-async fn what_is_looked_up_first_may_be_redriven_without_force() {
+async fn a_letter_with_a_lookup_may_be_redriven_without_force() {
     on_each_store(async |bench| {
         let nothing = json!({"TotalCount": 0, "Messages": []}).to_string();
         let nothing = Answer::new(http::StatusCode::OK, HeaderMap::new(), nothing);
@@ -369,7 +369,7 @@ async fn a_list_is_filtered_paged_and_grouped_by_failure() {
 }
 
 #[tokio::test]
-async fn an_unresolved_dead_letter_is_never_purged_and_a_resolved_one_after_its_keep() {
+async fn an_unresolved_dead_letter_is_never_purged_and_a_resolved_one_after_its_retention() {
     on_each_store(async |bench| {
         let (open, closed) = (bench.lost("open").await, bench.lost("closed").await);
         let letters = bench.letters();
@@ -584,7 +584,7 @@ async fn a_vendor_of_several_namespaces_is_asked_for_by_its_whole_name() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_applied_is_edited_only_by_force_or_on_a_persons_word() {
+async fn a_letter_of_unknown_effect_is_edited_only_by_force_or_after_a_resolution() {
     on_each_store(async |bench| {
         let letters = bench.letters();
         let old = bench.lost("order-1").await;
@@ -661,7 +661,7 @@ async fn bodies_are_withheld_and_looking_at_them_leaves_a_trace() {
 }
 
 #[test]
-fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
+fn named_fields_are_redacted_at_any_depth_and_bodies_without_fields_are_withheld() {
     let (named, beside) = (["name".to_owned()], RedactedFields::NONE);
     let view = View::new(true, &named, &beside);
     let body = |text: &[u8]| view.body(&HeaderMap::new(), text);
@@ -684,7 +684,7 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
 
 /// No call can give one. A record that another program wrote may hold one, and an answer's `Set-Cookie` is one.
 #[test]
-fn a_secret_in_a_header_is_not_shown_to_those_who_ask_for_all_either() {
+fn a_secret_header_is_redacted_also_in_the_open_view() {
     let mut headers = HeaderMap::new();
     for name in &steadfast_core::internal::operation::SECRET_HEADERS {
         headers.insert(name, http::HeaderValue::from_static("hunter2"));

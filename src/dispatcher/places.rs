@@ -91,7 +91,7 @@ mod tests {
     use steadfast_core::policy::RecoveryConfig;
 
     #[test]
-    fn no_more_are_held_than_there_are() {
+    fn no_more_places_are_held_than_exist() {
         let under_way = Arc::new(AtomicUsize::new(0));
         let places = Places::new(3, &under_way);
         let first = places.hold(2);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendor_has_the_most_that_one_of_its_clients_says() {
+    fn a_vendors_places_are_the_largest_of_its_clients() {
         let client = |account: &str, at_once| {
             let policy = Policy::background().recovery(RecoveryConfig::new(10, 500).at_once(at_once));
             Client::builder(Stripe::new("sk_test_123").account(account)).policy(policy).build().unwrap()

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_apart_from_json_that_stops() {
+    fn text_that_is_no_json_is_distinguished_from_truncated_json() {
         assert_eq!(said::<Charge>("<html>"), "it is not JSON (line 1, column 1)");
         assert_eq!(said::<Charge>(""), "the body is empty");
         assert_eq!(said::<Charge>(r#"{"amount":"#), "the JSON ends too soon (line 1, column 10)");

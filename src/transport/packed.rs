@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_unpacked_stays_as_it_came() {
+    fn a_body_that_cannot_be_unpacked_stays_packed() {
         let whole = gzip(&[b'a'; 1000]);
         let mut damaged = whole.clone();
         let last = damaged.len() - 6;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_says_what_it_takes_is_left_alone() {
+    fn a_request_with_accept_encoding_is_left_alone() {
         let request = Request::new(Method::GET, url::Url::parse("https://v.test").expect("a url"));
         let (asking, asks) = ask(request.clone(), true);
         assert!(asks && asking.headers[ACCEPT_ENCODING] == "gzip");

@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_had_passed_is_said_in_words() {
+    fn a_deadline_that_had_passed_is_in_the_text() {
         let spent = Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None);
         let said = "the deadline had passed before anything was sent; effect none; give the call more time";
         assert_eq!(spent.to_string(), said);
@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_word_wide() {
+    fn an_error_is_one_pointer_wide() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_stays_on_one_line_and_is_not_endless() {
+    fn quoted_text_stays_on_one_line_and_is_cut() {
         assert_eq!(shown("a\n"), "a\\n");
         assert_eq!(shown(&"x".repeat(90)), format!("{}…", "x".repeat(80)));
     }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             ("a\u{1b}[2Jb", r"a\u001b[2Jb"),
             ("\r\t\n", r"\r\t\n"),
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn of_json_the_value_is_the_same(text in any::<String>()) {
+        fn escaping_keeps_the_value_of_json(text in any::<String>()) {
             let json = serde_json::to_string(&text).expect("text");
             let shown = visible(&json);
             prop_assert!(!shown.chars().any(is_invisible));

@@ -17,7 +17,7 @@ async fn after(clock: &TestClock, seconds: u64) {
 }
 
 #[tokio::test]
-async fn an_outage_is_told_by_the_dispatchers_word_and_is_over_with_it() {
+async fn an_outage_shows_in_the_dispatchers_heartbeat_and_ends_with_it() {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let down = ScriptedTransport::new().always(steadfast_core::transport::Answer::new(
         http::StatusCode::BAD_GATEWAY,

@@ -81,7 +81,7 @@ fn cut_off(bench: &Bench) -> Client {
 
 /// Another person redrives the letter meanwhile, and it dies again: it is as it was, and another one.
 #[tokio::test]
-async fn what_has_moved_since_it_was_judged_is_left_as_it_is() {
+async fn a_letter_that_moved_since_it_was_judged_is_left_unchanged() {
     on_each_store(async |bench| {
         for verb in ["redrive", "resolve", "edit"] {
             let id = bench.never_sent(verb).await;
@@ -114,7 +114,7 @@ async fn begins(stripe: &Client, key: &str, is_letter: bool) {
 }
 
 #[tokio::test]
-async fn a_filter_takes_nothing_that_came_after_it_began() {
+async fn a_filter_takes_no_letter_that_died_after_it_began() {
     on_each_store(async |bench| {
         let all = Filter::default();
         for verb in ["redrive", "resolve", "cancel"] {
@@ -144,7 +144,7 @@ async fn a_filter_takes_nothing_that_came_after_it_began() {
 
 /// The second of two edits of one letter to one key never sends its body, and its operator reads why.
 #[tokio::test]
-async fn of_two_edits_at_once_one_is_told_that_the_key_is_taken() {
+async fn the_second_of_two_edits_at_once_fails_with_key_taken() {
     on_each_store(async |bench| {
         let id = bench.never_sent("order-1").await;
         let (letters, edited) = (bench.letters(), id.clone());

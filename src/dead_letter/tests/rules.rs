@@ -26,7 +26,7 @@ fn a_request_with_either_condition_overwrites_nothing() {
 
 /// No operator chose the risk for an edit, and force is on record only where it is needed.
 #[tokio::test]
-async fn no_second_send_is_accepted_that_nobody_chose() {
+async fn no_second_send_is_accepted_without_a_choice() {
     let bench = Bench::new(Arc::new(Memory::new()));
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     let stripe = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
@@ -93,7 +93,7 @@ async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_o
 
 /// `pay` is not the end of `adyen-pay`.
 #[tokio::test]
-async fn a_vendor_is_meant_by_its_whole_name() {
+async fn a_vendor_is_selected_by_its_whole_name() {
     let bench = Bench::new(Arc::new(Memory::new()));
     for name in ["adyen-pay", "pay"] {
         let vendor = crate::vendor::KeyedConfig::new(name, "https://v.test");
@@ -147,7 +147,7 @@ async fn the_window_ends_early_by_the_longest_attempt_of_the_client_that_sends()
 
 /// Dead letters too, for a redrive would find no client; and what a process that died has left in progress.
 #[tokio::test]
-async fn what_is_open_under_a_former_account_is_named_in_each_phase() {
+async fn open_operations_of_a_former_account_are_listed_in_each_phase() {
     let bench = Bench::new(Arc::new(Memory::new()));
     bench.lost("order-1").await;
     bench.pay(&bench.stripe, "order-2").enqueue().await.expect("recorded");
@@ -166,7 +166,7 @@ async fn what_is_open_under_a_former_account_is_named_in_each_phase() {
 }
 
 #[tokio::test]
-async fn a_circuit_is_open_since_the_first_that_says_so_and_probed_when_the_next_may_be() {
+async fn a_circuit_is_open_since_the_first_report_and_probed_at_the_earliest_time() {
     let bench = Bench::new(Arc::new(Memory::new()));
     let beat = |dispatcher: &str, since_ms: u64, left_ms: u64| Beat {
         account: "default/stripe/test".into(),
@@ -186,7 +186,7 @@ async fn a_circuit_is_open_since_the_first_that_says_so_and_probed_when_the_next
 }
 
 #[tokio::test]
-async fn what_is_due_is_said_to_wait_for_the_circuit_of_its_own_route_and_of_no_other() {
+async fn a_due_operation_waits_for_the_circuit_of_its_own_route_alone() {
     let bench = Bench::new(Arc::new(Memory::new()));
     bench.pay(&bench.stripe, "order-1").enqueue().await.expect("recorded");
     bench.clock.advance(Duration::from_secs(1));

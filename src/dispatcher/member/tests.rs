@@ -37,7 +37,7 @@ fn under_way() -> UnderWay {
 const LATER: Duration = Duration::from_secs(60);
 
 #[test]
-fn behind_a_pause_it_starts_anew() {
+fn the_rate_restarts_after_a_pause() {
     let mut member = member(&TestClock::new());
     let engine = Arc::clone(&member.client.engine);
     let (now, recovery) = (member.now(), engine.gates.recovery());
@@ -51,7 +51,7 @@ fn behind_a_pause_it_starts_anew() {
 
 /// An operation that was postponed waits for longer, and is no part of the rate of delivery.
 #[tokio::test]
-async fn what_was_postponed_has_not_gone() {
+async fn a_postponed_operation_does_not_count_as_delivered() {
     let mut member = member(&TestClock::new());
     for route in ["/v1/charges", "/v1/refunds"] {
         let call = member.client.post(route).key("order-42").form(&[("charge", "ch_1")]);
@@ -70,7 +70,7 @@ async fn what_was_postponed_has_not_gone() {
 /// Hosts whose clocks are far apart do so, on a store that has none: one takes over an operation that another holds, or
 /// it itself.
 #[tokio::test]
-async fn what_is_taken_while_it_is_under_way_here_is_nothing_new() {
+async fn taking_an_operation_under_way_here_is_not_progress() {
     let clock = TestClock::new();
     let member = member(&clock);
     let client = member.client.clone();
@@ -115,7 +115,7 @@ fn no_client_has_more_places_than_its_own_policy_says() {
 
 /// With one place, neither waits until there is none left of the other.
 #[tokio::test]
-async fn what_is_due_and_what_was_left_are_taken_in_turn() {
+async fn due_and_lapsed_operations_are_taken_in_turn() {
     let clock = TestClock::new();
     let mut member = member(&clock);
     let mut ids = Vec::new();

@@ -40,7 +40,7 @@ fn paused_until(member: &Member) -> Option<Instant> {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_the_vendor_asked_another_one_for_counts_from_then() {
+fn a_peers_pause_counts_from_its_report() {
     let shared = Shared::default();
     shared.clock.advance(5 * SECOND);
     for too_much in [true, false] {
@@ -69,7 +69,7 @@ fn what_the_vendor_asked_another_one_for_counts_from_then() {
 }
 
 #[tokio::test]
-async fn a_fall_is_told_for_as_long_as_a_word_lasts() {
+async fn a_fall_is_reported_for_as_long_as_a_heartbeat_lasts() {
     for (ago, per_second) in [(4 * SECOND, 2.5), (LASTS, 5.0)] {
         let shared = Shared::default();
         let (mut one, mut two) = (shared.member(), shared.member());
@@ -82,7 +82,7 @@ async fn a_fall_is_told_for_as_long_as_a_word_lasts() {
 }
 
 #[tokio::test]
-async fn a_pause_is_told_to_each_that_comes_while_it_lasts() {
+async fn a_pause_is_reported_to_each_newcomer_while_it_lasts() {
     let shared = Shared::default();
     let mut one = shared.member();
     let until = one.now().plus(30 * SECOND);
@@ -97,7 +97,7 @@ async fn a_pause_is_told_to_each_that_comes_while_it_lasts() {
 }
 
 #[tokio::test]
-async fn what_was_heard_is_known_for_as_long_as_a_word_lasts() {
+async fn a_heartbeat_counts_for_as_long_as_it_lasts() {
     let shared = Shared::default();
     let mut member = shared.member();
     shared.clock.advance(10 * SECOND);

@@ -160,7 +160,7 @@ fn a_path_that_is_no_text_is_a_path() {
 
 #[cfg(all(feature = "sqlite", feature = "seal"))]
 #[tokio::test]
-async fn what_is_opened_by_url_is_sealed_and_made_as_it_is_told() {
+async fn a_store_opened_by_url_is_sealed_and_made_as_requested() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let text = format!("sqlite://{}", directory.path().join("calls.db").display());
     let url: StoreUrl = text.parse().expect("a file");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn without_links_only_what_is_whole_for_certain_is_the_last_page() {
+    fn without_links_only_a_whole_list_is_the_last_page() {
         for (path, body, ends) in [
             ("/stores", json!({ "itemsTotal": 0, "pagesTotal": 0 }), true),
             ("/stores", json!({ "itemsTotal": 1, "pagesTotal": 1, "data": [{}] }), true),

@@ -126,7 +126,7 @@ fn a_refusal_speaks_for_no_earlier_attempt_also_inside_the_window() {
 }
 
 #[test]
-fn only_what_adyen_says_of_itself_is_its_word() {
+fn only_answers_in_adyens_form_are_its_own() {
     let request = stamped("/v71/payments");
     let of =
         |status, headers: &[(&str, &str)], body: &str| judge(&request, &rig::answer(status, headers, body));
@@ -269,7 +269,7 @@ fn a_live_account_is_never_that_of_the_test_environment() {
 }
 
 #[test]
-fn what_was_recorded_under_another_version_of_the_base_still_has_its_route() {
+fn an_operation_recorded_under_another_base_version_keeps_its_route() {
     for (base, path, takes) in [
         ("", "/v71/payments", true),
         ("", "/payments", true),
@@ -288,7 +288,7 @@ fn what_was_recorded_under_another_version_of_the_base_still_has_its_route() {
 }
 
 #[test]
-fn an_operation_is_named_without_the_version_and_with_all_else() {
+fn an_operations_name_lacks_only_the_version() {
     for (base, path, named) in [
         ("", "/v71/payments", "/payments"),
         ("", "/v72/payments/993617894903480A/refunds", "/payments/993617894903480A/refunds"),

@@ -80,7 +80,7 @@ fn every_fixture_gets_its_verdict() {
 }
 
 #[test]
-fn a_duplicate_among_many_customers_says_nothing_of_the_others() {
+fn a_duplicate_among_many_customers_has_no_bearing_on_the_others() {
     let answer = rig::fixture("bigcommerce", "customer_duplicate");
     for (emails, expected) in
         [(&["a@x.y"][..], no(Refusal::Duplicate)), (&["a@x.y", "b@x.y"], Verdict::Unknown)]
@@ -161,7 +161,7 @@ fn a_text_with_status_200_is_no_success_and_nothing_is_one_where_nothing_is_made
 }
 
 #[test]
-fn a_batch_is_told_item_by_item() {
+fn a_batch_is_answered_item_by_item() {
     let sent = json!([
         {"id": 1, "notes": "a"},
         {"id": 2, "notes": "b"},
@@ -391,7 +391,7 @@ fn an_order_is_absent_once_the_archive_lacks_it_too() {
 }
 
 #[test]
-fn two_parcels_of_one_order_are_told_apart_by_what_is_behind_their_links() {
+fn two_parcels_of_one_order_differ_in_the_objects_behind_their_links() {
     let sent = |quantity: u64| {
         json!({
             "external_order_id": "order-7", "customer_id": 5, "status_id": 1, "staff_notes": "call first",
@@ -561,7 +561,7 @@ fn an_empty_v2_list_is_a_204_without_a_body_and_proves_absence() {
 }
 
 #[test]
-fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
+fn a_failed_lookup_is_not_taken_for_absence() {
     let mut cut = list(&json!([]));
     cut.cut = true;
     for bad in [

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_refused() {
+    fn a_malformed_route_is_refused() {
         for good in ["POST /", "PATCH /a/{id}", "DELETE /a/{x}/b.json"] {
             assert_eq!(problem(good), None, "{good}");
         }

@@ -245,7 +245,7 @@ fn page(status: u16, kind: &str, body: &str) -> Answer {
 }
 
 #[test]
-fn without_marks_a_page_is_somebody_elses_and_only_json_speaks_for_an_earlier_attempt() {
+fn without_marks_a_page_is_a_proxys_and_only_json_speaks_for_an_earlier_attempt() {
     let html = page(404, "text/html", "<html></html>");
     for text in [RESEND, SQUARE, INCREASE] {
         assert_eq!(judge(&vendor(text), &html, Effect::None), retry(Effect::Unknown));
@@ -257,7 +257,7 @@ fn without_marks_a_page_is_somebody_elses_and_only_json_speaks_for_an_earlier_at
 
 /// An ingress without a route says 404 too, and the lost DELETE before it may never have arrived.
 #[test]
-fn only_json_tells_that_an_earlier_delete_has_removed_it() {
+fn only_json_proves_that_an_earlier_delete_removed_it() {
     let delete = request(Method::DELETE, "");
     let judge = |answer: &Answer| {
         let attempt = Attempt::new(&delete, true, Ok(answer), Timestamp::default());
@@ -281,7 +281,7 @@ fn a_challenge_is_no_success() {
 }
 
 #[test]
-fn with_a_mark_only_what_has_it_is_the_vendors_own() {
+fn with_a_mark_only_marked_answers_are_the_vendors_own() {
     let json = json!({ "error": { "code": "bad" } });
     for (mark, own) in [
         (r#"own = { header = "Request-Id" }"#, answer(400, &[("request-id", "1")], &json!({}))),
@@ -305,7 +305,7 @@ fn with_a_mark_only_what_has_it_is_the_vendors_own() {
 }
 
 #[test]
-fn a_page_with_status_200_is_no_success_but_what_is_labelled_so_by_mistake_is() {
+fn a_page_with_status_200_is_no_success_but_mislabelled_json_is() {
     let keyed = vendor(RESEND);
     let html = page(200, "text/html", "<!doctype html><title>Sign in</title>");
     assert_eq!(judge(&keyed, &html, Effect::None), retry(Effect::Unknown));
@@ -416,7 +416,7 @@ proptest! {
 }
 
 #[test]
-fn a_success_is_one_if_it_has_what_the_table_says_that_successes_of_its_route_have() {
+fn a_success_needs_the_form_that_its_route_has_in_the_table() {
     let table = r#"
         name = "acme"
         base_url = "https://api.acme.test"

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_quotes_and_case_are_no_difference_and_another_recipient_is() {
+    fn names_quotes_and_case_do_not_differ_and_recipients_do() {
         let hit = json!({
             "From": "\"Shop\" <me@x.test>", "Subject": "Paid", "Tag": "receipt",
             "To": [{"Email": "ann@x.test", "Name": "Ann, B."}, {"Email": "bob@x.test", "Name": null}],

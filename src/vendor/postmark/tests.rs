@@ -89,7 +89,7 @@ fn an_error_code_is_not_an_http_status() {
 }
 
 #[test]
-fn a_200_that_is_not_postmarks_words_proves_nothing() {
+fn a_200_that_is_not_in_postmarks_form_proves_nothing() {
     let request = stamped("/email", &email());
     for body in ["<html>", "", "null", "\"ok\""] {
         assert_eq!(judge(&request, &answer(200, body), Effect::None), Verdict::Unknown, "{body}");
@@ -136,7 +136,7 @@ fn the_account_api_has_its_own_token_and_sends_no_mail() {
 }
 
 #[test]
-fn what_sends_no_mail_is_neither_stamped_nor_looked_up_as_one() {
+fn a_request_that_sends_no_mail_is_neither_stamped_nor_looked_up() {
     let postmark = Postmark::new("a-token");
     for (method, route) in [
         (Method::GET, "/email"),

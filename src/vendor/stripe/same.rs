@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn two_subscriptions_of_one_customer_are_told_apart_by_what_they_are_for() {
+    fn two_subscriptions_of_one_customer_differ_in_their_items() {
         let item = json!({"id": "si_1", "quantity": 2, "price": {"id": "price_1", "unit_amount": 500}});
         let object = json!({"customer": "cus_1", "items": {"object": "list", "data": [item]}});
         for (form, expected) in [

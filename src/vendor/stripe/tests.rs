@@ -64,7 +64,7 @@ const fn retry(effect: Effect) -> Verdict {
 }
 
 #[test]
-fn the_ids_of_objects_are_shown_and_what_opens_something_is_not() {
+fn ids_of_objects_are_shown_and_ids_that_grant_access_are_not() {
     let id = "3MtwBwLkdIwHu7ix28a3tqPa";
     for prefix in ["ch", "pi", "cus", "acct", "re", "sub", "evt"] {
         assert!(stripe().may_show(&format!("{prefix}_{id}")), "{prefix}");
@@ -151,7 +151,7 @@ fn every_fixture_gets_its_verdict() {
 }
 
 #[test]
-fn a_replayed_500_is_not_retried_for_ever_even_if_told_to() {
+fn a_replayed_500_is_not_retried_even_with_should_retry() {
     for headers in [
         vec![("idempotent-replayed", "true")],
         vec![("idempotent-replayed", "true"), ("stripe-should-retry", "true")],
@@ -162,7 +162,7 @@ fn a_replayed_500_is_not_retried_for_ever_even_if_told_to() {
 }
 
 #[test]
-fn a_replayed_success_is_done_and_says_that_it_is_a_replay() {
+fn a_replayed_success_is_done_and_marked_as_a_replay() {
     let replay = answer(200, &[("idempotent-replayed", "true")], "{}");
     assert_eq!(judge(&replay, Effect::Unknown), Verdict::Done { replayed: true });
 }
@@ -229,7 +229,7 @@ fn a_refusal_speaks_for_earlier_attempts_only_where_stripe_would_have_replayed_t
 }
 
 #[test]
-fn somebody_elses_4xx_is_no_refusal_and_leaves_the_effect_unknown() {
+fn a_proxys_4xx_is_no_refusal_and_leaves_the_effect_unknown() {
     let error = json!({ "error": { "type": "invalid_request_error" } }).to_string();
     for status in [400, 401, 402, 403, 404, 405, 413, 421, 431] {
         for foreign in [
@@ -325,7 +325,7 @@ fn a_text_with_status_200_is_no_success_whatever_number_it_has() {
 }
 
 #[test]
-fn b3_a_400_with_the_code_rate_limit_is_a_rate_limit() {
+fn a_400_with_the_code_rate_limit_is_a_rate_limit() {
     let limit = json!({ "code": "rate_limit" });
     assert_eq!(judge(&own(400, &limit), Effect::Unknown), retry(Effect::None));
     let foreign = answer(400, &[], &json!({ "error": limit }).to_string());
@@ -369,7 +369,7 @@ fn v2(method: Method) -> Request {
 }
 
 #[test]
-fn v2_takes_json_and_executes_what_failed_again() {
+fn v2_takes_json_and_executes_failed_requests_again() {
     let versioned = stripe().api_version("2025-08-27.basil");
     let error = versioned.stamp(wire_key(), &mut form(Method::POST, "/v2/core/accounts", "a=1"));
     assert_eq!(error.expect_err("a form").code(), "VALIDATION.body");
@@ -409,7 +409,7 @@ fn v2_takes_json_and_executes_what_failed_again() {
 }
 
 #[test]
-fn what_takes_metadata_and_lists_by_created_can_be_found() {
+fn objects_with_metadata_and_a_list_by_created_can_be_found() {
     for route in METADATA_ROUTES {
         let mut request = form(Method::POST, route, "a=1");
         let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
@@ -440,7 +440,7 @@ fn what_takes_metadata_and_lists_by_created_can_be_found() {
 
 /// Stripe's list of customers shows those of a test clock to who asks for that clock alone.
 #[test]
-fn what_is_on_a_test_clock_is_not_known_to_be_absent() {
+fn an_object_on_a_test_clock_is_not_known_to_be_absent() {
     let mut request = form(Method::POST, "/v1/customers", "email=a%40x.test&test_clock=clock_1");
     let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
@@ -473,7 +473,7 @@ fn an_idempotency_key_of_the_callers_own_is_refused() {
 }
 
 #[test]
-fn the_account_survives_a_rotated_secret_and_tells_modes_and_connected_accounts_apart() {
+fn the_account_survives_a_rotated_secret_and_separates_modes_and_connected_accounts() {
     let account = |stripe: &Stripe, connected: Option<&'static str>| {
         let mut headers = HeaderMap::new();
         if let Some(connected) = connected {
@@ -510,7 +510,7 @@ fn a_context_is_part_of_the_account_and_of_the_look_up_as_a_connected_account_is
 }
 
 #[test]
-fn the_key_of_an_organization_tells_its_mode_or_is_given_a_name() {
+fn the_key_of_an_organization_shows_its_mode_or_is_given_a_name() {
     let account = |stripe: &Stripe| Vendor::account(stripe, &HeaderMap::new()).into_owned();
     assert_eq!(account(&Stripe::new("sk_org_live_1")), "live");
     assert_eq!(account(&Stripe::new("sk_org_test_1")), "test");
@@ -638,7 +638,7 @@ fn a_miss_is_no_proof_if_the_clock_of_the_claim_was_ahead_of_stripes() {
 }
 
 #[test]
-fn what_is_older_than_the_claim_is_of_the_keys_previous_life() {
+fn an_object_older_than_the_claim_is_of_the_keys_previous_life() {
     let (request, key) = (stamped(), wire_key().to_string());
     let read = |clock: Option<i64>, created: &Value| {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED)).with_vendor_clock(clock);
@@ -699,7 +699,7 @@ fn a_scan_goes_on_after_the_last_object_and_ends_at_its_bound() {
 }
 
 #[test]
-fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
+fn a_failed_lookup_is_not_taken_for_absence() {
     let mut cut = page(0..1, None, false);
     cut.cut = true;
     for bad in [

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_says_which_namespace_and_vendor_it_is_of() {
+    fn a_scope_names_its_namespace_and_vendor() {
         let scope = Scope::new("prod/eu", "stripe", "acct", &Method::POST, "/v1/charges");
         assert_eq!(scope.vendor_path(), "prod%2Feu/stripe");
         for (text, path) in [("", ""), ("a", "a"), ("a/b", "a/b"), ("a/b/c/d", "a/b"), ("//x", "/")] {

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_apart_and_words_and_versions_are_not() {
+    fn ids_are_replaced_and_words_and_versions_are_kept() {
         for (route, name) in [
             ("POST /v1/payment_intents", "POST /v1/payment_intents"),
             ("PUT /v2/orders/17", "PUT /v2/orders/{}"),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_gives_its_place_up_once_and_takes_it_again() {
+    fn an_unread_body_gives_its_place_up_once_and_takes_it_again() {
         let (gate, idle) = (Concurrency::new(2), Duration::from_secs(30));
         let at = |secs| Instant::ORIGIN.plus(Duration::from_secs(secs));
         let lend = || gate.enter().and_then(|place| place.lend(at(0), idle)).expect("a place");

@@ -255,7 +255,7 @@ mod tests {
     const A: &str = "prod/stripe/live";
 
     #[test]
-    fn a_refusal_holds_the_account_and_the_second_tells() {
+    fn a_refusal_holds_the_account_and_the_second_is_reported() {
         let credentials = Credentials::default();
         assert_eq!(credentials.check(A, at(0)), Ok(()));
         assert!(!credentials.refused((A, route("POST /a")), at(0), at(0)));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_later_good_answer_says_that_an_operation_is_refused_alone() {
+    fn only_a_later_good_answer_shows_that_one_operation_alone_is_refused() {
         let credentials = Credentials::default();
         credentials.refused((A, route("POST /a")), at(1), at(1));
         assert!(!credentials.is_answered_since(A, at(1)));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_held_to_and_not_passed_on() {
+    fn a_peers_pause_is_applied_and_not_passed_on() {
         let pause = Pause::new(MAX);
         pause.hear(at(0), 10 * SECOND);
         assert_eq!((pause.until(at(1)), pause.own_until(at(1))), (Some(at(10)), None));

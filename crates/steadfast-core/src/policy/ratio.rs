@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_meant() {
+    fn a_written_ratio_has_its_meaning() {
         for (written, part, of) in [
             (0.5, 5, 10),
             (0.35, 35, 100),
@@ -157,7 +157,7 @@ mod tests {
 
         /// Never further from what was written than half of its last decimal.
         #[test]
-        fn what_is_meant_rounds_to_what_is_written(written in 0.0f64..1.0) {
+        fn a_ratio_rounds_to_the_written_decimals(written in 0.0f64..1.0) {
             let Ratio { part, of } = Ratio::new(written);
             let share = part as f64 / of as f64;
             prop_assert!((share - written).abs() <= 1e-12, "{written} became {part}/{of}");

@@ -18,7 +18,7 @@ fn with_breaker(config: BreakerConfig) -> Policy {
 }
 
 #[test]
-fn the_presets_are_what_they_say_and_valid() {
+fn the_presets_have_their_documented_figures_and_are_valid() {
     let background = Policy::default();
     assert_eq!(background, Policy::background());
     assert_eq!(background.backoff.steps, [500, 2_000, 5_000, 30_000].map(Duration::from_millis));
@@ -37,7 +37,7 @@ fn the_presets_are_what_they_say_and_valid() {
 }
 
 #[test]
-fn times_that_cannot_be_meant_are_refused_by_name() {
+fn impossible_times_are_refused_by_name() {
     let base = Policy::background();
     let timeout = |connect, attempt, total| base.clone().timeout(Timeouts::new(connect, attempt, total));
     let steps =
@@ -74,7 +74,7 @@ fn times_that_cannot_be_meant_are_refused_by_name() {
 }
 
 #[test]
-fn a_breaker_that_cannot_be_meant_is_refused_by_name() {
+fn an_impossible_breaker_is_refused_by_name() {
     let slow = |over, rate| breaker().slow_call(over, rate);
     let cases = [
         (
@@ -112,7 +112,7 @@ fn a_breaker_that_cannot_be_meant_is_refused_by_name() {
 }
 
 #[test]
-fn limits_that_cannot_be_meant_are_refused_by_name() {
+fn impossible_limits_are_refused_by_name() {
     let base = Policy::background();
     let budget = |ratio, burst, refill| base.clone().budget(BudgetConfig::new(ratio, burst, refill));
     let rate = |config| base.clone().rate(config);
@@ -182,7 +182,7 @@ fn the_bounds_themselves_are_allowed() {
 }
 
 #[test]
-fn a_call_may_not_override_with_nonsense_either() {
+fn impossible_overrides_of_a_call_are_refused() {
     let timeouts = Timeouts::new(SECOND, 2 * SECOND, SECOND);
     assert!(timeouts.validate().is_err_and(|error| error.is_validation()));
     let falling = Backoff::ladder([Duration::ZERO]);

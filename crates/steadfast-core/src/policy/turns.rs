@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_want_it_all_have_their_shares_however_small_the_limit() {
+    fn both_sides_get_their_shares_however_small_the_limit() {
         for calls in [1, 2, 3, 25, 200] {
             for burst in [None, Some(1)] {
                 let config = RateConfig { calls, per: SECOND, burst };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_has_all_of_it_but_what_recovery_leaves_for_the_first_caller() {
+    fn a_side_alone_has_the_limit_but_for_recoverys_headroom() {
         let config = RateConfig::new(200, SECOND);
         let (live, _) = run(config, 0.5, 10, (true, false));
         assert_eq!(live, 2_000);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_no_more_keeps_nobody_back() {
+    fn a_side_that_waits_no_more_holds_the_other_back_no_more() {
         let config = RateConfig::new(1, SECOND);
         let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, 0.5));
         let waiting = turns.wait();

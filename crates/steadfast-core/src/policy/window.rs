@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_gone_whether_or_not_somebody_looked() {
+    fn counts_older_than_the_window_are_gone_even_if_unread() {
         let window = Window::new(Duration::from_secs(10));
         window.add(at(0), 3);
         window.add(at(5), 4);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_no_slack() {
+    fn encoded_bytes_have_no_slack() {
         let answer = answer_bytes(&sample()).expect("small");
         assert_eq!(answer.capacity(), answer.len());
         let url = Url::parse("https://v.test/charges").expect("a URL");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_told_from_damage() {
+    fn a_newer_version_is_distinguished_from_damage() {
         assert_eq!(request(vec![3, 0, 0]).expect_err("newer").kind(), StoreErrorKind::Newer);
         assert_eq!(request(vec![]).expect_err("empty").kind(), StoreErrorKind::Corrupt);
     }

@@ -233,7 +233,7 @@ mod tests {
 
     /// Each case: its name, the place on record, the place found, and the decision for a store with records.
     #[test]
-    fn a_copy_is_told_from_the_original_and_routine_is_not_a_copy() {
+    fn a_copy_is_detected_and_routine_is_not_a_copy() {
         let unknown = || Facts::Unknown;
         for (what, noted, found, expected) in [
             // A reboot, another node, a rename, a VACUUM: neither device nor path is a fact.
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_move_that_was_announced_passes_until_its_time_is_over() {
+    fn one_announced_move_passes_until_its_time_is_over() {
         for (until, expected) in [(NOW + 1, "noted"), (NOW, "another file"), (NOW - 1, "another file")] {
             let noted = Noted { facts: file(7, 5), moves_until_ms: Some(until), said: None };
             assert_eq!(judged(Some(noted.clone()), file(8, 9), true), expected);

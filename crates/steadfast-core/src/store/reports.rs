@@ -36,7 +36,7 @@ mod tests {
     use crate::transport::SendErrorKind;
 
     #[test]
-    fn a_report_tells_how_sending_failed_whichever_release_wrote_it() {
+    fn a_report_has_its_failure_kind_whichever_release_wrote_it() {
         let report = |failure: &str| {
             format!(
                 r#"{{"number":1,"started_at":5,"latency":{{"secs":1,"nanos":0}},"status":null,{failure},"verdict":"retry","effect":"unknown","wait":null}}"#

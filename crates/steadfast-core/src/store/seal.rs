@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_in_its_own_place_only() {
+    fn a_sealed_blob_opens_in_its_own_place_only() {
         let keys = SealKeys::new([7; 32]);
         let here = id("a/b", "c");
         let blob = sealed(&keys, (Part::Request, &here), b"amount=1000");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_library_sealed_in_the_same_form_opens() {
+    fn a_blob_sealed_by_another_library_opens() {
         // By libsodium's crypto_aead_xchacha20poly1305_ietf, with the nonce 0, 1, 2, …
         let sealed = from_hex(concat!(
             "000102030405060708090a0b0c0d0e0f1011121314151617",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_key_opens_what_it_sealed_and_seals_nothing() {
+    fn an_older_key_opens_its_blobs_and_seals_none() {
         let here = id("a/b", "c");
         let old = SealKeys::new([1; 32]);
         let both = SealKeys::new([2; 32]).with_older([1; 32]).with_older([1; 32]).with_older([2; 32]);

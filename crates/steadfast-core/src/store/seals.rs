@@ -256,7 +256,7 @@ mod tests {
     use crate::operation::{Key, Scope};
 
     #[test]
-    fn a_process_that_was_given_no_key_says_which_one_an_operation_needs() {
+    fn a_process_without_a_key_names_the_missing_one() {
         let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new("a").expect("a key"));
         let seals = Seals::default();
         let blob = [&[SEALED][..], &[0xab; 8], &[0; 40]].concat();

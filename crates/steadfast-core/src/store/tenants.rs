@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_turn() {
+    fn each_tenant_has_its_turn() {
         let tenants = Tenants::default();
         let all = || ["b", "a", "c"].map(str::to_owned).to_vec();
         assert_eq!(tenants.in_turn("x", all()), ["a", "b", "c"]);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_an_account_is_what_it_reaches() {
+    fn the_accounts_behind_one_are_those_it_reaches() {
         let (after, before) = behind("test/stripe/live");
         for (tenant, is_behind) in [
             ("test/stripe/live>", true),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeper_is_told_of_each_account_at_its_time() {
+    fn a_waiter_wakes_for_each_account_at_its_time() {
         let at = Timestamp::from_millis;
         let scope = |account| Scope::new("prod", "stripe", account, &Method::POST, "/v1/charges");
         let wakes = Wakes::new();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_last_are_forgotten() {
+    fn overflow_drops_the_latest_wakes() {
         let wakes = Wakes::new();
         let sleeper = wakes.sleeper();
         for due in (0..2 * TOLD_MAX as u64).rev() {

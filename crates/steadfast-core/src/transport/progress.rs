@@ -148,7 +148,7 @@ mod tests {
     use crate::test_clock::TestClock;
 
     #[test]
-    fn a_transport_that_never_says_anything_may_have_sent() {
+    fn a_transport_without_reports_may_have_sent() {
         for progress in [Progress::new(), Progress::unwatched(), Progress::default()] {
             assert!(progress.begin_sending());
             assert!(!progress.give_up());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_sends_no_more() {
+    fn an_exchange_that_was_cut_off_sends_no_more() {
         let (silent, sending, waiting) = (Progress::new(), Progress::new(), Progress::new());
         sending.nothing_sent();
         assert!(sending.begin_sending());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_is_never_sent_and_stays_so() {
+    fn a_request_that_was_given_up_is_never_sent() {
         let progress = Progress::new();
         progress.nothing_sent();
         let transport = progress.clone();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_that_nobody_watches_is_never_known_to_have_stayed() {
+    fn an_unwatched_exchange_may_always_have_left() {
         let progress = Progress::unwatched();
         progress.nothing_sent();
         assert!(!progress.give_up());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn of_giving_up_and_sending_at_the_same_moment_exactly_one_happens() {
+    fn exactly_one_of_giving_up_and_sending_happens() {
         for _ in 0..2_000 {
             let progress = Progress::new();
             progress.nothing_sent();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_named_by_whose_it_is_and_not_by_when_it_was_written() {
+    fn a_token_is_named_by_its_owner_and_not_by_its_times() {
         // {"alg":"none"} . {"iss":"client","payer_id":"M1"} . ""
         let first = b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJjbGllbnQiLCJwYXllcl9pZCI6Ik0xIn0.";
         // The same in another order, with an iat.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_short_text_is_a_digest() {
+    fn a_long_header_value_becomes_a_digest() {
         assert_eq!(named(b" acct_1/acct_2 "), "acct_1/acct_2");
         for odd in [&b"a>b"[..], b"a b", "\u{fc}".as_bytes(), &[b'a'; 81]] {
             assert!(named(odd).starts_with('#'), "{odd:?}");

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_that_is_none_is_refused_by_check() {
+    fn a_text_that_is_no_url_is_refused_by_check() {
         for bad in ["", "api.stripe.com", "mailto:x@y.z"] {
             assert_eq!(BaseUrl::new(bad).check().expect_err(bad).code(), "VALIDATION.base_url");
         }

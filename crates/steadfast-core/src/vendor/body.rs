@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_or_names_a_member_twice_is_refused() {
+    fn bodies_other_than_objects_and_repeated_members_are_refused() {
         for bad in ["", "[]", "null", "{", r#"{"a":1,"a":2}"#, "a=1"] {
             assert_eq!(RawObject::parse(bad.as_bytes()).expect_err(bad).code(), "VALIDATION.body");
         }

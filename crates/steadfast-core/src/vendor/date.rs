@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn a_text_that_is_no_date_reads_as_none() {
         for text in [
             "",
             "T",
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_them_panic(text in ".{0,40}", date in "[0-9]{1,6}-[0-9]{1,3}-[0-9]{1,3}T[0-9:.]{0,9}[Z+-]?[0-9:]{0,5}") {
+        fn no_text_makes_the_date_readers_panic(text in ".{0,40}", date in "[0-9]{1,6}-[0-9]{1,3}-[0-9]{1,3}T[0-9:.]{0,9}[Z+-]?[0-9:]{0,5}") {
             for text in [&text, &date] {
                 rfc3339(text);
                 rfc2822(text);

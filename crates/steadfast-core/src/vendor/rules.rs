@@ -221,7 +221,7 @@ mod tests {
     use crate::vendor::body::is_text;
 
     #[test]
-    fn what_can_be_read_is_judged_whatever_its_headers_say() {
+    fn a_readable_page_is_judged_whatever_its_headers_say() {
         let answer = |headers: &[(&str, &str)], body: &[u8], cut: bool| {
             let named = headers.iter().map(|(name, value)| {
                 let name = http::HeaderName::from_bytes(name.as_bytes()).expect("a name");

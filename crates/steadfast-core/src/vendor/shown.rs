@@ -227,7 +227,7 @@ mod tests {
     const TOKEN: &str = "550e8400-e29b-41d4-a716-446655440000";
 
     #[test]
-    fn what_could_be_a_token_or_a_person_is_not_plain() {
+    fn a_possible_token_or_person_is_not_plain() {
         for shown in
             ["", "email", "checkout_settings", "Accounts.json", "items:batch", "order-42", "SKU-1234"]
         {

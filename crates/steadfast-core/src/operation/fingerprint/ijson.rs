@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_texts_could_share_is_not_i_json() {
+    fn texts_with_an_ambiguous_value_are_not_i_json() {
         for outside in [
             r#"{"a":1,"a":2}"#,
             r#"[{"b":{"a":1,"\u0061":1}}]"#,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is() {
+    fn other_texts_are_i_json() {
         for inside in [
             r#"{"a":1,"b":{"a":2},"c":[{"a":1},{"a":1}]}"#,
             "9007199254740991",

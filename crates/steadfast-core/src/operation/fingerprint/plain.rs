@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_to_the_slow_way() {
+    fn json_that_is_not_plain_is_left_to_the_parser() {
         let deep = "[".repeat(DEPTH_MAX + 1) + &"]".repeat(DEPTH_MAX + 1);
         for text in [
             "1.0",
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_ends_where_the_slow_way_does(text in prop_oneof![json(), "[\\[\\]{}\",:0-2ab .e\\\\-]{0,12}"]) {
+        fn the_fast_reader_ends_where_the_parser_does(text in prop_oneof![json(), "[\\[\\]{}\",:0-2ab .e\\\\-]{0,12}"]) {
             if let Some(form) = canonical(text.as_bytes()) {
                 prop_assert_eq!(Some(form), expected(&text), "{}", text);
             }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_down_changes_nothing_that_is_believed() {
+    fn unwritten_notes_do_not_change_the_believed_time() {
         let at = Timestamp::from_millis;
         let (mut all, mut written) = (Notes::default(), Notes::default());
         for step in 0..10_000_u64 {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turn_goes_to_the_first_and_not_while_somebody_sends() {
+    fn the_turn_goes_to_the_first_unless_the_current_one_is_in_progress() {
         for (current, first, expected) in [
             (None, None, None),
             (None, Some(2), Some(2)),

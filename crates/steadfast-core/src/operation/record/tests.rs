@@ -148,7 +148,7 @@ fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
 }
 
 #[test]
-fn what_is_held_or_scheduled_is_busy_until_its_very_end() {
+fn a_held_or_scheduled_operation_is_busy_until_its_very_end() {
     for state in [State::InProgress { lease_until: at(100) }, State::Scheduled { at: at(100) }] {
         for effect in [Effect::None, Effect::Unknown] {
             for (now, free) in [(0, false), (99, false), (100, true), (101, true), (u64::MAX, true)] {
@@ -187,7 +187,7 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
 }
 
 #[test]
-fn refused_credentials_alone_start_the_window_anew() {
+fn refused_credentials_alone_restart_the_window() {
     let state = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let held = held(state, Effect::None);
     let (record, _) = claim(Some(&held), wanted(150), &Notes::default());
@@ -196,7 +196,7 @@ fn refused_credentials_alone_start_the_window_anew() {
 }
 
 #[test]
-fn what_is_settled_is_told_as_it_stands_until_it_expires() {
+fn a_settled_record_answers_claims_until_it_expires() {
     for state in states().into_iter().filter(|state| !is_open(state) && !is_unauthorized(state)) {
         let never_expires = matches!(state, State::Dead { .. });
         for now in [0, 100, 999, u64::MAX].into_iter().filter(|now| *now < 1_000 || never_expires) {
@@ -233,7 +233,7 @@ fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
 }
 
 #[test]
-fn a_new_key_starts_above_whatever_was_purged() {
+fn a_new_key_starts_above_every_purged_fence() {
     for (purged, first) in [(0, 1), (7, 8), (u64::MAX, u64::MAX)] {
         let Claimed::Fresh(record) = claim(None, wanted(0), &Notes { purged, ..Notes::default() }).1 else {
             panic!("a first claim")
@@ -312,7 +312,7 @@ fn every_move_from_every_state_under_every_fence() {
 }
 
 #[test]
-fn what_is_known_of_an_unknown_effect_is_the_holders_word_and_no_more_resends_than_were_allowed() {
+fn the_holder_alone_updates_an_unknown_effect_and_cannot_raise_the_resends() {
     for (effect, since, look_ups, resends, expected) in [
         (Effect::Unknown, Some(at(33)), 7, 1, (Some(at(33)), 7, 1)),
         (Effect::Unknown, None, 7, 0, (Some(at(40)), 7, 0)),
@@ -346,7 +346,7 @@ fn what_is_known_of_an_unknown_effect_is_the_holders_word_and_no_more_resends_th
 /// Hand-written: now; when it was last moved, its lease or schedule, what it says of unknown sends; and whether it
 /// may be taken, and what it says then. In minutes. The last holder's longest exchange is one.
 #[test]
-fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
+fn a_wrong_clock_keeps_no_process_out_and_hides_no_send() {
     const DAY: u64 = 24 * 60;
     let minute = |minutes: u64| at(minutes * 60_000);
     for (now, moved, until, since, lapsed, due) in [
@@ -430,7 +430,7 @@ fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
 }
 
 #[test]
-fn only_what_is_settled_and_needs_nobody_expires() {
+fn only_settled_records_without_open_work_expire() {
     for state in states() {
         let mut record = held(state.clone(), Effect::Unknown);
         record.updated_at = at(70);
@@ -458,7 +458,7 @@ fn is_unauthorized(state: &State) -> bool {
 }
 
 #[test]
-fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
+fn a_take_gives_each_free_operation_to_one_taker() {
     for state in states() {
         for (phase, vendor, now) in Phase::ALL.into_iter().flat_map(|phase| {
             [None, Some("test/v/"), Some("test/w/")]
@@ -496,7 +496,7 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
 }
 
 #[test]
-fn a_word_changes_no_evidence_and_lasts_as_long_as_its_state() {
+fn a_resolution_changes_no_evidence_and_lasts_as_long_as_its_state() {
     let dead = held(State::Dead { reason: Reason::Unknown, answer: Some(answer(500)) }, Effect::Unknown);
     let (resolved, entry) = dead.act(&act(Action::Resolve(Resolution::NotApplied), 30)).expect("allowed");
     let word = Resolved { resolution: Resolution::NotApplied, by: "me".into(), why: "so".into(), at: at(30) };
@@ -536,7 +536,7 @@ fn an_edit_that_was_cut_short_opens_no_letter_that_another_has_replaced() {
 
 /// An adopted operation may have been sent under its first name.
 #[test]
-fn the_window_of_what_was_adopted_goes_on() {
+fn the_window_of_an_adopted_operation_goes_on() {
     let enqueued = Record::first(Claim { due: Some(at(10)), ..wanted(0) });
     let adopted = Record { first_scope: Some(enqueued.id.scope.clone()), ..enqueued.clone() };
     for (record, expected) in [(enqueued, at(150)), (adopted, at(0))] {
@@ -547,7 +547,7 @@ fn the_window_of_what_was_adopted_goes_on() {
 
 /// The tombstone under the first name does not go on by itself where the key was free.
 #[test]
-fn what_is_left_behind_says_what_becomes_of_the_key() {
+fn the_tombstone_names_the_fate_of_the_key() {
     let to = Scope::from_stored("test/w//POST /x");
     let refused = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     for (state, expected) in [
@@ -679,7 +679,7 @@ proptest! {
 }
 
 #[test]
-fn a_late_success_leaves_the_name_that_took_its_place_on_record() {
+fn a_late_success_keeps_the_successors_name_on_record() {
     let letter = held(State::Dead { reason: Reason::Exhausted, answer: None }, Effect::None);
     let next = Key::new("next").expect("a key");
     let superseded = supersede(Some(&letter), &next, (at(20), at(20))).expect("nothing is in the way");

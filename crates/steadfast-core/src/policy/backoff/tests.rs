@@ -117,7 +117,7 @@ fn a_unit_outside_its_interval_is_brought_inside() {
 }
 
 #[test]
-fn the_longest_is_what_no_run_of_waits_exceeds() {
+fn no_run_of_waits_exceeds_the_longest() {
     assert_eq!(Backoff::background().longest(), ms(37_500));
     assert_eq!(Backoff::background().jitter(Jitter::Decorrelated).longest(), ms(120_000));
     assert_eq!(Backoff::ladder([Duration::MAX, Duration::MAX]).longest(), Duration::MAX);

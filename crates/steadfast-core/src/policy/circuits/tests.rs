@@ -52,7 +52,7 @@ fn three_open(gates: &Gates) {
 }
 
 #[test]
-fn routes_that_never_worked_say_nothing_of_the_account_while_another_is_well() {
+fn routes_that_never_worked_do_not_open_the_account_while_another_is_well() {
     let gates = gates();
     three_open(&gates);
     assert_eq!(open_routes(&gates, at(1)), 3);
@@ -110,7 +110,7 @@ fn a_route_that_has_not_failed_is_tried_at_once_and_once_while_the_accounts_is_o
 }
 
 #[test]
-fn what_failed_before_is_neutral_but_not_for_ever_without_an_answer() {
+fn a_repeated_failure_is_neutral_but_not_for_ever_without_an_answer() {
     let gates = gates();
     let (put, now) = ("PUT /orders/17", at(5));
     call(&gates, put, 1, Outcome::Failure, at(0));
@@ -147,7 +147,7 @@ fn an_open_circuit_is_not_forgotten_for_routes_that_fail_once() {
 }
 
 #[test]
-fn what_has_fallen_out_of_the_table_is_not_untried() {
+fn a_route_that_left_the_table_is_not_untried() {
     let gates = gates();
     let untried = |route: &str| gates.circuits().is_some_and(|circuits| circuits.is_untried(route));
     three_open(&gates);

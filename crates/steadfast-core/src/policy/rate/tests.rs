@@ -120,7 +120,7 @@ proptest! {
 
     /// A refusal's time comes true: nothing starts sooner, and there is room then.
     #[test]
-    fn a_refusal_says_exactly_when_there_is_room(calls in 1u32..3_000, burst in prop::option::of(1u32..50), seed in 0u64..1_000) {
+    fn a_refusal_names_the_exact_time_of_room(calls in 1u32..3_000, burst in prop::option::of(1u32..50), seed in 0u64..1_000) {
         let burst = burst.filter(|&burst| burst <= calls);
         let config = RateConfig { calls, per: Duration::from_millis(1_000), burst };
         let rate = Rate::new(&config, Instant::ORIGIN);
@@ -160,7 +160,7 @@ fn a_large_limit_lets_exactly_so_many_start_and_remembers_few_batches() {
 }
 
 #[test]
-fn what_was_let_through_takes_room_until_a_period_after_its_start() {
+fn an_admitted_attempt_takes_room_until_a_period_after_its_start() {
     let rate = Rate::new(&RateConfig::new(2, Duration::from_secs(1)), at_ms(0));
     let mut slow = rate.reserve(at_ms(0)).unwrap();
     assert_eq!(rate.check(at_ms(0)), Ok(()));
@@ -176,7 +176,7 @@ fn what_was_let_through_takes_room_until_a_period_after_its_start() {
 }
 
 #[test]
-fn who_never_starts_gives_the_room_back() {
+fn an_attempt_that_never_starts_gives_its_room_back() {
     let rate = Rate::new(&RateConfig::new(2, Duration::from_secs(1)), at_ms(0));
     let (first, second) = (rate.reserve(at_ms(0)).unwrap(), rate.reserve(at_ms(0)).unwrap());
     // Nobody knows when one of the two starts or goes: half a period is the room's mean.

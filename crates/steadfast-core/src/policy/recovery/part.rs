@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_what_live_calls_leave() {
+    fn the_parts_are_the_rest_beside_live_calls() {
         assert_eq!(Part::WHOLE.of(200, 10, (Duration::from_secs(1), 0.5)), 200, "who is alone needs no part");
         assert_eq!(parts(1, 20.0, 200, 1), [170], "beside live calls of another process");
         assert_eq!(parts(2, 0.0, 200, 1), [95, 95]);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_limit_smaller_than_their_number_some_have_none() {
+    fn a_limit_smaller_than_their_number_leaves_some_without_a_part() {
         assert_eq!(parts(3, 0.0, 1, 1), [1, 0, 0]);
         assert_eq!(parts(3, 9.0, 1, 1), [1, 0, 0], "and somebody delivers");
         for dispatchers in 1..20 {

@@ -86,7 +86,7 @@ fn a_429_and_a_closed_gate_take_it_to_the_start_or_lower() {
 }
 
 #[test]
-fn what_was_not_used_for_long_starts_anew() {
+fn an_unused_rate_starts_over() {
     let recovery = recovery(RecoveryConfig::new(10, 200));
     send(&recovery, (0, 8_000), |_| Sign::Good);
     assert_eq!(recovery.per_second(at(17_000)), 200.0);
@@ -95,7 +95,7 @@ fn what_was_not_used_for_long_starts_anew() {
 }
 
 #[test]
-fn what_is_sent_in_debt_is_paid_off_before_the_next_start() {
+fn debt_is_paid_off_before_the_next_start() {
     let recovery = recovery(RecoveryConfig::new(10, 200));
     recovery.pay(10, at(0));
     recovery.pay(5, at(0));
@@ -120,7 +120,7 @@ fn it_is_never_over_the_rate_limit_and_leaves_places() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn impossible_figures_are_refused() {
     let config = RecoveryConfig::default();
     for (wrong, said) in [
         (RecoveryConfig::new(0, 5), "recovery.start_per_second: 0 never starts"),
@@ -192,7 +192,7 @@ fn behind_a_gate_that_opens_each_of_several_begins_with_its_part_of_the_first_ra
 }
 
 #[test]
-fn a_fall_of_another_counts_once_however_often_it_is_told() {
+fn a_peers_fall_counts_once_however_often_it_is_reported() {
     let recovery = recovery(RecoveryConfig::new(10, 200));
     send(&recovery, (0, 8_000), |_| Sign::Good);
     for beat in 0..5 {

@@ -55,7 +55,7 @@ fn done() -> State {
 }
 
 #[tokio::test]
-async fn a_full_store_names_its_bound_and_refuses_only_what_is_new() {
+async fn a_full_store_names_its_bound_and_refuses_only_new_records() {
     let store = Memory::with_capacity(2);
     for key in 0..2 {
         assert!(matches!(store.claim(claim(key, at(0))).await, Ok(Claimed::Fresh(_))));
@@ -73,7 +73,7 @@ async fn a_full_store_names_its_bound_and_refuses_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
+async fn a_full_store_evicts_expired_records_alone() {
     let store = Memory::with_capacity(3);
     for key in 0..3 {
         store.claim(claim(key, at(0))).await.expect("room");
@@ -89,7 +89,7 @@ async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_a_claim_starts_over_is_not_what_makes_room_for_it() {
+async fn a_claims_predecessor_is_not_evicted_for_it() {
     let store = Memory::with_capacity(2);
     for key in 0..2 {
         store.claim(claim(key, at(0))).await.expect("room");

@@ -302,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_row_is_read_back(
             header in prop::collection::vec(("[a-z]{1,3}", "\\PC{0,8}"), 0..6),
             redact in prop::collection::vec("\\PC{1,8}", 0..3),
         ) {

@@ -34,7 +34,7 @@ fn a_link_is_read_as_rfc_8288_writes_it() {
 }
 
 #[test]
-fn what_names_no_next_page_is_the_last() {
+fn a_page_without_a_next_link_is_the_last() {
     for value in [
         "",
         "<?page=2>",

@@ -90,7 +90,7 @@ fn the_rule_is_the_oracle_over_the_whole_space() {
 
 /// The reason of a decision must be true by itself.
 #[test]
-fn a_reason_is_one_that_holds() {
+fn the_reason_of_a_decision_is_true() {
     for facts in every_fact() {
         match may_send(&facts) {
             Ruling::Send(Why::NotApplied) => assert_eq!(facts.effect, Effect::None, "{facts:?}"),
@@ -108,7 +108,7 @@ fn a_reason_is_one_that_holds() {
 }
 
 #[test]
-fn a_method_says_what_http_says_of_it() {
+fn a_methods_safety_is_that_of_http() {
     for (repeat, methods) in [
         (Repeat::Safe, &["GET", "HEAD", "OPTIONS", "TRACE"][..]),
         (Repeat::Idempotent, &["PUT", "DELETE"]),
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn an_open_window_says_when_it_closes(
+    fn an_open_window_names_its_end(
         replay in 0_i64..60,
         passed in 0_i64..60,
         measured in proptest::option::of(0_i64..60),
