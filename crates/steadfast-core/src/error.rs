@@ -687,8 +687,8 @@ mod tests {
     #[test]
     fn a_deadline_that_had_passed_is_in_the_text() {
         let spent = Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None);
-        let said = "the deadline had passed before anything was sent; effect none; give the call more time";
-        assert_eq!(spent.to_string(), said);
+        let text = "the deadline had passed before anything was sent; effect none; give the call more time";
+        assert_eq!(spent.to_string(), text);
         assert!(spent.is_deadline());
     }
 

@@ -318,8 +318,8 @@ impl Future for Wait {
         if !wait.begun {
             wait.begun = true;
             if wait.kind == Kind::Sleep {
-                let asked = wait.at.since(state.now);
-                state.slept.push(asked);
+                let duration = wait.at.since(state.now);
+                state.slept.push(duration);
             }
         }
         if state.now >= wait.at && wait.at != NEVER {

@@ -421,7 +421,7 @@ impl Record {
 
     fn settle_by_proof(&mut self, success: State, now: Timestamp) {
         // Another key, or another name, may have had the effect too: that stays known.
-        let elsewhere = self.resolved.take().filter(|said| said.resolution.is_final());
+        let elsewhere = self.resolved.take().filter(|resolved| resolved.resolution.is_final());
         self.move_to(success, now);
         self.resolved = elsewhere;
         self.effect = Effect::Applied;

@@ -112,7 +112,7 @@ pub struct OpenRoute {
 
 /// Evidence about the vendor as a whole, in the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum Evidence {
     Something,
     /// The end concerns its route or its operation alone.
     Nothing,
@@ -175,11 +175,11 @@ impl Circuits {
         of_route: Option<RoutePermit>,
         route: &str,
         ended: Ended,
-    ) -> Says {
+    ) -> Evidence {
         match ended.outcome {
             Outcome::Neutral => {
                 settle_both(account.1, of_route, ended);
-                Says::Something
+                Evidence::Something
             }
             Outcome::Success => self.succeeded(account, of_route, route, ended),
             Outcome::Failure => self.failed(account, of_route, route, ended),
@@ -192,30 +192,30 @@ impl Circuits {
         of_route: Option<RoutePermit>,
         route: &str,
         ended: Ended,
-    ) -> Says {
+    ) -> Evidence {
         self.note_answered(route, ended.now);
         if of_route.as_ref().is_some_and(RoutePermit::is_probe) {
             drop(permit);
             of_route.into_iter().for_each(|of_route| of_route.settle(ended));
-            return Says::Something;
+            return Evidence::Something;
         }
         let (is_probe, word) = (permit.is_probe(), permit.word());
         settle_both(permit, of_route, ended);
         if is_probe {
             self.table.lock().good_round = word;
             let early = self.close_early(breaker, word, ended.now);
-            return if breaker.is_closed() { Says::OnlyOfRoutes } else { early };
+            return if breaker.is_closed() { Evidence::OnlyOfRoutes } else { early };
         }
-        Says::Something
+        Evidence::Something
     }
 
     /// Closes the account's circuit if a probe was answered well and others of its round failed: the routes of these
     /// are what fails.
-    fn close_early(&self, breaker: &Breaker, word: u64, now: Instant) -> Says {
+    fn close_early(&self, breaker: &Breaker, word: u64, now: Instant) -> Evidence {
         let mut table = self.table.lock();
         let has_both = table.good_round == word && table.spoilt.0 == word && !table.spoilt.1.is_empty();
         if !has_both {
-            return Says::Something;
+            return Evidence::Something;
         }
         let spoilt = std::mem::take(&mut table.spoilt.1);
         let tripped: Vec<_> = spoilt.iter().map(|name| self.circuit_of(&mut table, name.as_str())).collect();
@@ -224,7 +224,7 @@ impl Circuits {
         for circuit in tripped {
             circuit.breaker.trip("failed probe", now);
         }
-        Says::OnlyOfRoutes
+        Evidence::OnlyOfRoutes
     }
 
     fn failed(
@@ -233,13 +233,13 @@ impl Circuits {
         of_route: Option<RoutePermit>,
         route: &str,
         ended: Ended,
-    ) -> Says {
+    ) -> Evidence {
         let mut table = self.table.lock();
         let circuit = self.circuit_of(&mut table, route);
         if circuit.has_failed_alone(ended.call, ended.now) {
             drop(table);
             settle_both(permit, of_route, Ended { outcome: Outcome::Neutral, ..ended });
-            return Says::Nothing;
+            return Evidence::Nothing;
         }
         if permit.is_probe() {
             let word = permit.word();
@@ -256,7 +256,7 @@ impl Circuits {
         if !breaker.is_closed() {
             drop((table, of_route));
             permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
-            return Says::Something;
+            return Evidence::Something;
         }
         let hash = hash_of(route);
         let others_are_well = table.answered.others_are_well(hash, ended.now);
@@ -275,10 +275,10 @@ impl Circuits {
             // What it met says nothing of the account from here on, nor what led to it.
             drop(permit);
             breaker.forget();
-            return Says::OnlyOfRoutes;
+            return Evidence::OnlyOfRoutes;
         }
         if is_alone || (is_probe && !all_fail) {
-            return Says::Nothing;
+            return Evidence::Nothing;
         }
         permit.settle_for(ended.call, ended.outcome, ended.latency, ended.now);
         if all_fail {
@@ -287,7 +287,7 @@ impl Circuits {
         if !breaker.is_closed() {
             self.forget();
         }
-        Says::Something
+        Evidence::Something
     }
 
     /// The routes whose circuits are not closed.

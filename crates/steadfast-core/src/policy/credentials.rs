@@ -52,7 +52,7 @@ struct Held {
     /// The next probe may go.
     probe_at: Instant,
     rounds: u32,
-    is_told: bool,
+    is_reported: bool,
     /// Routes that were refused, of which another probe says little.
     refused: Vec<RouteName>,
 }
@@ -128,7 +128,7 @@ impl Credentials {
             since: now,
             probe_at: now,
             rounds: 0,
-            is_told: false,
+            is_reported: false,
             refused: Vec::new(),
         });
         if !held.refused.contains(&route) && held.refused.len() < ROUTES_MAX {
@@ -140,7 +140,7 @@ impl Credentials {
         let step = HOLD_BASE.saturating_mul(2u32.saturating_pow(held.rounds)).min(HOLD_CAP);
         held.probe_at = now.plus(step);
         held.rounds = held.rounds.saturating_add(1);
-        held.rounds > 1 && !std::mem::replace(&mut held.is_told, true)
+        held.rounds > 1 && !std::mem::replace(&mut held.is_reported, true)
     }
 
     /// Notes that a call of the account was answered well, with or without a caller. Returns the time for which the
@@ -154,7 +154,7 @@ impl Credentials {
         let is_recent = |account: &Account| now.since(account.refused_at) < REMEMBERED;
         all.retain(|account| account.held.is_some() || is_recent(account));
         self.any.store(!all.is_empty(), Ordering::Relaxed);
-        let held = held.filter(|held| held.is_told)?;
+        let held = held.filter(|held| held.is_reported)?;
         *turn_at = None;
         for other in all.iter_mut().filter_map(|account| account.held.as_mut()) {
             other.probe_at = other.probe_at.min(now);
@@ -206,7 +206,7 @@ impl Credentials {
                 path,
                 since: held.since,
                 probe_at: held.probe_at,
-                is_told: held.is_told,
+                is_told: held.is_reported,
                 refused,
             })
         });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::Policy;
 use super::breaker::{Breaker, BreakerState, Mode, Permit};
 use super::budget::Budget;
-use super::circuits::{Circuits, Ended, RoutePermit, Says, decide};
+use super::circuits::{Circuits, Ended, Evidence, RoutePermit, decide};
 use super::concurrency::{Concurrency, Place};
 use super::credentials::Credentials;
 use super::pause::Pause;
@@ -521,11 +521,11 @@ impl Admission<'_> {
             start.begin(self.admitted_at);
         }
         let ended = Ended { call, outcome, latency: now.since(self.admitted_at), now };
-        let says = circuits.settle((breaker, permit), self.of_route.take(), route, ended);
-        if says == Says::OnlyOfRoutes {
+        let evidence = circuits.settle((breaker, permit), self.of_route.take(), route, ended);
+        if evidence == Evidence::OnlyOfRoutes {
             self.gates.recovery.resume(now);
         }
-        says == Says::Something
+        evidence == Evidence::Something
     }
 
     #[inline]

@@ -56,13 +56,13 @@ pub struct Pause {
     max: Duration,
     until: AtomicU64,
     /// Latest end of a pause that other processes reported.
-    heard: AtomicU64,
+    peer_until: AtomicU64,
 }
 
 impl Pause {
     /// No pause yet.
     pub fn new(max: Duration) -> Pause {
-        Pause { max, until: AtomicU64::new(0), heard: AtomicU64::new(0) }
+        Pause { max, until: AtomicU64::new(0), peer_until: AtomicU64::new(0) }
     }
 
     /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
@@ -74,18 +74,18 @@ impl Pause {
     /// Applies a pause that another process was asked for. Repeats of the same pause are ignored, so that an operator's
     /// release of it here stands.
     pub fn hear(&self, now: Instant, left: Duration) {
-        let heard = Instant::from_nanos(self.heard.load(Ordering::Relaxed));
-        if now.plus(left) > heard.plus(SAME_PAUSE) {
+        let peer_until = Instant::from_nanos(self.peer_until.load(Ordering::Relaxed));
+        if now.plus(left) > peer_until.plus(SAME_PAUSE) {
             self.hold_until(now, left);
-            self.heard.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.peer_until.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// Returns the end of a pause that the vendor asked this process for. A pause of another process is not passed on:
     /// it would never end.
     pub fn own_until(&self, now: Instant) -> Option<Instant> {
-        let heard = self.heard.load(Ordering::Relaxed);
-        self.until(now).filter(|until| until.as_nanos() != heard)
+        let peer_until = self.peer_until.load(Ordering::Relaxed);
+        self.until(now).filter(|until| until.as_nanos() != peer_until)
     }
 
     /// Refuses calls that come during the pause.

@@ -151,7 +151,7 @@ struct Pace {
     used_at: Instant,
     fell_at: Option<Instant>,
     /// The last fall that this process has seen the reason of, and whether the vendor asked for it.
-    told: Option<(Instant, Sign)>,
+    fell_for: Option<(Instant, Sign)>,
     /// No good answer has come since the rate fell.
     fails_in_a_row: bool,
 }
@@ -188,7 +188,7 @@ impl Recovery {
             refilled_at: now,
             used_at: now,
             fell_at: None,
-            told: None,
+            fell_for: None,
             fails_in_a_row: false,
         };
         let at_once = config.at_once.min(places).max(1) as usize;
@@ -250,7 +250,7 @@ impl Recovery {
                     return;
                 }
                 self.fall(pace, sign, now);
-                pace.told = Some((now, sign));
+                pace.fell_for = Some((now, sign));
                 pace.fails_in_a_row = true;
             }
         });
@@ -290,7 +290,7 @@ impl Recovery {
 
     /// The last fall for a reason that this process has seen.
     pub fn fell(&self, now: Instant) -> Option<(Instant, Sign)> {
-        self.refilled(now, |pace| pace.told)
+        self.refilled(now, |pace| pace.fell_for)
     }
 
     /// Applies a fall of another dispatcher, so long `ago`. One within a second after a fall of our own, or before it,

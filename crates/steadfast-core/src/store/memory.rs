@@ -108,7 +108,7 @@ struct Inner {
     /// Terms that clients have registered, by account.
     accounts: BTreeMap<String, String>,
     /// The last words of the dispatchers, by account and name.
-    words: BTreeMap<(String, String), heartbeat::Word>,
+    heartbeats: BTreeMap<(String, String), heartbeat::StoredHeartbeat>,
     /// The number that the next record gets.
     next: u64,
     /// Number of settled records that gave way before their time.

@@ -88,7 +88,7 @@ impl fmt::Debug for Wakes {
 #[derive(Debug, Default)]
 pub struct Sleeper {
     /// Wakes that were announced, the earliest first. An empty path stands for any account.
-    told: Mutex<BTreeSet<(Timestamp, String)>>,
+    announced: Mutex<BTreeSet<(Timestamp, String)>>,
     /// Notified if one is earlier than all before.
     pub woken: Notify,
 }
@@ -96,15 +96,15 @@ pub struct Sleeper {
 impl Sleeper {
     fn wake(&self, scope: Option<&Scope>, due: Timestamp) {
         let path = scope.map_or("", Scope::account_path);
-        let mut told = self.told.lock();
-        let is_first = told.first().is_none_or(|(first, _)| due < *first);
-        if !told.insert((due, path.to_owned())) {
+        let mut announced = self.announced.lock();
+        let is_first = announced.first().is_none_or(|(first, _)| due < *first);
+        if !announced.insert((due, path.to_owned())) {
             return;
         }
-        if told.len() > TOLD_MAX {
-            told.pop_last();
+        if announced.len() > ANNOUNCED_MAX {
+            announced.pop_last();
         }
-        drop(told);
+        drop(announced);
         if is_first {
             self.woken.notify_one();
         }
@@ -117,18 +117,18 @@ impl Sleeper {
 
     /// The accounts with something due at `now`, each once, and when there is more.
     pub fn due(&self, now: Timestamp) -> (BTreeSet<String>, Option<Timestamp>) {
-        let mut told = self.told.lock();
+        let mut announced = self.announced.lock();
         let mut due = BTreeSet::new();
-        while told.first().is_some_and(|(at, _)| *at <= now) {
-            due.extend(told.pop_first().map(|(_, path)| path));
+        while announced.first().is_some_and(|(at, _)| *at <= now) {
+            due.extend(announced.pop_first().map(|(_, path)| path));
         }
-        (due, told.first().map(|(at, _)| *at))
+        (due, announced.first().map(|(at, _)| *at))
     }
 }
 
 /// Number of future times that a dispatcher remembers, at some dozen bytes each. Of more, those that are due last are
 /// forgotten, and found by looking.
-const TOLD_MAX: usize = 4_096;
+const ANNOUNCED_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
@@ -163,7 +163,7 @@ mod tests {
     fn overflow_drops_the_latest_wakes() {
         let wakes = Wakes::new();
         let sleeper = wakes.sleeper();
-        for due in (0..2 * TOLD_MAX as u64).rev() {
+        for due in (0..2 * ANNOUNCED_MAX as u64).rev() {
             wakes.wake(None, Timestamp::from_millis(due));
         }
         let mut left = 0;
@@ -171,6 +171,6 @@ mod tests {
             assert_eq!((due.len(), next.as_millis()), (1, left + 1));
             left += 1;
         }
-        assert_eq!(left + 1, TOLD_MAX as u64);
+        assert_eq!(left + 1, ANNOUNCED_MAX as u64);
     }
 }

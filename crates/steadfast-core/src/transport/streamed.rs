@@ -55,7 +55,7 @@ impl StreamedAnswer {
 impl StreamedAnswer {
     /// An answer whose connection breaks after what is there of its body.
     pub fn broken_off(answer: Answer) -> StreamedAnswer {
-        let body = Whole { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
+        let body = BufferedBody { bytes: answer.body, end: Some(SendError::new(SendErrorKind::Truncated)) };
         StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
     }
 
@@ -69,12 +69,12 @@ impl StreamedAnswer {
         status: StatusCode,
         headers: HeaderMap,
         body: B,
-        tell: fn(B::Error) -> SendError,
+        map_error: fn(B::Error) -> SendError,
     ) -> StreamedAnswer
     where
         B: Body + Send + 'static,
     {
-        let body = Chunks(Mutex::new(Box::pin(Told { body: Box::pin(body), tell })));
+        let body = Chunks(Mutex::new(Box::pin(MappedBody { body: Box::pin(body), map_error })));
         StreamedAnswer { status, headers, body }
     }
 }
@@ -83,7 +83,7 @@ impl StreamedAnswer {
 impl From<Answer> for StreamedAnswer {
     fn from(answer: Answer) -> StreamedAnswer {
         let end = answer.cut.then(|| SendError::with_source(SendErrorKind::Truncated, OVER));
-        let body = Whole { bytes: answer.body, end };
+        let body = BufferedBody { bytes: answer.body, end };
         StreamedAnswer::told_by(answer.status, answer.headers, body, |error| error)
     }
 }
@@ -130,18 +130,18 @@ impl Chunks {
 /// Returns the [`SendError`] of the service or the body, if the error is one; else one of this `kind`.
 pub fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
     match error.into().downcast::<SendError>() {
-        Ok(told) => *told,
+        Ok(failure) => *failure,
         Err(error) => SendError::with_source(kind, error),
     }
 }
 
 /// A body of any kind.
-struct Told<B: Body> {
+struct MappedBody<B: Body> {
     body: Pin<Box<B>>,
-    tell: fn(B::Error) -> SendError,
+    map_error: fn(B::Error) -> SendError,
 }
 
-impl<B: Body> Body for Told<B> {
+impl<B: Body> Body for MappedBody<B> {
     type Data = Bytes;
     type Error = SendError;
 
@@ -152,18 +152,18 @@ impl<B: Body> Body for Told<B> {
         let frame = ready!(self.body.as_mut().poll_frame(context));
         let as_bytes =
             |frame: Frame<B::Data>| frame.map_data(|mut data| data.copy_to_bytes(data.remaining()));
-        Poll::Ready(frame.map(|frame| frame.map(as_bytes).map_err(self.tell)))
+        Poll::Ready(frame.map(|frame| frame.map(as_bytes).map_err(self.map_error)))
     }
 }
 
 /// A body that was taken in before.
-struct Whole {
+struct BufferedBody {
     bytes: Bytes,
     /// Error that follows the body.
     end: Option<SendError>,
 }
 
-impl Body for Whole {
+impl Body for BufferedBody {
     type Data = Bytes;
     type Error = SendError;
 

@@ -20,7 +20,7 @@ pub type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
 /// Returns the target of a `Link` header with `rel="next"` (RFC 8288). Without one it is the last page, and the only
 /// one of a short list.
-pub fn by_link(asked: &Request, answer: &Answer) -> NextPage {
+pub fn by_link(request: &Request, answer: &Answer) -> NextPage {
     if is_page(answer) {
         return Err(NO_LIST.into());
     }
@@ -32,7 +32,7 @@ pub fn by_link(asked: &Request, answer: &Answer) -> NextPage {
     }
     let next = values.into_iter().flat_map(links).find(|link| link.is_next);
     match next {
-        Some(link) => Ok(Some(asked.url.join(link.target).map_err(|_| NO_URL)?)),
+        Some(link) => Ok(Some(request.url.join(link.target).map_err(|_| NO_URL)?)),
         None if shows_more(answer) => Err(OTHERWISE.into()),
         None => Ok(None),
     }
@@ -65,8 +65,8 @@ pub fn object(answer: &Answer) -> Result<Value, &'static str> {
 }
 
 /// Sets one parameter of the query in the request's URL; all others stay as they are.
-pub fn with_parameter(asked: &Request, name: &str, value: &str) -> Url {
-    with_query(&asked.url, &[(name.into(), value.into())])
+pub fn with_parameter(request: &Request, name: &str, value: &str) -> Url {
+    with_query(&request.url, &[(name.into(), value.into())])
 }
 
 /// Sets these parameters of the query, in the place of others of their name.
@@ -80,13 +80,13 @@ pub fn with_query(url: &Url, set: &[(String, String)]) -> Url {
 }
 
 /// A number in the query of a request.
-pub fn number_of(asked: &Request, name: &str) -> Option<u64> {
-    parameter(asked, name)?.parse().ok()
+pub fn number_of(request: &Request, name: &str) -> Option<u64> {
+    parameter(request, name)?.parse().ok()
 }
 
 /// A parameter in the query of a request.
-pub fn parameter(asked: &Request, name: &str) -> Option<String> {
-    asked.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
+pub fn parameter(request: &Request, name: &str) -> Option<String> {
+    request.url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
 pub const NO_LIST: &str = "the response is not one of the vendor's list formats";

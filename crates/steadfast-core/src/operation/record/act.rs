@@ -348,7 +348,7 @@ impl Record {
 
     fn reopen(&self, now: Timestamp) -> Result<Record, Forbidden> {
         match self.resolution() {
-            Some(said) if said.is_final() => Err(Forbidden::Resolved),
+            Some(resolution) if resolution.is_final() => Err(Forbidden::Resolved),
             Some(_) => Ok(Record { resolved: None, updated_at: now, ..self.clone() }),
             None if self.phase() == Phase::Dead => Err(Forbidden::NotResolved),
             None => Err(Forbidden::NotDead),
@@ -372,7 +372,7 @@ impl Record {
     /// over. If only a person says so, the window goes on from the first claim: should the person be wrong, a lookup
     /// still reaches back far enough.
     fn redrive(&self, forced: bool, now: Timestamp) -> Result<Record, Forbidden> {
-        let said_not_applied = match (self.phase(), self.resolution()) {
+        let was_not_applied = match (self.phase(), self.resolution()) {
             (Phase::Dead, _) => false,
             (Phase::Resolved, Some(Resolution::NotApplied)) => true,
             (Phase::Resolved, _) => return Err(Forbidden::Resolved),
@@ -397,7 +397,7 @@ impl Record {
             // By the operator's clock: nobody knows the vendor's beside that.
             (record.claimed_at, record.vendor_clock_ms) = (now, None);
         }
-        if said_not_applied {
+        if was_not_applied {
             record.effect = Effect::None;
             record.unknown_since = None;
         }

@@ -53,11 +53,11 @@ fn place(place: &Place) -> Value {
     })
 }
 
-fn resolved(said: &Resolved) -> Value {
-    let mut form = resolution(Some(&said.resolution));
-    form.insert("by".to_owned(), json!(said.by));
-    form.insert("why".to_owned(), json!(said.why));
-    form.insert("at_ms".to_owned(), json!(said.at.as_millis()));
+fn resolved(resolved: &Resolved) -> Value {
+    let mut form = resolution(Some(&resolved.resolution));
+    form.insert("by".to_owned(), json!(resolved.by));
+    form.insert("why".to_owned(), json!(resolved.why));
+    form.insert("at_ms".to_owned(), json!(resolved.at.as_millis()));
     Value::Object(form)
 }
 

@@ -48,7 +48,7 @@ impl Record {
 
     /// The name under which it was carried on, if it has succeeded after that: by a late success of an earlier holder.
     pub fn heir(&self) -> Option<OperationId> {
-        match (&self.state, self.resolved.as_ref().map(|said| &said.resolution)) {
+        match (&self.state, self.resolved.as_ref().map(|resolved| &resolved.resolution)) {
             (State::Succeeded { .. }, Some(Resolution::Adopted { scope })) => {
                 Some(OperationId::new(scope.clone(), self.id.key.clone()))
             }
@@ -86,7 +86,8 @@ impl Record {
         record.fence = record.fence.max(self.fence.saturating_add(1));
         record.effect = Effect::Unknown;
         record.unknown_since = record.unknown_since.or(Some(act.now));
-        record.resolved = Guard::Tombstone.keeps(Some(said(Resolution::Adopted { scope: to.clone() }, act)));
+        record.resolved =
+            Guard::Tombstone.keeps(Some(resolved(Resolution::Adopted { scope: to.clone() }, act)));
         record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
@@ -94,7 +95,7 @@ impl Record {
     /// A dead letter, closed by a person, of what waits or was left. Its effect is as on record.
     pub(super) fn cancel(&self, act: &Act) -> Result<Record, Forbidden> {
         let mut record = self.closed(act.now)?;
-        record.resolved = Some(said(Resolution::Cancelled, act));
+        record.resolved = Some(resolved(Resolution::Cancelled, act));
         record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
@@ -107,9 +108,7 @@ impl Record {
                 State::Dead { reason: Reason::Closed, answer: None }
             }
             // The word *not applied* allows a redrive, here and there.
-            state @ State::Dead { .. } if self.resolved.is_none() || self.is_said_not_applied() => {
-                state.clone()
-            }
+            state @ State::Dead { .. } if self.resolved.is_none() || self.is_not_applied() => state.clone(),
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 return Err(Forbidden::NotOpen);
             }
@@ -118,13 +117,13 @@ impl Record {
         record.fence = self.fence.saturating_add(1);
         record.effect = Effect::Unknown;
         record.unknown_since = self.unknown_since.or(Some(act.now));
-        record.resolved = Some(said(Resolution::Disowned, act));
+        record.resolved = Some(resolved(Resolution::Disowned, act));
         record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
 
-    fn is_said_not_applied(&self) -> bool {
-        self.resolved.as_ref().is_some_and(|said| said.resolution == Resolution::NotApplied)
+    fn is_not_applied(&self) -> bool {
+        self.resolved.as_ref().is_some_and(|resolved| resolved.resolution == Resolution::NotApplied)
     }
 
     fn closed(&self, now: Timestamp) -> Result<Record, Forbidden> {
@@ -162,8 +161,8 @@ impl Record {
 impl Record {
     /// Whether it is carried on under another name.
     pub fn is_adopted(&self) -> bool {
-        let said = self.resolved.as_ref().map(|said| &said.resolution);
-        matches!(said, Some(Resolution::Adopted { .. }))
+        let resolved = self.resolved.as_ref().map(|resolved| &resolved.resolution);
+        matches!(resolved, Some(Resolution::Adopted { .. }))
     }
 
     /// Whether its credentials were refused, so that its key is free.
@@ -172,6 +171,6 @@ impl Record {
     }
 }
 
-fn said(resolution: Resolution, act: &Act) -> Resolved {
+fn resolved(resolution: Resolution, act: &Act) -> Resolved {
     Resolved { resolution, by: act.by.clone(), why: act.why.clone(), at: act.now }
 }

@@ -57,7 +57,7 @@ pub fn supersede(
         State::Refused { .. } => true,
         State::Dead { .. } => old.effect == Effect::None,
     };
-    match old.resolved.as_ref().map(|said| &said.resolution) {
+    match old.resolved.as_ref().map(|resolved| &resolved.resolution) {
         Some(Resolution::Superseded { key } | Resolution::Replaced { key }) if key == successor => Ok(None),
         Some(Resolution::NotApplied) => Ok(Some(closed(old, successor, now))),
         Some(Resolution::Cancelled) if had_no_effect || Guard::CancelledUnknown.is_out() => {

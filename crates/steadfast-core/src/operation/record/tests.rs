@@ -130,7 +130,7 @@ fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
         for now in [0, 99, 100, 999] {
             let mut other = wanted(now);
             other.fingerprint = Fingerprint::from_bytes([2; 32]);
-            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other, &Notes::default());
+            let claimed = claim(Some(&held(state.clone(), Effect::Unknown)), other, &Notes::default());
             // Its holder may be sending, and a success is one.
             let effect =
                 if matches!(state, State::Succeeded { .. }) { Effect::Applied } else { Effect::Unknown };
@@ -142,7 +142,7 @@ fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
                 State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
             };
             let mismatch = Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]), effect, next };
-            assert_eq!(told, (None, mismatch));
+            assert_eq!(claimed, (None, mismatch));
         }
     }
 }
@@ -152,11 +152,11 @@ fn a_held_or_scheduled_operation_is_busy_until_its_very_end() {
     for state in [State::InProgress { lease_until: at(100) }, State::Scheduled { at: at(100) }] {
         for effect in [Effect::None, Effect::Unknown] {
             for (now, free) in [(0, false), (99, false), (100, true), (101, true), (u64::MAX, true)] {
-                let (record, told) =
+                let (record, claimed) =
                     claim(Some(&held(state.clone(), effect)), wanted(now), &Notes::default());
                 assert_eq!(record.is_some(), free, "{state:?} at {now}");
                 if !free {
-                    assert_eq!(told, Claimed::Busy { frees_at: at(100) });
+                    assert_eq!(claimed, Claimed::Busy { frees_at: at(100) });
                 }
             }
         }
@@ -173,16 +173,16 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         (State::Scheduled { at: at(100) }, Effect::Unknown, Effect::Unknown),
     ] {
         let held = held(state, before);
-        let (record, told) = claim(Some(&held), wanted(150), &Notes::default());
+        let (record, claimed) = claim(Some(&held), wanted(150), &Notes::default());
         let record = record.expect("a record");
-        assert_eq!(told, Claimed::TakenOver(record.clone()));
+        assert_eq!(claimed, Claimed::TakenOver(record.clone()));
         assert_eq!(record, taken(&held, 150, effect));
     }
     // A refusal for want of credentials says nothing of the attempts before it.
     let held = held(State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) }, Effect::Unknown);
-    let (record, told) = claim(Some(&held), wanted(150), &Notes::default());
+    let (record, claimed) = claim(Some(&held), wanted(150), &Notes::default());
     let record = record.expect("a record");
-    assert_eq!(told, Claimed::Freed(record.clone()));
+    assert_eq!(claimed, Claimed::Freed(record.clone()));
     assert_eq!(record, taken(&held, 150, Effect::Unknown));
 }
 
@@ -215,19 +215,19 @@ fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
         let resolved = matches!(state, State::Dead { .. });
         let mut held = held(state.clone(), Effect::Unknown);
         if resolved {
-            let said = Action::Resolve(Resolution::Compensated);
-            held = held.act(&act(said, 0)).expect("a dead letter").0;
+            let action = Action::Resolve(Resolution::Compensated);
+            held = held.act(&act(action, 0)).expect("a dead letter").0;
         }
         for fingerprint in [1, 2] {
             let mut wanted = wanted(1_000);
             wanted.fingerprint = Fingerprint::from_bytes([fingerprint; 32]);
-            let (record, told) = claim(Some(&held), wanted.clone(), &Notes::default());
+            let (record, claimed) = claim(Some(&held), wanted.clone(), &Notes::default());
             if is_open(&state) {
-                assert!(!matches!(told, Claimed::Fresh(_)), "{state:?} never expires");
+                assert!(!matches!(claimed, Claimed::Fresh(_)), "{state:?} never expires");
                 continue;
             }
             let expected = Record { fence: 6, first_fence: 6, ..Record::first(wanted) };
-            assert_eq!((record, told), (Some(expected.clone()), Claimed::Fresh(expected)), "{state:?}");
+            assert_eq!((record, claimed), (Some(expected.clone()), Claimed::Fresh(expected)), "{state:?}");
         }
     }
 }
@@ -251,8 +251,8 @@ fn a_lease_of_zero_ends_at_once_and_a_huge_one_never() {
     let mut huge = wanted(50);
     huge.lease = Duration::MAX;
     let (record, _) = claim(None, huge, &Notes::default());
-    let told = claim(record.as_ref(), wanted(u64::MAX - 1), &Notes::default()).1;
-    assert_eq!(told, Claimed::Busy { frees_at: at(u64::MAX) });
+    let claimed = claim(record.as_ref(), wanted(u64::MAX - 1), &Notes::default()).1;
+    assert_eq!(claimed, Claimed::Busy { frees_at: at(u64::MAX) });
 }
 
 #[test]
@@ -392,10 +392,10 @@ fn a_wrong_clock_keeps_no_process_out_and_hides_no_send() {
                 expected.map(|at| at.map(minute)),
                 "{case}"
             );
-            let (_, told) = claim(Some(&held), Claim { now: minute(now), ..wanted(0) }, &Notes::default());
+            let (_, claimed) = claim(Some(&held), Claim { now: minute(now), ..wanted(0) }, &Notes::default());
             match &given {
-                Some(record) => assert_eq!(told, Claimed::TakenOver(record.clone()), "{case}"),
-                None => assert_eq!(told, Claimed::Busy { frees_at: minute(until) }, "{case}"),
+                Some(record) => assert_eq!(claimed, Claimed::TakenOver(record.clone()), "{case}"),
+                None => assert_eq!(claimed, Claimed::Busy { frees_at: minute(until) }, "{case}"),
             }
             // A first claim in the future opens no window, also not when its time has come.
             let in_future = moved > now + 5;
@@ -499,8 +499,9 @@ fn a_take_gives_each_free_operation_to_one_taker() {
 fn a_resolution_changes_no_evidence_and_lasts_as_long_as_its_state() {
     let dead = held(State::Dead { reason: Reason::Unknown, answer: Some(answer(500)) }, Effect::Unknown);
     let (resolved, entry) = dead.act(&act(Action::Resolve(Resolution::NotApplied), 30)).expect("allowed");
-    let word = Resolved { resolution: Resolution::NotApplied, by: "me".into(), why: "so".into(), at: at(30) };
-    let expected = Record { resolved: Some(word), updated_at: at(30), ..dead.clone() };
+    let signed =
+        Resolved { resolution: Resolution::NotApplied, by: "me".into(), why: "so".into(), at: at(30) };
+    let expected = Record { resolved: Some(signed), updated_at: at(30), ..dead.clone() };
     assert_eq!((&resolved, entry.before, entry.after), (&expected, Phase::Dead, Phase::Resolved));
     assert_eq!((dead.expires_at(), resolved.expires_at()), (None, Some(at(1_030))));
     let (reopened, _) = resolved.act(&act(Action::Reopen, 40)).expect("allowed");
@@ -602,10 +603,10 @@ proptest! {
             let mut taken_over = false;
             match step {
                 Step::Claim => {
-                    let (write, told) = claim(Some(&before), wanted(now), &Notes::default());
-                    taken_over = matches!(told, Claimed::TakenOver(_) | Claimed::Freed(_) | Claimed::Fresh(_));
+                    let (write, claimed) = claim(Some(&before), wanted(now), &Notes::default());
+                    taken_over = matches!(claimed, Claimed::TakenOver(_) | Claimed::Freed(_) | Claimed::Fresh(_));
                     prop_assert_eq!(write.is_some(), taken_over);
-                    if let Claimed::Fresh(record) = told {
+                    if let Claimed::Fresh(record) = claimed {
                         prop_assert!(before.has_expired(at(now)));
                         let new_life = Record::first(wanted(now)).after_fence(before.fence);
                         prop_assert_eq!(&record, &new_life);
@@ -697,5 +698,5 @@ fn a_late_success_keeps_the_successors_name_on_record() {
     };
     let late = superseded.apply(late).expect("it is proof");
     assert_eq!((late.effect, late.may_have_happened_twice()), (Effect::Applied, true));
-    assert_eq!(late.resolved.map(|said| said.resolution), Some(Resolution::Superseded { key: next }));
+    assert_eq!(late.resolved.map(|resolved| resolved.resolution), Some(Resolution::Superseded { key: next }));
 }

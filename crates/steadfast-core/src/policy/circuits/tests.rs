@@ -162,7 +162,7 @@ fn a_route_that_worked_long_ago_is_no_witness_against_the_account() {
         let gates = gates();
         call(&gates, "POST /payouts", 1, Outcome::Success, at(0));
         call(&gates, "GET /charges", 2, Outcome::Success, at(after));
-        let said = call(&gates, "POST /payouts", 3, Outcome::Failure, at(after));
-        assert_eq!(said, Some(is_of_account), "after {after} s");
+        let is_evidence = call(&gates, "POST /payouts", 3, Outcome::Failure, at(after));
+        assert_eq!(is_evidence, Some(is_of_account), "after {after} s");
     }
 }

@@ -100,15 +100,15 @@ proptest! {
         let burst = burst.filter(|&burst| burst <= calls);
         let config = RateConfig { calls, per: Duration::from_nanos(per), burst };
         prop_assume!(u64::from(calls) <= per);
-        let asked: Vec<u64> = gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
-        let starts = starts_of(&config, &asked);
+        let attempts: Vec<u64> = gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
+        let starts = starts_of(&config, &attempts);
         for (index, start) in starts.iter().enumerate() {
             let in_period = starts[index..].partition_point(|&later| later < start + per);
             prop_assert!(in_period <= calls as usize, "{in_period} from {start}");
         }
         if burst.is_none() && calls <= ONE_BY_ONE_MAX {
             let mut counted: Vec<u64> = Vec::new();
-            for now in asked {
+            for now in attempts {
                 let held = counted.len() - counted.partition_point(|&start| start + per <= now);
                 if held < calls as usize {
                     counted.push(now);

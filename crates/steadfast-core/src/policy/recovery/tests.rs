@@ -122,7 +122,7 @@ fn it_is_never_over_the_rate_limit_and_leaves_places() {
 #[test]
 fn impossible_figures_are_refused() {
     let config = RecoveryConfig::default();
-    for (wrong, said) in [
+    for (wrong, problem) in [
         (RecoveryConfig::new(0, 5), "recovery.start_per_second: 0 never starts"),
         (RecoveryConfig::new(6, 5), "recovery.max_per_second: 5 is under recovery.start_per_second, 6"),
         (RecoveryConfig::new(1, 10_001), "recovery.max_per_second: 10001 is over the limit of 10000"),
@@ -132,8 +132,8 @@ fn impossible_figures_are_refused() {
         (config.share(1.0), "recovery.share: 1 is not between 0 and 1"),
         (config.share(f64::NAN), "recovery.share: NaN is not between 0 and 1"),
     ] {
-        let refused = wrong.validate().expect_err(said).to_string();
-        assert!(refused.contains(said), "{refused}");
+        let refused = wrong.validate().expect_err(problem).to_string();
+        assert!(refused.contains(problem), "{refused}");
     }
     assert!(config.validate().is_ok());
 }

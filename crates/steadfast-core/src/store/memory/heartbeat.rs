@@ -7,13 +7,13 @@ use crate::store::backlog::queues;
 use crate::store::delivery::{Backlog, Heartbeat, Peer};
 
 /// Text of a dispatcher's heartbeat, its time, and the time until which it counts.
-pub(super) struct Word {
+pub(super) struct StoredHeartbeat {
     says: String,
     at: Timestamp,
     until: Timestamp,
 }
 
-impl Word {
+impl StoredHeartbeat {
     fn of(&self, (account, dispatcher): &(String, String), now: Timestamp) -> Peer {
         let (account, dispatcher, says) = (account.clone(), dispatcher.clone(), self.says.clone());
         Peer { account, dispatcher, says, ago: now.since(self.at) }
@@ -30,26 +30,32 @@ impl Inner {
             Some(_) => self.placed(record.clone()).summary(),
             None => record.summary(),
         });
-        let counts = |word: &Word| word.until > now && word.at <= now.plus(word.until.since(word.at));
-        let peers = self.words.iter().filter(|(_, word)| counts(word)).map(|(name, word)| word.of(name, now));
+        let counts = |heartbeat: &StoredHeartbeat| {
+            heartbeat.until > now && heartbeat.at <= now.plus(heartbeat.until.since(heartbeat.at))
+        };
+        let peers = self
+            .heartbeats
+            .iter()
+            .filter(|(_, heartbeat)| counts(heartbeat))
+            .map(|(name, heartbeat)| heartbeat.of(name, now));
         Backlog { queues: queues(summaries, now), peers: peers.collect() }
     }
 
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Vec<Peer> {
         let Heartbeat { now, lasts, beats } = heartbeat;
-        self.words.retain(|_, word| word.until > *now && word.at <= now.plus(*lasts));
+        self.heartbeats.retain(|_, heartbeat| heartbeat.until > *now && heartbeat.at <= now.plus(*lasts));
         for beat in beats {
             let name = (beat.account.clone(), beat.dispatcher.clone());
             match &beat.says {
                 Some(says) => {
-                    let word = Word { says: says.clone(), at: *now, until: now.plus(*lasts) };
-                    self.words.insert(name, word);
+                    let heartbeat = StoredHeartbeat { says: says.clone(), at: *now, until: now.plus(*lasts) };
+                    self.heartbeats.insert(name, heartbeat);
                 }
-                None => drop(self.words.remove(&name)),
+                None => drop(self.heartbeats.remove(&name)),
             }
         }
-        let asked = |account: &str| beats.iter().any(|beat| beat.account == account);
-        let peers = self.words.iter().filter(|((account, _), _)| asked(account));
-        peers.map(|(name, word)| word.of(name, *now)).collect()
+        let includes = |account: &str| beats.iter().any(|beat| beat.account == account);
+        let peers = self.heartbeats.iter().filter(|((account, _), _)| includes(account));
+        peers.map(|(name, heartbeat)| heartbeat.of(name, *now)).collect()
     }
 }

@@ -2,7 +2,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::*;
 
-fn asked(url: &str) -> Request {
+fn request(url: &str) -> Request {
     Request::new(Method::GET, url.parse().expect("a url"))
 }
 
@@ -12,7 +12,7 @@ fn by(links: &[&str]) -> Option<String> {
         headers.append(LINK, HeaderValue::from_str(link).expect("a header"));
     }
     let answer = Answer::new(StatusCode::OK, headers, "[]");
-    let next = by_link(&asked("https://api.test/v1/items?limit=2&page=1"), &answer);
+    let next = by_link(&request("https://api.test/v1/items?limit=2&page=1"), &answer);
     next.expect("it tells").map(String::from)
 }
 
@@ -54,13 +54,13 @@ fn a_link_that_cannot_be_read_is_not_the_end() {
         let mut headers = HeaderMap::new();
         headers.insert(LINK, HeaderValue::from_bytes(value).expect("a header"));
         let answer = Answer::new(StatusCode::OK, headers, "[]");
-        let error = by_link(&asked("https://api.test/items"), &answer).expect_err("it cannot be read");
+        let error = by_link(&request("https://api.test/items"), &answer).expect_err("it cannot be read");
         assert_eq!(error.to_string(), NO_LINK);
     }
     let mut headers = HeaderMap::new();
     headers.insert(LINK, HeaderValue::from_bytes("<?q=café&page=2>; rel=next".as_bytes()).expect("a header"));
     let answer = Answer::new(StatusCode::OK, headers, "[]");
-    let next = by_link(&asked("https://api.test/items"), &answer).expect("a link").expect("a page");
+    let next = by_link(&request("https://api.test/items"), &answer).expect("a link").expect("a page");
     assert_eq!(next.as_str(), "https://api.test/items?q=caf%C3%A9&page=2");
 }
 
@@ -79,7 +79,7 @@ fn a_body_that_names_another_page_is_not_the_last() {
         (r#"{"has_more":false,"data":[]}"#, false),
     ] {
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), body);
-        let next = by_link(&asked("https://api.test/items"), &answer);
+        let next = by_link(&request("https://api.test/items"), &answer);
         assert_eq!(next.is_err(), more, "{body}");
     }
 }
@@ -87,12 +87,12 @@ fn a_body_that_names_another_page_is_not_the_last() {
 #[test]
 fn a_page_for_a_browser_is_no_list() {
     let page = Answer::new(StatusCode::OK, HeaderMap::new(), "<!doctype html><p>Sign in</p>");
-    assert!(by_link(&asked("https://api.test/items"), &page).is_err());
+    assert!(by_link(&request("https://api.test/items"), &page).is_err());
     let mut headers = HeaderMap::new();
     headers.insert(LINK, HeaderValue::from_static("<https://[>; rel=next"));
     let broken = Answer::new(StatusCode::OK, headers, "[]");
     assert!(
-        by_link(&asked("https://api.test/items"), &broken).is_err(),
+        by_link(&request("https://api.test/items"), &broken).is_err(),
         "there is more, and not known where"
     );
 }
@@ -100,10 +100,10 @@ fn a_page_for_a_browser_is_no_list() {
 #[test]
 fn a_parameter_takes_the_place_of_those_of_its_name() {
     let url =
-        with_parameter(&asked("https://api.test/items?after=a&expand%5B%5D=x%26y&after=b"), "after", "c d");
+        with_parameter(&request("https://api.test/items?after=a&expand%5B%5D=x%26y&after=b"), "after", "c d");
     assert_eq!(url.as_str(), "https://api.test/items?expand%5B%5D=x%26y&after=c+d");
     assert_eq!(
-        with_parameter(&asked("https://api.test/items"), "page", "2").as_str(),
+        with_parameter(&request("https://api.test/items"), "page", "2").as_str(),
         "https://api.test/items?page=2"
     );
 }

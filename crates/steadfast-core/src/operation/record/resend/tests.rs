@@ -76,13 +76,13 @@ fn the_rule_is_the_oracle_over_the_whole_space() {
     let mut seen = 0;
     for facts in every_fact() {
         let ruling = may_send(&facts);
-        let said = match ruling {
+        let decision = match ruling {
             Ruling::Send(_) => "send",
             Ruling::LookUpFirst => "look up",
             Ruling::SendAtRisk => "risk",
             Ruling::Stop(_) => "stop",
         };
-        assert_eq!(said, allowed(&facts), "{facts:?}: {ruling:?}");
+        assert_eq!(decision, allowed(&facts), "{facts:?}: {ruling:?}");
         seen += 1;
     }
     assert_eq!(seen, 3 * 3 * 3 * 4 * 4);
@@ -181,14 +181,14 @@ proptest! {
             measured,
             attempt_max: minutes(1),
         };
-        let asked = |later: Duration| {
+        let window_after = |later: Duration| {
             let measured = measured.map(|measured| minutes(measured).saturating_add(later));
             window(Some(minutes(replay)), &sent(at(passed).plus(later), measured))
         };
-        if let Window::Open { until } = asked(Duration::ZERO) {
+        if let Window::Open { until } = window_after(Duration::ZERO) {
             let left = until.since(at(passed));
-            prop_assert_eq!(asked(left), Window::Closed);
-            prop_assert_eq!(asked(left - Duration::from_millis(1)), Window::Open { until });
+            prop_assert_eq!(window_after(left), Window::Closed);
+            prop_assert_eq!(window_after(left - Duration::from_millis(1)), Window::Open { until });
         }
     }
 }
