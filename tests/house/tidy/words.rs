@@ -113,9 +113,9 @@ fn a_forbidden_word_is_found_whole() {
 }
 
 /// Text and the line that it begins on.
-struct Passage {
+pub(super) struct Passage {
     line: usize,
-    text: String,
+    pub(super) text: String,
 }
 
 /// Each file of documentation: its path and its text, with as many lines as the file.
@@ -159,7 +159,7 @@ fn doc_comments(text: &str) -> String {
     text.lines().map(|line| comment(line).unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-fn sentences(text: &str) -> Vec<Passage> {
+pub(super) fn sentences(text: &str) -> Vec<Passage> {
     blocks(text, false).into_iter().flat_map(|block| split(&block)).collect()
 }
 

@@ -80,17 +80,17 @@ pub struct Here {
 /// A run that was cut short is completed by the same again.
 pub async fn here(
     store: &dyn Store,
-    statement: Option<Said>,
+    said: Option<Said>,
     (by, why): (&str, &str),
     now: Timestamp,
 ) -> Result<Here, StoreError> {
     let maintenance = maintenance_of(store)?;
-    let Some(statement) = statement else { return shown(maintenance).await };
+    let Some(said) = said else { return shown(maintenance).await };
     let disown = Act { action: Action::Disown, by: by.to_owned(), why: why.to_owned(), now, fence: None };
     disown.check().map_err(|forbidden| invalid(&forbidden.to_string()))?;
     let standing = maintenance.head().await?.standing;
     let place = maintenance.place().await?;
-    let word = match statement {
+    let word = match said {
         Said::Moved => "moved here",
         Said::Copy => "a copy",
         Said::WillMove => "will be moved",
@@ -101,7 +101,7 @@ pub async fn here(
         return Err(StoreError::new(standing.to_string()).of_kind(StoreErrorKind::Closed));
     }
     let mut done = Here::default();
-    match statement {
+    match said {
         Said::WillMove if is_displaced => {
             return Err(invalid("it is elsewhere already; say `moved` or `copy`"));
         }

@@ -86,10 +86,10 @@ pub fn no_answer(error: &SendError) -> Verdict {
 pub fn refused(
     attempt: &Attempt<'_>,
     refusal: Refusal,
-    speaks_for: Option<SpeaksFor>,
+    says: Option<SpeaksFor>,
     not_before: Option<Duration>,
 ) -> Verdict {
-    match speaks_for {
+    match says {
         Some(speaks_for) if refusal == Refusal::Rejected => Verdict::Refused { refusal, speaks_for },
         None if !attempt.request.method.is_safe() => Verdict::Retry { effect: Effect::Unknown, not_before },
         _ => Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt },
@@ -114,7 +114,7 @@ pub fn replay_speaks_for(attempt: &Attempt<'_>) -> SpeaksFor {
 pub fn by_status(
     attempt: &Attempt<'_>,
     status: StatusCode,
-    speaks_for: Option<SpeaksFor>,
+    says: Option<SpeaksFor>,
     not_before: Option<Duration>,
 ) -> Verdict {
     let retry = |effect| Verdict::Retry { effect, not_before };
@@ -123,19 +123,19 @@ pub fn by_status(
         // Whoever asked with a condition has what it asks for; a method with an effect has none from this (RFC 9110,
         // section 15.4.5: only a GET or a HEAD is answered so).
         304 if attempt.request.method.is_safe() => Verdict::Done { replayed: false },
-        404 | 410 if speaks_for.is_some() && was_deleted(attempt) => Verdict::Done { replayed: true },
+        404 | 410 if says.is_some() && was_deleted(attempt) => Verdict::Done { replayed: true },
         // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
         300..=399 if attempt.request.method.is_safe() => {
-            refused(attempt, Refusal::Rejected, speaks_for, not_before)
+            refused(attempt, Refusal::Rejected, says, not_before)
         }
         300..=399 => Verdict::Unknown,
-        401 | 403 => refused(attempt, Refusal::Unauthorized, speaks_for, not_before),
+        401 | 403 => refused(attempt, Refusal::Unauthorized, says, not_before),
         // The server gave up on reading the request (RFC 9110, section 15.5.9): it may have read enough.
         408 => retry(Effect::Unknown),
         // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4), whoever says so: what limits the rate in
         // front of a vendor does not let the request through.
         425 | 429 => retry(Effect::None),
-        400..=499 => refused(attempt, Refusal::Rejected, speaks_for, not_before),
+        400..=499 => refused(attempt, Refusal::Rejected, says, not_before),
         _ => retry(Effect::Unknown),
     }
 }
