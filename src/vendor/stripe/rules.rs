@@ -93,8 +93,8 @@ pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     let this_attempt = is_own.then_some(SpeaksFor::ThisAttempt);
     let are_kept = keeps == Keeps::Outcomes || keeps == Keeps::Successes && Guard::NoFailureKept.is_out();
     let in_window = are_kept && (attempt.in_window || Guard::OnlyInWindow.is_out());
-    // A decline is kept under the key: an earlier request that is still on its way will find it. What did not pass
-    // validation is kept nowhere, and may pass when that request comes.
+    // A decline is kept under the key: an earlier request that is still on its way will find it. A request
+    // that fails validation is kept nowhere, and that earlier one may pass when it comes.
     let is_kept = in_window && (status == 402 || Guard::DeclinesAlone.is_out());
     let every_attempt = if is_kept { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {

@@ -320,8 +320,8 @@ impl Recovery {
         }
         let earned = now.since(pace.refilled_at).as_secs_f64() * pace.per_second;
         pace.refilled_at = pace.refilled_at.max(now);
-        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off. What was
-        // earned since then counts on top.
+        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off. Starts
+        // earned since then count on top.
         let least = -(pace.per_second * DEBT_SECONDS).max(1.0);
         pace.starts = (pace.starts.max(least) + earned).min(self.most(&pace));
         then(&mut pace)

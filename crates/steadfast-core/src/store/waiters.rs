@@ -108,7 +108,7 @@ impl Waiters {
 
     pub fn ended(&self, end: impl FnOnce() -> End) {
         if let Some(ends) = self.ends.get() {
-            // Nobody listens any more.
+            // No listener is left.
             let _ = ends.send(end());
         }
     }

@@ -387,8 +387,8 @@ impl Record {
         // A ladder of its own. The log keeps what the attempts before it met.
         record.attempts = 0;
         record.look_ups = 0;
-        // Force is one send that may be a second effect, and not a ladder of them. What may be repeated is the adapter's
-        // word from then on.
+        // Force is one send that may be a second effect, and not a ladder of them. From then on the adapter
+        // decides what may be repeated.
         record.on_unknown = match self.on_unknown {
             OnUnknown::Resend => OnUnknown::ByMethod,
             kept => kept,

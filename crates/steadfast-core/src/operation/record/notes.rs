@@ -69,7 +69,7 @@ impl Notes {
             // Another clock, and the earlier one.
             self.doubted = Some((now, now));
         } else if now > last.plus(DOUBTED_FOR) {
-            // Another clock, or an idle time. Nobody has seen the earlier of the two for an hour either.
+            // Another clock, or an idle time. No command has seen the earlier of the two for an hour either.
             let nearer = last.minus(Guard::NearerOfTwo.keeps(DOUBTED_FOR));
             (self.believed, self.doubted) = (Some(believed.max(nearer)), Some((now, now)));
         } else if now >= from.plus(DOUBTED_FOR) {

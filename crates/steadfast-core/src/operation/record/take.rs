@@ -101,8 +101,8 @@ impl Record {
             }
             State::Scheduled { .. } => {
                 let mut record = self.taken(taker, self.effect);
-                // The vendor's window has not begun, nor what a lookup may find. What was adopted may have been sent
-                // under its first name, and a person have said that it was not.
+                // The vendor's window has not begun, nor what a lookup may find. An adopted operation may have
+                // been sent under its first name, although a person resolved it as not applied.
                 if self.is_as_enqueued() && self.first_scope.is_none() {
                     (record.claimed_at, record.vendor_clock_ms) = (now, taker.vendor_clock_ms);
                 }
