@@ -93,7 +93,7 @@ pub(super) fn take_out(
     true
 }
 
-/// Takes a value out, as [`take_out`] does, of a value.
+/// Takes a field out of a value, as [`take_out`] does out of a table.
 fn take_out_below(value: &mut DeValue<'_>, path: &Path, offset: usize, mistakes: &mut Mistakes<'_>) -> bool {
     let items = match value {
         DeValue::Table(table) => return take_out(table, path, offset, mistakes),

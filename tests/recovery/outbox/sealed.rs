@@ -107,6 +107,6 @@ async fn a_sealed_row_that_was_moved_is_rejected() {
     shop.deliver().await;
     let rejected = shop.rejected().await;
     assert_eq!((rejected.len(), shop.fake.ledger().count()), (1, 0));
-    assert!(rejected[0].why.contains("does not open"), "{}", rejected[0].why);
+    assert!(rejected[0].why.contains("cannot be unsealed"), "{}", rejected[0].why);
     assert!(shop.store.outbox().is_some());
 }

@@ -256,7 +256,7 @@ impl Recovery {
         });
     }
 
-    /// Restarts at the first rate: a gate is closed, and the vendor may be another when it opens again.
+    /// Lowers the rate to the first one: a gate is closed, and the vendor may be another when it opens again.
     pub fn restart(&self, now: Instant) {
         self.refilled(now, |pace| {
             pace.per_second = pace.per_second.min(self.start / pace.dispatchers);
