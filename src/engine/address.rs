@@ -25,7 +25,7 @@ use super::Engine;
 use crate::limit;
 
 impl Engine {
-    /// Where a request goes that was recorded for `url`: to that URL, if it is on the present host. What was recorded
+    /// The URL that a request goes to which was recorded for `url`: that URL, if it is on the present host. A request that was recorded
     /// below a former base URL, and is not below the present one, goes below the present one. `None` if it may not have
     /// this client's secret.
     ///
@@ -106,7 +106,7 @@ impl Engine {
     }
 }
 
-/// What the path of `url` has beyond that of `base`. `None` if it is not below it.
+/// The rest of the path of `url` below that of `base`. `None` if it is not below it.
 fn rest_below<'a>(url: &'a Url, base: &Url) -> Option<&'a str> {
     let rest = url.path().strip_prefix(without_slash(base))?;
     (url.origin() == base.origin() && rest.starts_with('/')).then_some(rest)

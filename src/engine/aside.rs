@@ -6,7 +6,7 @@ use steadfast_core::clock::Instant;
 use steadfast_core::internal::policy::{Admission, Outcome};
 use steadfast_core::internal::transport::Chunks;
 
-/// What a call that streams keeps aside of its last attempt: the body, what it holds of the gates, and when its head came.
+/// The part of a streaming call's last attempt that is kept aside: the body, what it holds of the gates, and when its head came.
 #[derive(Default)]
 pub(super) struct Aside<'a> {
     pub(super) body: Option<Chunks>,

@@ -19,7 +19,7 @@ use super::{Engine, Work};
 use crate::limit;
 use crate::telemetry::Whose;
 
-/// What a call asks for under its key, to be held against what is on record, and how long it has.
+/// A call's request under its key, to be compared with the record, and its deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Offered<'a> {
     pub id: &'a OperationId,
@@ -47,7 +47,7 @@ pub(super) struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    /// What the call's events say of whose they are.
+    /// The call's identity for its events.
     pub(super) fn whose(&self, vendor: &'a Adapter) -> Whose<'a> {
         let Offered { id, request, .. } = self.offered;
         Whose { vendor: &**vendor, request, operation: Some((id, self.wire_key)) }
@@ -124,7 +124,7 @@ impl Engine {
         self.in_context(error, offered.request, Some((offered.id, None)))
     }
 
-    /// What the record told is named after the record, what we say ourselves is not named yet.
+    /// Adds the call's name to an error that has none. One from the record has the record's name.
     pub(super) fn named_if_it_is_not(&self, error: Error, offered: Offered<'_>) -> Error {
         if error.key().is_some() { error } else { self.named(error, offered) }
     }
@@ -143,7 +143,7 @@ impl Engine {
         })
     }
 
-    /// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is
+    /// Returns the error for an operation that this call starts over and that stands in the way; nothing was sent. The effect is that operation's: a caller who is
     /// told *none* takes it for not paid.
     pub(super) fn in_the_way(&self, work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
         let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Engine {
         Error::new(Kind::InTheWay { predecessor, obstacle }, effect).with_retry_at(until)
     }
 
-    /// What is known of an operation that is not on record by the name that it has now. Below a former base URL it has
+    /// The effect of an operation that is not on record by its present name. Below a former base URL it has
     /// another one.
     pub(super) fn effect_of_absent(&self) -> Effect {
         if self.former_base_urls.is_empty() { Effect::None } else { Effect::Unknown }

@@ -213,14 +213,14 @@ impl Engine {
         &accepted.named
     }
 
-    /// What is known of the effect of a row that no record is found of. Once its retention is over, its record may have been
+    /// The effect of a row without a record. Once its retention is over, its record may have been
     /// there and been removed.
     fn effect_of_row(&self, row: Row, named: &Named) -> Effect {
         let is_recent = self.clock.now().since(row.since) < named.keep;
         if is_recent { self.effect_of_absent() } else { Effect::Unknown }
     }
 
-    /// What a row came to of which no record of its own is found; `None` while it waits, or may not be visible yet.
+    /// The end of a row without a record of its own; `None` while it waits, or may not be visible yet.
     async fn end_of_row(&self, standing: Standing, asked: AskedRow<'_>) -> Option<Result<Reply, Error>> {
         let AskedRow { row, named, rejected, asks, is_seen } = asked;
         let (id, until) = (&named.id, self.clock.now().plus(STORE_GRACE));

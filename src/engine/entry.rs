@@ -52,7 +52,7 @@ impl Named {
         Named { id, wire_key, fingerprint, unstamped: Unstamped::of(request), keep }
     }
 
-    /// What the stamped request asks for. It has no time.
+    /// The stamped request under its key, without a deadline.
     pub(super) fn offered<'a>(&'a self, request: &'a Arc<Request>) -> Offered<'a> {
         let Named { id, fingerprint, unstamped, .. } = self;
         let deadline = Instant::ORIGIN;
@@ -180,7 +180,7 @@ impl Engine {
         named.collect::<Result<_, _>>().map_err(|(refused, _)| refused)
     }
 
-    /// The same, with the name that it is on record by if its vendor has moved since. What is refused is told with the
+    /// The same, with the name that it is on record by if its vendor has moved since. A refusal has the
     /// effect that is on record: an earlier version of the service may have sent the key with a request that was right.
     pub(super) async fn name_on_record(
         &self,
@@ -305,7 +305,7 @@ impl Engine {
         driver::drive_admitted(&mut run, admission).await
     }
 
-    /// What becomes of a call that found its operation on record. The admission is dropped before anything else: a
+    /// Ends or carries on a call that found its operation on record. The admission is dropped before anything else: a
     /// call that does not send keeps no other from sending.
     async fn not_the_first(
         &self,

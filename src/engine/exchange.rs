@@ -47,7 +47,7 @@ pub(super) struct Exchanged {
 }
 
 impl Exchanged {
-    /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
+    /// Its meaning for the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
     pub(super) fn health(&self) -> Outcome {
         let failure = match &self.outcome {
             Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => {
@@ -60,7 +60,7 @@ impl Exchanged {
         Outcome::of_failure(failure, self.cut_short)
     }
 
-    /// What it says of recovery's rate. Who asks for less has more than enough; what says nothing of the vendor's
+    /// Its meaning for recovery's rate. Who asks for less has more than enough; what says nothing of the vendor's
     /// health says nothing of the rate.
     pub(super) fn sign(&self) -> Option<Sign> {
         if self.outcome.as_ref().is_ok_and(Answer::is_rate_limit) {

@@ -1,4 +1,4 @@
-//! What there is of an operation: its record, or a row of the outbox that asks for it.
+//! Looks at an operation by its key: its record, or the row of the outbox that asks for it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::records::{Found, IN_OUTBOX};
 use crate::reply::Reply;
 
 impl Engine {
-    /// What is on record of the operation with this key, of the call that `request` is the one of: a success, or how else
+    /// The recorded outcome of the operation with this key, of the call that `request` is the one of: a success, or how else
     /// it stands. `None` if nothing is on record, or its time is over.
     pub(crate) async fn recorded(
         &self,
@@ -104,7 +104,7 @@ impl Engine {
     }
 }
 
-/// What is told of a row that waits.
+/// The error of a row that waits.
 fn in_outbox() -> Error {
     let (effect, next) = IN_OUTBOX;
     Error::new(Kind::InProgress, effect).going_on(next)

@@ -101,7 +101,7 @@ impl Engine {
     }
 }
 
-/// What a call is told for `ended`. One that was overtaken has sent something that the record need not know of: a
+/// The call's result for `ended`. One that was overtaken has sent something that the record need not know of: a
 /// success is proof for it too, and nothing else is.
 fn unless_sent_before(told: Error, ended: Result<Reply, Error>) -> Result<Reply, Error> {
     ended.map_err(|ended| if told.is_fenced() { told.going_on(ended.disposition()) } else { ended })

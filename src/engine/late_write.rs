@@ -118,7 +118,7 @@ impl LateWrite {
         }
     }
 
-    /// Whether an earlier try was written after all. What another process has is its own, but a success is proof to them
+    /// Whether an earlier try was written after all. Another process's outcome is its own, but a success is proof to them
     /// too, so that it is brought to the store all the same.
     async fn is_over(&self) -> bool {
         let read = limit::within(&*self.clock, self.over_at, self.store.get(&self.held.id)).await;

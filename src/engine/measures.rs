@@ -1,4 +1,4 @@
-//! What a client has measured: its own clocks, the vendor's clock, and how long an attempt lasts at this vendor.
+//! A client's measurements: its own clocks, the vendor's clock, and how long an attempt lasts at this vendor.
 //!
 //! A lookup that searches by date needs the vendor's clock at the first claim: a host whose own was ahead would begin
 //! the search after what it looks for. Every answer carries a `Date`; the last one is remembered here, per client.

@@ -23,7 +23,7 @@ use super::entry::Stop;
 use super::records::{Found, IN_OUTBOX};
 use crate::reply::Reply;
 
-/// What the record says to a call.
+/// The state of a key's record, as a call sees it.
 pub(super) enum Standing {
     /// Nothing: there is no record.
     Absent,
@@ -238,7 +238,7 @@ impl Engine {
         ends.map_or(lease_until, |end| end.min(lease_until))
     }
 
-    /// What a call is told that was refused before its claim: what became of the operation if it has ended, else the
+    /// The result of a call that was refused before its claim: what became of the operation if it has ended, else the
     /// refusal with the effect as on record. The outcome of a life that is over is not this call's.
     pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
         let (standing, (effect, disposition)) = self.standing_and_word(call.offered).await;
@@ -254,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// What a call is told without being sent or admitted, if the record alone decides that.
+    /// The result of a call that the record alone decides; `None` if it has to be claimed.
     pub(super) async fn told_at_once(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
         match self.standing(call.offered).await {
             Standing::Final { outcome, is_over: false, .. } => Some((*outcome).map_err(Stop::from)),
@@ -263,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// What a call is told whose claim failed, or was not answered in time.
+    /// The result of a call whose claim failed, or was not answered in time.
     pub(super) async fn not_claimed(
         &self,
         failure: Option<StoreError>,
@@ -284,7 +284,7 @@ impl Engine {
         })
     }
 
-    /// What a call is told by a store that may be a copy. What has ended is replayed. What the
+    /// The result of a call from a store that may be a copy. An ended operation is replayed. Whatever the
     /// original has done with anything else since, or does now, is not known.
     async fn displaced(&self, source: StoreError, call: Keyed<'_>) -> Result<Reply, Stop> {
         if let Standing::Final { outcome, is_over: false, .. } = self.standing(call.offered).await {
@@ -294,7 +294,7 @@ impl Engine {
         Err(self.named(failed.going_on(Disposition::Continues { at: None }), call.offered).into())
     }
 
-    /// What a call is told whose claim met another caller's, which frees at `frees_at` at the latest.
+    /// The result of a call whose claim met another caller's, which frees at `frees_at` at the latest.
     pub(super) async fn busy(&self, call: Keyed<'_>, frees_at: Timestamp) -> Result<Reply, Stop> {
         match self.standing(call.offered).await {
             Standing::Final { outcome, .. } => Ok((*outcome)?),
@@ -308,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// What became of a call that was fenced out, or whose write failed or was not answered in time, as `failed` says.
+    /// The result of a call that was fenced out, or whose write failed or was not answered in time, as `failed` says.
     /// The operation may have succeeded on record by another's hand, or have ended by a write of its own that was taken
     /// for lost: under its own fence. Then that is what became of the call. Else the call is told who has it now.
     pub(super) async fn unless_overtaken(
@@ -346,7 +346,7 @@ const LATE: Duration = Duration::from_millis(500);
 /// A claim that failed and may be on file all the same. Then it is carried out without its caller, once the lease
 /// that it asked for is over or it is due.
 ///
-/// Why it is not withdrawn: a claim whose answer was lost gives no fence to withdraw it under. What is found on file
+/// Why it is not withdrawn: a claim whose answer was lost gives no fence to withdraw it under. A claim that is found on file
 /// may be another caller's claim of the same key, from the same millisecond, whose request is on its way. And a slow
 /// store may still write what is not found. So a withdrawal could only be certain with a claimant's name on record,
 /// and could end another call's operation without one. Not withdrawn, the operation is recovered and is carried out

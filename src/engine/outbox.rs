@@ -25,7 +25,7 @@ use super::{Engine, Work};
 use crate::limit;
 use crate::telemetry::{self, Whose};
 
-/// What a transaction has to execute, and what becomes of it.
+/// The statements for a caller's transaction, and the handle of its operation.
 #[derive(Debug)]
 pub(crate) struct Put {
     pub statements: Vec<Statement>,
@@ -36,7 +36,7 @@ pub(crate) struct Put {
 pub(crate) enum NotAdmitted {
     /// It cannot be, however often it is tried.
     Rejected(Error),
-    /// What it starts over has not ended.
+    /// The operation that it starts over has not ended.
     NotYet,
     /// The store failed: it is tried again.
     Failed(Error),
@@ -126,7 +126,7 @@ impl Engine {
     /// becomes a row itself, since an operation would overtake them. Whether it is one now; `None` if there are no
     /// such rows.
     ///
-    /// What is on record under its key is told as by a claim.
+    /// A record under its key is reported as by a claim.
     pub(super) async fn record_behind_rows(
         &self,
         call: &Keyed<'_>,

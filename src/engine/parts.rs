@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     pub routes: Routes,
     pub gates: Gates,
     pub namespace: String,
-    /// What is never shown of any of this client's operations.
+    /// Fields that are never shown of any of this client's operations.
     pub redact: RedactedFields,
     /// The headers that no call may give.
     pub secrets: SecretHeaders,
@@ -72,7 +72,7 @@ impl Origin for Engine {
 }
 
 impl Engine {
-    /// What time it is in the store: what goes on record, or is compared with it, is of this clock.
+    /// The time in the store. Every time that goes on record, or is compared with one, is of this clock.
     pub(crate) fn wall(&self) -> Timestamp {
         self.store.time(self.clock.wall())
     }

@@ -1,4 +1,4 @@
-//! What is set by route: the longest prefix of a call's path decides.
+//! Settings by route: the longest prefix of a call's path decides.
 
 use std::cmp::Reverse;
 
@@ -67,7 +67,7 @@ pub(crate) fn problem(prefix: &str) -> Option<String> {
     (sent != literal).then(|| format!("no path is sent like this; a call to it is sent as `{sent}`"))
 }
 
-/// What a prefix says, whatever the names of its parameters.
+/// The prefix without the names of its parameters.
 pub(crate) fn meant(prefix: &str) -> String {
     with_any(prefix, "{}")
 }

@@ -1,4 +1,4 @@
-//! What is on record of an operation: its record, a row of the outbox that asks for it, and whether its time is over.
+//! Reads of an operation: its record, a row of the outbox that asks for it, and whether its time is over.
 
 use http::{HeaderName, Method};
 
@@ -16,7 +16,7 @@ use steadfast_core::{Disposition, Effect};
 use super::Engine;
 use crate::limit;
 
-/// What there is of an operation.
+/// An operation in the store.
 pub(super) enum Found {
     /// Its record.
     Record(Box<Record>),
@@ -45,7 +45,7 @@ impl Engine {
         limit::within(&*self.clock, until, self.store.believed(self.wall())).await?.ok()
     }
 
-    /// What waits since then has waited for as long as records are kept. `None` if the store cannot say what time it is.
+    /// The time since which a waiting operation has waited for as long as records are kept. `None` if the store cannot say what time it is.
     pub(crate) async fn too_long_since(&self) -> Option<Timestamp> {
         let now = self.believed(self.clock.now().plus(STORE_GRACE)).await?;
         Some(now.minus(self.policy.retention))
@@ -125,7 +125,7 @@ impl Engine {
         is_of(path) || self.former_paths(path).any(|former| is_of(&former))
     }
 
-    /// What becomes of an operation after its holder has freed its key, since its credentials were refused: a row of the
+    /// The disposition of an operation after its holder has freed its key, since its credentials were refused: a row of the
     /// outbox may take it over, or has done so. `None`: it ends here.
     pub(super) async fn next_of_freed(&self, freed: &Record) -> Option<Disposition> {
         self.outbox()?;
@@ -143,7 +143,7 @@ impl Engine {
         Some(self.scope_at(&request, request.url.path()))
     }
 
-    /// What names the operation that a row asks for: not its body.
+    /// The request of a row, without its body: it names the operation.
     fn request_of_row(&self, row: &OutboxRow) -> Option<Request> {
         let mut url = self.vendor.base_url().clone();
         let path = row.path.split('?').next().unwrap_or_default();

@@ -46,7 +46,7 @@ impl Engine {
     }
 
     /// Carries a taken operation through to its end, or to the end of the policy's total time, or until the process is
-    /// `leaving`. What its caller chose for an unknown outcome is on record.
+    /// `leaving`. The caller's choice for an unknown outcome is on record.
     pub(crate) async fn carry_on(
         &self,
         record: Record,
@@ -61,7 +61,7 @@ impl Engine {
         self.carry_on_with(hold, &work, Times { started, deadline }, leaving).await
     }
 
-    /// Carries on with what another process began. What is resent is what was recorded, byte for byte.
+    /// Carries on with an operation that another process began. The recorded request is resent, byte for byte.
     pub(super) async fn carry_on_with(
         &self,
         mut hold: Box<Hold<'_>>,

@@ -1,4 +1,4 @@
-//! What an operation that has ended answers, without sending anything.
+//! The answer of an operation that has ended, without a send.
 
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::error::Kind;
@@ -14,7 +14,7 @@ use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
 
 impl Engine {
-    /// What a settled operation answers, without sending anything.
+    /// The answer of a settled operation, without a send.
     pub(super) fn replay(&self, record: Record) -> Result<Reply, Error> {
         if matches!(record.state, State::Succeeded { .. }) {
             telemetry::replayed(Whose::of(&**self.vendor, &record), "record");

@@ -1,8 +1,8 @@
 //! The retention of settled operations: by the policy, by route, by call.
 //!
 //! A record that ends before the vendor forgets the key, or before its own call is over, is a second charge that the
-//! caller did not ask for. So no retention may be shorter than both together: the [floor](Floor). What is written too
-//! short is refused. What the service did not set is raised to it. That is the default, and the policy's own for a
+//! caller did not ask for. So no retention may be shorter than both together: the [floor](Floor). A setting that is too
+//! short is refused. A default is raised to it. That is the default, and the policy's own for a
 //! route whose vendor remembers for longer than elsewhere (Stripe replays keys of `/v2` for 30 days).
 
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Floor {
         })
     }
 
-    /// What one call asks for.
+    /// The retention that one call asks for.
     ///
     /// # Errors
     ///

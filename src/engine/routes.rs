@@ -1,8 +1,8 @@
-//! What a client does otherwise on a part of its vendor's paths: the ladder, the timeouts, the choice for an unknown
+//! Settings for a part of a vendor's paths: the ladder, the timeouts, the choice for an unknown
 //! outcome, and what is never shown.
 //!
 //! The gates belong to the vendor and not to a route: a breaker that saw a part of the calls would see the outage late.
-//! What a call itself says comes first, then its route, then the client's policy. Recovery knows the path of what it
+//! The call's own setting comes first, then its route, then the client's policy. Recovery knows the path of what it
 //! carries on with, so it goes by the route too. The choice for an unknown outcome is on record with the first claim.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use steadfast_core::{Error, Input, OnUnknown, Policy};
 
 use super::prefixes::{self, Prefixes};
 
-/// What differs for the calls to one route.
+/// The settings of one route.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Route {
     pub backoff: Option<Backoff>,
@@ -49,7 +49,7 @@ impl Routes {
         Ok(Routes { routes: Prefixes::new(routes), attempt_max })
     }
 
-    /// What differs for a call to `url`.
+    /// The settings for a call to `url`.
     pub(crate) fn of(&self, base: &Url, url: &Url) -> Option<Arc<Route>> {
         self.routes.of(base, url).cloned()
     }

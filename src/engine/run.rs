@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         Guard::LetGoOnStop.keeps(self.leaving.as_ref())
     }
 
-    /// What the call's events say of whose they are.
+    /// The call's identity for its events.
     pub(super) fn whose(&self) -> Whose<'_> {
         let record = self.hold.as_ref().map(|hold| &hold.record);
         Whose {

@@ -37,7 +37,7 @@ struct Noted {
 }
 
 impl LetGo {
-    /// What is known of an operation that was taken just now, by what this process measured since it first held it.
+    /// The settle time of an operation that was taken just now, by this process's own measure since it first held it.
     pub(super) fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
         let now = settling.taken;
         let noted = self.operations.lock().get(&record.id).copied();
@@ -62,7 +62,7 @@ impl LetGo {
         }
     }
 
-    /// What is known of the last send of an operation that this process lets go of.
+    /// Notes the last send of an operation that this process lets go of.
     pub(super) fn note(&self, record: &Record, ended: Moment, unknown_for: Duration, now: Instant) {
         let mut operations = self.operations.lock();
         if operations.len() >= NOTED_MAX && !operations.contains_key(&record.id) {

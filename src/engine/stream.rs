@@ -1,6 +1,6 @@
 //! A reply that is streamed: the call's retries end with the answer's head, and the body is its caller's to read.
 //!
-//! What an attempt holds of the gates is held until the body has ended, has failed or is dropped, and its place while it is
+//! An attempt's permits are held until the body has ended, has failed or is dropped, and its place while it is
 //! read: see [`Lent`].
 
 use std::fmt;
@@ -106,7 +106,7 @@ pub(crate) struct StreamedBody {
     announced: Option<u64>,
     /// The longest that is waited for more.
     idle: Duration,
-    /// What the call itself gives it, and when that is over.
+    /// The time that the call itself gives it, and its end.
     until: Option<(Duration, Instant)>,
     /// The end of the wait that is under way.
     limit: Option<BoxFuture<'static, ()>>,

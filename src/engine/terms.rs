@@ -1,4 +1,4 @@
-//! What all services must have the same that share an account's records: its terms.
+//! An account's terms: the settings that all services which share its records must have the same.
 //!
 //! Recovery sends what another process recorded, with its own secret, and judges by its own adapter whether it may.
 //! Two services that call an account by one name and mean two addresses would send one's secret to the other's host.
@@ -92,7 +92,7 @@ fn terms_of(vendor: &dyn Vendor) -> Terms {
     .collect()
 }
 
-/// A base URL, as a log may have it. What could be a token in its path is a digest: two that differ still do, and none
+/// A base URL, as a log may have it. A part of its path that could be a token is a digest: two that differ still do, and none
 /// can be read.
 fn shown_url(vendor: &dyn Vendor, url: &Url) -> String {
     if url.path().split('/').filter(|segment| !segment.is_empty()).all(|segment| vendor.may_show(segment)) {

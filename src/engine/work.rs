@@ -17,23 +17,23 @@ pub(crate) struct Times {
     pub deadline: Instant,
 }
 
-/// What one call overrides of its vendor's policy.
+/// One call's overrides of its vendor's policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
     pub backoff: Option<Backoff>,
     pub timeout: Option<Timeouts>,
 }
 
-/// What one call asks for beside its request.
+/// One call's choices beside its request.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     /// `None` for a call that is no operation.
     pub key: Option<Key>,
-    /// What this call overrides of the vendor's policy.
+    /// Overrides of the vendor's policy; `None` where the call has none.
     pub overrides: Option<Box<Overrides>>,
-    /// What its route overrides of it.
+    /// Overrides of its route; `None` where the route has none.
     pub route: Option<Arc<Route>>,
-    /// What its caller gives it, from the start on.
+    /// The time that its caller gives it, from the start on; `None` for the policy's.
     pub deadline: Option<Duration>,
     /// Until when the caller's own caller waits.
     pub until: Option<Instant>,
@@ -42,17 +42,17 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
-    /// What to do while another call holds the key.
+    /// The choice for a key that another call holds.
     pub in_flight: InFlight,
     /// How long its record is kept once it is settled, if the call itself says so.
     pub retention: Option<Duration>,
     /// No caller waits for it: it goes at recovery's own rate, and long waits are left to the schedule.
     pub recovered: bool,
-    /// What is never shown of this operation, beside what its client names.
+    /// Fields that are never shown of this operation, beside those of its client.
     pub redact: RedactedFields,
     /// The key of the dead letter that it starts over.
     pub predecessor: Option<Key>,
-    /// What it is enqueued into.
+    /// The sequence that it is enqueued into; `None` for a call on its own.
     pub sequence: Option<Sequence>,
 }
 
