@@ -44,6 +44,8 @@ mod progress;
 mod renewed;
 mod resume;
 pub mod rewrite;
+#[cfg(test)]
+mod sample;
 mod settling;
 mod situation;
 mod step;

@@ -56,3 +56,62 @@ fn behind_the_store(situation: &Situation<'_>, errand: Errand, is_paused: bool) 
         Errand::Send | Errand::SendAtRisk => Step::Send,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::decision::sample::{Sample, at, check, wait};
+    use crate::decision::{Observed, Purpose, Search, Why};
+    use crate::store::sample::ATTEMPT;
+
+    const fn renew(spends_resend: bool) -> Step {
+        Step::Renew { needed: ATTEMPT, spends_resend, wait: None }
+    }
+
+    #[test]
+    fn a_claim_is_followed_by_a_send_unless_the_vendor_asks_to_be_left_alone() {
+        let claimed = |is_paused| Observed::Claimed { admitted_at: at(0), is_paused };
+        check([
+            (Sample::claimed(), claimed(false), Step::Send),
+            (Sample::claimed(), claimed(true), Step::SEND),
+            (Sample::plain(), claimed(true), Step::Send),
+            // The lease has 55 s, an attempt takes 20.
+            (Sample::claimed().later(34_999), claimed(false), Step::Send),
+            (Sample::claimed().later(35_000), claimed(false), renew(false)),
+        ]);
+    }
+
+    #[test]
+    fn any_other_send_asks_the_store_first() {
+        let admitted = |is_paused| Observed::Admitted { is_paused };
+        let send = |call: Sample| call.did(Step::Admit(Errand::Send));
+        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let waited = || {
+            let waits = Sample::taken().did(Step::Wait(wait(at(0), Why::Retry, 0)));
+            send(waits.seen(&Observed::Woken))
+        };
+        let look_up = |call: Sample| call.wants(search).did(Step::Admit(Errand::LookUp));
+        check([
+            (send(Sample::plain()), admitted(true), Step::Send),
+            (send(Sample::claimed()), admitted(false), renew(false)),
+            (send(Sample::taken()), admitted(false), Step::Send),
+            (send(Sample::taken()), admitted(true), Step::SEND),
+            (send(Sample::taken()).later(1_000), admitted(false), Step::Send),
+            (send(Sample::taken()).later(1_001), admitted(false), renew(false)),
+            (send(Sample::taken()).seen(&admitted(false)), admitted(false), renew(false)),
+            (waited(), admitted(false), renew(false)),
+            (send(Sample::unknown().recovered()), admitted(false), renew(false)),
+            (Sample::unknown().did(Step::Admit(Errand::SendAtRisk)), admitted(false), renew(true)),
+            (look_up(Sample::unknown()), admitted(false), Step::LookUp),
+            (look_up(Sample::unknown()), admitted(true), Step::Pursue(search)),
+            (look_up(Sample::unknown()).later(35_000), admitted(false), renew(false)),
+            (
+                send(Sample::claimed()).with(|context| context.attempt_max = Duration::from_secs(30)),
+                admitted(false),
+                Step::Renew { needed: Duration::from_secs(30), spends_resend: false, wait: None },
+            ),
+        ]);
+    }
+}

@@ -93,3 +93,100 @@ fn may_be_own(
         Some(log) => log.is_none_or(|log| log.was_in_doubt).then_some(Own::Perhaps),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{
+        Sample, answered, at, check, dead_letter, log, lost, postponed, put_off, refused,
+    };
+    use crate::decision::{Concluded, Observed, RefusedAs};
+    use crate::effect::Effect;
+    use crate::policy::gates::Outcome as Health;
+    use crate::vendor::Verdict;
+
+    const RETRY: Step = Step::Pursue(Goal::Retry);
+
+    fn settle(reason: Reason) -> Step {
+        Step::look_up(Purpose::Settle(reason))
+    }
+
+    #[test]
+    fn an_answer_is_the_outcome_where_nothing_is_in_doubt() {
+        let success = |how| Step::Write(Ending::Success(how));
+        let no = |refusal| Step::Write(Ending::Refused(refusal));
+        let done = |replayed| answered(200, Verdict::Done { replayed });
+        let both = Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::EarlierToo };
+        let looked = Attempted { has_look_up: true, ..lost() };
+        let unsaid = Attempted { status: None, ..done(false) };
+        let unbelieved = Attempted { status: None, ..refused(Refusal::Rejected) };
+        let ends_at = |call: Sample, end_ms| call.with(|context| context.deadline = at(end_ms));
+        let later = postponed(at(35_000), Why::OutOfTime(Some(Next::LookUp)), None);
+        let (claimed, unknown) = (Sample::claimed, Sample::unknown);
+        let rows = [
+            (claimed(), done(false), success(Success::Fresh)),
+            (unknown(), done(true), success(Success::Replayed)),
+            (claimed(), unsaid, settle(Reason::Unknown)),
+            (claimed(), refused(Refusal::Rejected), no(Refusal::Rejected)),
+            (claimed(), unbelieved, settle(Reason::Unknown)),
+            (unknown(), answered(422, both), no(Refusal::Rejected)),
+            (unknown(), refused(Refusal::Rejected), settle(Reason::Unknown)),
+            (unknown().replayed(), refused(Refusal::Rejected), RETRY),
+            (unknown().replayed(), refused(Refusal::KeyReused), settle(Reason::Unknown)),
+            (claimed(), answered(500, Verdict::Unknown), settle(Reason::Unknown)),
+            (claimed(), put_off(), RETRY),
+            (claimed(), lost(), dead_letter(Reason::Unknown)),
+            (claimed().replayed(), lost(), RETRY),
+            (claimed(), looked, RETRY),
+            (ends_at(claimed(), 35_001), looked, RETRY),
+            (ends_at(claimed(), 35_000), looked, later),
+        ];
+        check(rows.map(|(call, attempted, step)| (call, Observed::Attempted(attempted), step)));
+    }
+
+    #[test]
+    fn what_a_duplicate_a_quiet_failure_or_a_401_means_the_log_may_have_to_say() {
+        let duplicate = refused(Refusal::Duplicate);
+        let unauthorized = answered(401, refused(Refusal::Unauthorized).verdict);
+        let quiet = Attempted { health: Health::Failure, answered_at: Some(at(0)), ..put_off() };
+        let proven = || {
+            let absent = Goal::Conclude { purpose: Purpose::BeforeSend, concluded: Concluded::Absent };
+            Sample::unknown().wants(absent)
+        };
+        let second = || Sample::held(|record| (record.fence, record.attempts) = (2, 1));
+        let read = |attempted| {
+            let call = second().seen(&Observed::Attempted(attempted));
+            call.did(Step::ReadLog(Reading::Attempt))
+        };
+        let in_doubt = LogFacts { was_in_doubt: true, ..log() };
+        let theirs = Step::Write(Ending::Refused(Refusal::Duplicate));
+        let perhaps_own = Step::look_up(Purpose::Duplicate);
+        let ask = Step::ReadLog(Reading::Attempt);
+        let accounts = Step::NoteCredentials(RefusedAs::Account);
+        check([
+            (Sample::claimed(), Observed::Attempted(duplicate), theirs),
+            (proven(), Observed::Attempted(duplicate), perhaps_own),
+            (Sample::unknown(), Observed::Attempted(duplicate), perhaps_own),
+            (second(), Observed::Attempted(duplicate), ask),
+            (read(duplicate), Observed::Log(Some(log())), theirs),
+            (read(duplicate), Observed::Log(Some(in_doubt)), perhaps_own),
+            (read(duplicate), Observed::Log(None), perhaps_own),
+            (Sample::taken(), Observed::Attempted(quiet), ask),
+            (Sample::claimed(), Observed::Attempted(quiet), RETRY),
+            (
+                Sample::claimed(),
+                Observed::Attempted(unauthorized),
+                Step::Write(Ending::Refused(Refusal::Unauthorized)),
+            ),
+            (Sample::taken(), Observed::Attempted(unauthorized), accounts),
+            (second(), Observed::Attempted(unauthorized), ask),
+            (read(unauthorized), Observed::Log(None), accounts),
+            (
+                second(),
+                Observed::Attempted(answered(403, unauthorized.verdict)),
+                Step::Write(Ending::Refused(Refusal::Unauthorized)),
+            ),
+        ]);
+        assert_eq!(duplicate.outcome().effect(), Effect::None);
+    }
+}

@@ -28,3 +28,42 @@ pub(super) fn conclude(situation: &Situation<'_>, purpose: Purpose, concluded: C
         (Purpose::Duplicate, Concluded::Absent | Concluded::CannotTell) => dead_letter(Reason::Unknown),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, check, dead_letter, refused};
+    use crate::decision::{Goal, Observed};
+    use crate::effect::Effect;
+    use crate::error::Refusal;
+    use crate::operation::record::resend::Repeat;
+
+    #[test]
+    fn what_was_found_is_the_outcome_and_what_is_absent_is_sent_or_ends() {
+        use Concluded::{Absent, CannotTell, Found};
+        use Purpose::{BeforeSend, Duplicate, Settle};
+
+        let success = Step::Write(Ending::Success(Success::Reconciled));
+        let settles = Settle(Reason::Exhausted);
+        let no = || Sample::unknown().seen(&Observed::Attempted(refused(Refusal::Rejected)));
+        let resent = || Sample::held(|record| (record.effect, record.resends_left) = (Effect::Unknown, 1));
+        let repeats = |context: &mut super::super::Context<'_>| context.repeat = Repeat::Idempotent;
+        let rows = [
+            (Sample::unknown(), BeforeSend, Found, success),
+            (Sample::unknown(), settles, Found, success),
+            (Sample::unknown(), Duplicate, Found, success),
+            (Sample::unknown(), BeforeSend, Absent, Step::SEND),
+            (Sample::unknown(), BeforeSend, CannotTell, dead_letter(Reason::Unknown)),
+            (resent(), BeforeSend, CannotTell, Step::Admit(Errand::SendAtRisk)),
+            (Sample::unknown().with(repeats), BeforeSend, CannotTell, Step::Admit(Errand::Send)),
+            (Sample::unknown(), settles, Absent, dead_letter(Reason::Exhausted)),
+            (no(), settles, Absent, Step::Write(Ending::Refused(Refusal::Rejected))),
+            (no(), Settle(Reason::Expired), CannotTell, dead_letter(Reason::Expired)),
+            (Sample::unknown(), Duplicate, Absent, dead_letter(Reason::Unknown)),
+            (resent(), Duplicate, CannotTell, dead_letter(Reason::Unknown)),
+        ];
+        check(rows.map(|(call, purpose, concluded, step)| {
+            (call.wants(Goal::Conclude { purpose, concluded }), Observed::Pursued, step)
+        }));
+    }
+}

@@ -45,3 +45,57 @@ fn postponed(situation: &Situation<'_>, search: Search, at: crate::clock::Instan
     // The vendor asked for more than a call waits out.
     situation.postpone(at, Why::Retry)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, at, check, log, ms, postponed, wait};
+    use crate::decision::{Observed, Purpose};
+    use crate::effect::Effect;
+
+    #[test]
+    fn a_lookup_waits_for_the_settle_time_as_long_as_the_call_has_time() {
+        let new = Search::new(Purpose::BeforeSend);
+        let (now, soon) = (Search { at: Some(at(0)), ..new }, Search { at: Some(at(3_000)), ..new });
+        let failed = Search { failures: 1, ..now };
+        let cannot_tell =
+            Step::Pursue(Goal::Conclude { purpose: Purpose::BeforeSend, concluded: Concluded::CannotTell });
+        let unknown = || Sample::unknown().looked_up();
+        let asked = |look_ups| {
+            Sample::held(|record| (record.effect, record.look_ups) = (Effect::Unknown, look_ups)).looked_up()
+        };
+        let hours = |hours: u64| Sample::unknown_for(ms(hours * 3_600_000)).looked_up();
+        // Another process's send ends with the longest attempt, after 20 s at most; 30 s is the settle time.
+        let settled = wait(at(50_000), Why::LookUp, 0);
+        let renewal = Step::Renew { needed: ms(70_000), spends_resend: false, wait: Some(settled) };
+        let due = |after_ms, why| postponed(at(after_ms), why, None);
+        let no_time = Why::OutOfTime(Some(Next::LookUp));
+        let over = |call: Sample| call.with(|context| context.deadline = at(0));
+        let partial = || unknown().with(|context| context.lists_deleted = false);
+        let read = || partial().wants(Goal::LookUp(now)).did(Step::ReadLog(Reading::Doubt));
+        let rows = [
+            (Sample::unknown().wants(Goal::LookUp(now)), cannot_tell),
+            (asked(1).wants(Goal::LookUp(now)), Step::Admit(Errand::LookUp)),
+            (asked(2).wants(Goal::LookUp(now)), cannot_tell),
+            (unknown().wants(Goal::LookUp(new)), renewal),
+            (unknown().recovered().wants(Goal::LookUp(new)), due(50_000, Why::Retry)),
+            (hours(1).wants(Goal::LookUp(new)), Step::Admit(Errand::LookUp)),
+            (unknown().wants(Goal::LookUp(soon)), Step::Wait(wait(at(3_000), Why::LookUp, 0))),
+            (over(unknown()).wants(Goal::LookUp(now)), due(0, Why::OutOfTime(None))),
+            (
+                unknown().with(|context| context.deadline = at(3_000)).wants(Goal::LookUp(soon)),
+                due(3_000, no_time),
+            ),
+            // Unknown for five hours: a lookup that failed comes again after half an hour.
+            (over(hours(5)).wants(Goal::LookUp(failed)), due(1_800_000, Why::OutOfTime(None))),
+            (over(hours(72)).wants(Goal::LookUp(now)), cannot_tell),
+            (over(hours(71)).wants(Goal::LookUp(now)), due(0, Why::OutOfTime(None))),
+            (partial().wants(Goal::LookUp(now)), Step::ReadLog(Reading::Doubt)),
+        ];
+        check(rows.map(|(call, step)| (call, Observed::Pursued, step)));
+        check([
+            (read(), Observed::Log(Some(log())), Step::Admit(Errand::LookUp)),
+            (read(), Observed::Log(None), Step::Admit(Errand::LookUp)),
+        ]);
+    }
+}

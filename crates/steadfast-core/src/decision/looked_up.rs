@@ -69,3 +69,51 @@ const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
 /// policy with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's
 /// last step.
 const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, at, check, ms};
+    use crate::decision::{Down, Observed, RefusedAs};
+
+    #[test]
+    fn an_answer_ends_the_search_and_a_failure_is_asked_again() {
+        let new = Search::new(Purpose::BeforeSend);
+        let conclude = |concluded| Step::Pursue(Goal::Conclude { purpose: Purpose::BeforeSend, concluded });
+        let again = |after_ms, failures, wait_ms| {
+            let search = Search { at: Some(at(after_ms)), failures, wait: ms(wait_ms), ..new };
+            Step::Pursue(Goal::LookUp(search))
+        };
+        let failed = |meets_refusal, down| LookedUp::Failed { meets_refusal, down };
+        let unknown = || Sample::unknown().wants(Goal::LookUp(new));
+        let after = |failures| Sample::unknown().wants(Goal::LookUp(Search { failures, ..new }));
+        let days = |days: u64| Sample::unknown_for(ms(days * 24 * 3_600_000)).wants(Goal::LookUp(new));
+        let rows = [
+            (unknown(), LookedUp::Found, conclude(Concluded::Found)),
+            (unknown(), LookedUp::Absent, conclude(Concluded::Absent)),
+            (unknown(), LookedUp::More, Step::Admit(Errand::LookUp)),
+            (unknown(), LookedUp::CannotTell, again(30_000, 0, 0)),
+            (
+                unknown().with(|context| context.settle_time = Duration::ZERO),
+                LookedUp::CannotTell,
+                again(1_000, 0, 0),
+            ),
+            (unknown(), failed(false, None), again(1_000, 1, 500)),
+            (after(1), failed(false, None), again(2_000, 2, 2_000)),
+            (after(2), failed(false, None), again(15_000, 3, 2_000)),
+            (after(2).drawn(1.0), failed(false, None), again(30_000, 3, 2_000)),
+            (unknown(), failed(true, None), Step::ReadLog(Reading::LookUp)),
+            (
+                Sample::taken().wants(Goal::LookUp(new)),
+                failed(true, None),
+                Step::NoteCredentials(RefusedAs::Account),
+            ),
+            (days(3).recovered(), failed(false, Some(Down::Account)), conclude(Concluded::CannotTell)),
+            (days(3), failed(false, Some(Down::Account)), again(1_000, 1, 500)),
+            (days(2).recovered(), failed(false, Some(Down::Account)), again(1_000, 1, 500)),
+        ];
+        check(rows.map(|(call, looked, step)| {
+            (call, Observed::LookedUp { looked, asked_wait: None, ended: at(0) }, step)
+        }));
+    }
+}

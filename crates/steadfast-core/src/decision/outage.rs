@@ -116,3 +116,51 @@ const DOWN_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long an operation is spared its ladder while only its own failures, or its route's, tell of an outage. It is longer
 /// than most outages. It is so short that an operator does not hear a day late of a request which the vendor never takes.
 const UNSEEN_LAST: Duration = Duration::from_secs(60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{NOW, Sample, at, log, lost, ms};
+    use crate::decision::{Observed, Reading, Step};
+
+    #[test]
+    fn a_failure_that_is_all_callers_is_no_step_for_an_hour_or_a_day() {
+        let hours = |hours: u64| {
+            Sample::held(|record| record.claimed_at = NOW.wall.minus(ms(hours * 3_600_000))).recovered()
+        };
+        let (down, route) = (Some(Down::Account), Some(Down::Route));
+        let behind = |down| Attempted { down, ..lost() };
+        let quiet = |answered_ms| Attempted { answered_at: Some(at(answered_ms)), ..lost() };
+        let local = Attempted { failure: Some(SendErrorKind::Local), ..lost() };
+        let again = |call: Sample| call.seen(&Observed::Attempted(lost()));
+        let is_open = |call: Sample, attempted| call.seen(&Observed::Attempted(attempted)).last().is_open;
+        for (row, (call, attempted, outage)) in [
+            (Sample::taken(), lost(), None),
+            (Sample::taken(), behind(down), Some(Outage::Down)),
+            (Sample::claimed(), behind(down), None),
+            (Sample::taken(), Attempted { health: Health::Neutral, ..behind(down) }, None),
+            (hours(23), behind(down), Some(Outage::Down)),
+            (hours(24), behind(down), None),
+            (Sample::taken(), behind(route), Some(Outage::Down)),
+            (hours(1), behind(route), None),
+            (Sample::claimed(), local, Some(Outage::Local)),
+            (hours(24), local, None),
+            (again(Sample::taken()), quiet(0), Some(Outage::Unseen)),
+            (again(Sample::taken()), quiet(1), None),
+            (again(hours(1)), quiet(0), None),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let seen = call.seen(&Observed::Attempted(attempted));
+            assert_eq!(seen.last().outage, outage, "row {row}");
+        }
+        assert!(is_open(Sample::taken(), quiet(0)), "only the log knows of the attempt before");
+        for (last_ended, outage) in [(NOW.wall, Some(Outage::Unseen)), (NOW.wall.minus(ms(1)), None)] {
+            let read = Sample::taken().seen(&Observed::Attempted(quiet(0)));
+            let facts = LogFacts { last_ended: Some(last_ended), ..log() };
+            let read = read.did(Step::ReadLog(Reading::Attempt)).seen(&Observed::Log(Some(facts)));
+            assert_eq!((read.last().outage, read.last().is_open), (outage, false));
+        }
+    }
+}

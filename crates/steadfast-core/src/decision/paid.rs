@@ -27,3 +27,30 @@ pub(super) fn charged(situation: &Situation<'_>, is_paid: bool) -> Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Observed;
+    use crate::decision::sample::{Sample, TAKEN, at, check, ms, postponed, wait};
+
+    #[test]
+    fn what_is_paid_goes_on_and_what_is_not_is_due_later() {
+        let paid = |is_paid| Observed::Charged { is_paid };
+        let planned = wait(at(500), Why::Retry, 500);
+        let retries = || Sample::claimed().wants(Goal::Retry).did(Step::Charge(planned));
+        let takes = || {
+            let call = Sample::unknown().seen(&Observed::Taken(TAKEN));
+            call.did(Step::Charge(wait(at(0), Why::Retry, 500)))
+        };
+        let due = |after_ms, rung_ms| postponed(at(after_ms), Why::Gate(Gate::Budget), Some(ms(rung_ms)));
+        check([
+            (retries(), paid(true), Step::Wait(planned)),
+            (retries(), paid(false), due(500, 500)),
+            (retries().drawn(0.5), paid(false), due(1_000, 500)),
+            (takes(), paid(true), Step::Pursue(Goal::Resume)),
+            (takes(), paid(false), due(500, 0)),
+            (takes().drawn(1.0), paid(false), due(2_000, 0)),
+        ]);
+    }
+}

@@ -29,3 +29,39 @@ pub(super) fn renewed(situation: &Situation<'_>, is_paused: bool) -> Step {
         _ => Step::Send,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{NOW, Sample, at, check, ms, wait};
+    use crate::decision::{Observed, Purpose, Search, Why};
+    use crate::effect::Effect;
+
+    #[test]
+    fn what_the_lease_was_renewed_for_goes_on_if_it_still_may() {
+        let renewed = |is_paused| Observed::Renewed { until: at(60_000), updated_at: NOW.wall, is_paused };
+        let renews = |call: Sample, errand, wait| {
+            let step = Step::Renew { needed: ms(20_000), spends_resend: false, wait };
+            call.did(Step::Admit(errand)).did(step)
+        };
+        let planned = wait(at(40_000), Why::Retry, 500);
+        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let resent = || Sample::held(|record| (record.effect, record.resends_left) = (Effect::Unknown, 1));
+        let in_window = || renews(Sample::unknown().replayed(), Errand::Send, None);
+        check([
+            (renews(Sample::claimed(), Errand::Send, Some(planned)), renewed(true), Step::Wait(planned)),
+            (renews(Sample::claimed(), Errand::Send, None), renewed(false), Step::Send),
+            (renews(Sample::claimed(), Errand::Send, None), renewed(true), Step::SEND),
+            (renews(resent(), Errand::SendAtRisk, None), renewed(false), Step::Send),
+            (renews(resent(), Errand::Send, None), renewed(false), Step::SEND),
+            (in_window(), renewed(false), Step::Send),
+            (in_window().later(24 * 3_600_000), renewed(false), Step::SEND),
+            (renews(Sample::unknown().wants(search), Errand::LookUp, None), renewed(false), Step::LookUp),
+            (
+                renews(Sample::unknown().wants(search), Errand::LookUp, None),
+                renewed(true),
+                Step::Pursue(search),
+            ),
+        ]);
+    }
+}

@@ -51,3 +51,53 @@ pub(super) fn resume(situation: &Situation<'_>, log: Option<Option<&LogFacts>>) 
         _ => Step::SEND,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, TAKEN, at, check, dead_letter, log, postponed, wait};
+    use crate::decision::{Goal, Observed};
+
+    #[test]
+    fn what_was_taken_is_paid_for_or_handed_back_or_ends() {
+        let charge = Step::Charge(wait(at(0), Why::Retry, 500));
+        let taken = |call: Sample, taken, step| (call, Observed::Taken(taken), step);
+        check([
+            taken(Sample::taken(), TAKEN, Step::Pursue(Goal::Resume)),
+            taken(Sample::unknown(), TAKEN, charge),
+            taken(Sample::unknown().recovered(), TAKEN, Step::Pursue(Goal::Resume)),
+            taken(Sample::held(|record| record.attempts = 1), TAKEN, charge),
+            taken(Sample::held(|record| record.effect = Effect::Unknown), TAKEN, charge),
+            taken(Sample::held(|_| {}), TAKEN, Step::Pursue(Goal::Resume)),
+            taken(Sample::taken(), Taken { is_given_up: true, ..TAKEN }, dead_letter(Reason::Credentials)),
+            taken(Sample::taken(), Taken { is_addressed: false, ..TAKEN }, dead_letter(Reason::Elsewhere)),
+            taken(
+                Sample::taken(),
+                Taken { is_ours: false, is_addressed: false, ..TAKEN },
+                postponed(at(0), Why::NotOurs, None),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_no_send_can_help_is_looked_up_and_the_rest_is_sent() {
+        let spent = |record: &mut crate::operation::record::Record| {
+            (record.attempts, record.effect) = (3, Effect::Unknown);
+        };
+        let is_unknown = LogFacts { is_last_unknown: true, ..log() };
+        let read = || Sample::unknown().looked_up().did(Step::ReadLog(Reading::Resume));
+        check([
+            (Sample::taken().looked_up(), Observed::Pursued, Step::SEND),
+            (Sample::unknown().wants(Goal::Resume), Observed::Pursued, Step::SEND),
+            (Sample::unknown().looked_up(), Observed::Pursued, Step::ReadLog(Reading::Resume)),
+            (read(), Observed::Log(Some(log())), Step::SEND),
+            (read(), Observed::Log(None), Step::SEND),
+            (read(), Observed::Log(Some(is_unknown)), Step::look_up(Purpose::Settle(Reason::Unknown))),
+            (
+                Sample::held(spent).looked_up(),
+                Observed::Pursued,
+                Step::look_up(Purpose::Settle(Reason::Exhausted)),
+            ),
+        ]);
+    }
+}

@@ -60,3 +60,32 @@ pub const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// The longest wait between two tries.
 pub const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_written_again_while_hold_and_time_last() {
+        let at = |ms| Instant::ORIGIN.plus(Duration::from_millis(ms));
+        let failed = FailedWrite {
+            pause: PAUSE_MIN,
+            until: at(200),
+            over_at: at(300),
+            is_fenced: false,
+            is_vendors_word: false,
+        };
+        let word = FailedWrite { is_vendors_word: true, ..failed };
+        for (failed, now_ms, next) in [
+            (failed, 0, Rewrite::At(at(50))),
+            (failed, 149, Rewrite::At(at(199))),
+            (failed, 150, Rewrite::Never),
+            (word, 150, Rewrite::WithoutCaller),
+            (word, 249, Rewrite::WithoutCaller),
+            (word, 250, Rewrite::Never),
+            (FailedWrite { is_fenced: true, ..word }, 0, Rewrite::Never),
+        ] {
+            assert_eq!(after_failed_write(&failed, at(now_ms)), next, "{failed:?} at {now_ms} ms");
+        }
+    }
+}

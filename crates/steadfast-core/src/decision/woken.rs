@@ -13,3 +13,31 @@ pub(super) fn woken(situation: &Situation<'_>) -> Step {
         _ => Step::SEND,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, at, check, wait};
+    use crate::decision::{Observed, Purpose, Search};
+    use crate::error::Gate;
+
+    #[test]
+    fn what_was_waited_for_asks_the_gates() {
+        let waits = |call: Sample, why| call.did(Step::Wait(wait(at(0), why, 0)));
+        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let gate = Why::Gate(Gate::Rate);
+        let at_risk = || Sample::unknown().did(Step::Admit(Errand::SendAtRisk));
+        check([
+            (waits(Sample::claimed(), gate), Observed::Woken, Step::Admit(Errand::Send)),
+            (waits(at_risk(), gate), Observed::Woken, Step::Admit(Errand::SendAtRisk)),
+            (waits(at_risk(), Why::Retry), Observed::Woken, Step::SEND),
+            (waits(Sample::claimed().wants(Goal::Retry), Why::Retry), Observed::Woken, Step::SEND),
+            (
+                waits(Sample::unknown().wants(search), Why::LookUp),
+                Observed::Woken,
+                Step::Admit(Errand::LookUp),
+            ),
+            (waits(Sample::unknown().wants(search), gate), Observed::Woken, Step::Admit(Errand::LookUp)),
+        ]);
+    }
+}

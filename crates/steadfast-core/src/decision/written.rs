@@ -41,3 +41,42 @@ fn is_recent(since: Instant, now: Instant) -> bool {
 /// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.
 pub const STORE_GRACE: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sample::{Sample, at, check, dead_letter, postponed};
+    use crate::decision::{Observed, Success, Why};
+    use crate::error::Reason;
+
+    #[test]
+    fn no_effect_is_told_as_long_as_it_is_known() {
+        use Effect::{None, Unknown};
+
+        let tell = |effect| Step::Tell(Told::Ending(effect));
+        let wrote = |call: Sample, step, slow_ms| call.did(step).later(slow_ms);
+        let (dead, due) = (dead_letter(Reason::Exhausted), postponed(at(0), Why::Retry, Option::None));
+        let success = Step::Write(Ending::Success(Success::Fresh));
+        let no = |refusal| Step::Write(Ending::Refused(refusal));
+        let (fast, slow) = (250, 251);
+        let rows = [
+            (wrote(Sample::claimed(), dead, fast), tell(None)),
+            (wrote(Sample::claimed(), dead, slow), Step::Reread),
+            (wrote(Sample::claimed(), due, fast), tell(None)),
+            (wrote(Sample::claimed(), due, slow), Step::Reread),
+            (wrote(Sample::unknown(), due, slow), tell(Unknown)),
+            (wrote(Sample::claimed(), no(Refusal::Unauthorized), slow), Step::Reread),
+            (wrote(Sample::claimed(), no(Refusal::Rejected), slow), tell(None)),
+            (wrote(Sample::unknown(), no(Refusal::Rejected), slow), tell(None)),
+            (wrote(Sample::claimed(), success, slow), tell(None)),
+            (wrote(Sample::plain(), due, slow), tell(None)),
+        ];
+        check(rows.map(|(call, step)| (call, Observed::Written { began: at(0) }, step)));
+        let reread = |is_unchanged| Observed::Reread { is_unchanged, asked: at(0) };
+        check([
+            (Sample::claimed().did(dead).later(fast), reread(true), tell(None)),
+            (Sample::claimed().did(dead).later(fast), reread(false), tell(Unknown)),
+            (Sample::claimed().did(dead).later(slow), reread(true), tell(Unknown)),
+        ]);
+    }
+}
