@@ -49,8 +49,8 @@ fn postponed(situation: &Situation<'_>, search: Search, at: crate::clock::Instan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::sample::{Sample, at, check, log, ms, postponed, wait};
-    use crate::decision::{Observed, Purpose};
+    use crate::decision::sample::{Sample, answered, at, check, log, lost, ms, postponed, wait};
+    use crate::decision::{Attempted, Observed, Purpose};
     use crate::effect::Effect;
 
     #[test]
@@ -70,6 +70,11 @@ mod tests {
         let renewal = Step::Renew { needed: ms(70_000), spends_resend: false, wait: Some(settled) };
         let due = |after_ms, why| postponed(at(after_ms), why, None);
         let no_time = Why::OutOfTime(Some(Next::LookUp));
+        let failed_there = Attempted { has_look_up: true, ..answered(500, lost().verdict) };
+        let sent = |call: Sample, attempts: &[Attempted]| {
+            let seen = |call: Sample, attempted: &Attempted| call.seen(&Observed::Attempted(*attempted));
+            attempts.iter().fold(call, seen).recovered().wants(Goal::LookUp(new))
+        };
         let over = |call: Sample| call.with(|context| context.deadline = at(0));
         let partial = || unknown().with(|context| context.lists_deleted = false);
         let read = || partial().wants(Goal::LookUp(now)).did(Step::ReadLog(Reading::Doubt));
@@ -80,6 +85,10 @@ mod tests {
             (unknown().wants(Goal::LookUp(new)), renewal),
             (unknown().recovered().wants(Goal::LookUp(new)), due(50_000, Why::Retry)),
             (hours(1).wants(Goal::LookUp(new)), Step::Admit(Errand::LookUp)),
+            // What was queued is on its way for longer than what is answered after it, also where another process sent it.
+            (sent(Sample::claimed(), &[lost(), failed_there]), due(35_000, Why::Retry)),
+            (sent(Sample::claimed(), &[failed_there]), due(30_000, Why::Retry)),
+            (sent(Sample::unknown(), &[failed_there]), due(50_000, Why::Retry)),
             (unknown().wants(Goal::LookUp(soon)), Step::Wait(wait(at(3_000), Why::LookUp, 0))),
             (over(unknown()).wants(Goal::LookUp(now)), due(0, Why::OutOfTime(None))),
             (

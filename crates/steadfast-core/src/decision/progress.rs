@@ -61,6 +61,8 @@ pub struct Progress {
     left_alone_until: Option<Instant>,
     pages: u32,
     ending: Option<Ending>,
+    /// When the write of the ending began, or the look at the record after it.
+    stored_at: Option<Timestamp>,
 }
 
 /// The last attempt and lookup of this run, as far as a later step asks for it.
@@ -134,6 +136,7 @@ impl Progress {
             left_alone_until: None,
             pages: 0,
             ending: None,
+            stored_at: None,
         }
     }
 
@@ -255,13 +258,24 @@ impl Progress {
         }
     }
 
-    /// Notes the effect of an attempt, and that it may still be on its way. A safe method does nothing, so that its last
-    /// definite answer is the call's, whatever came before it.
+    /// Notes the effect of an attempt, and that it may still be on its way. An earlier one may be so for longer: what was
+    /// queued arrives after what is answered at once. A safe method does nothing, so that its last definite answer is the
+    /// call's, whatever came before it.
     fn note_effect(&mut self, context: &Context<'_>, effect: Effect, attempted: &Attempted) {
         if effect == Effect::Unknown && !Guard::SafeHasNoEffect.keeps(context.is_safe) {
             let queued = if attempted.status.is_some() { Duration::ZERO } else { context.queue_max };
-            self.phase = Phase::Unknown { since: Some(attempted.ended.plus(queued)), look_ups: 0 };
+            self.doubt(attempted.ended.plus(queued));
         }
+    }
+
+    /// The effect is unknown, anew: of a send that has arrived by `since`, or by when an earlier one has.
+    fn doubt(&mut self, since: Instant) {
+        let earlier = match (self.phase, self.settling) {
+            (Phase::Unknown { since: Some(ours), .. }, _) => ours,
+            (Phase::Unknown { .. }, Some(theirs)) => theirs.over_at(Duration::ZERO),
+            _ => Instant::ORIGIN,
+        };
+        self.phase = Phase::Unknown { since: Some(since.max(earlier)), look_ups: 0 };
     }
 
     /// Notes a wait that the vendor asks for, in an answer to an attempt or a lookup that came at `ended`.
@@ -304,12 +318,13 @@ impl Progress {
                 }
             }
             Step::Write(ending) => {
-                self.ending = Some(ending);
+                (self.ending, self.stored_at) = (Some(ending), Some(now.wall));
                 if matches!(ending, Ending::Refused(_)) && self.lease.is_some() {
                     self.phase = Phase::NotApplied;
                 }
             }
-            Step::Send | Step::LookUp | Step::Reread | Step::Tell(_) => {}
+            Step::Reread => self.stored_at = Some(now.wall),
+            Step::Send | Step::LookUp | Step::Tell(_) => {}
         }
     }
 
@@ -325,7 +340,7 @@ impl Progress {
             Goal::LookUp(search)
                 if search.purpose == Purpose::Duplicate && !matches!(self.goal, Goal::LookUp(_)) =>
             {
-                self.phase = Phase::Unknown { since: Some(now.at), look_ups: 0 };
+                self.doubt(now.at);
             }
             Goal::Conclude { purpose, concluded: Concluded::Absent } if purpose != Purpose::Duplicate => {
                 self.phase = Phase::ProvenAbsent;
@@ -445,6 +460,8 @@ readers! {
     last: Last,
     /// The reason for which the log is read.
     reading: Reading,
+    /// When the write of the ending began, or the look at the record after it, by the wall clock.
+    stored_at: Option<Timestamp>,
 }
 
 /// How long after a send a miss proves that nothing was made, where what is deleted is not listed. Staff who delete what

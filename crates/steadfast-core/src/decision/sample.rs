@@ -107,6 +107,12 @@ impl Sample {
         self
     }
 
+    /// The machine sleeps, and its monotonic clock with it.
+    pub fn slept(mut self, passed_ms: u64) -> Sample {
+        self.now.wall = self.now.wall.plus(ms(passed_ms));
+        self
+    }
+
     pub fn seen(mut self, observed: &Observed) -> Sample {
         self.progress.observe(&self.context, observed, self.now);
         self

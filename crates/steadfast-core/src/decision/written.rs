@@ -2,7 +2,8 @@
 //!
 //! From that write on another process may take the operation and send it: because it is due, because its key is free
 //! again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its word
-//! *none* is as old as the write. It looks at the record again.
+//! *none* is as old as the write. It looks at the record again. Both clocks count: where the machine slept, its own
+//! monotonic clock stood still.
 
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use crate::guard::Guard;
 
 /// Tells the caller, or reads the record again after a write that took long.
 pub(super) fn written(situation: &Situation<'_>, began: Instant) -> Step {
-    let Situation { context, progress, now, .. } = *situation;
+    let Situation { context, progress, .. } = *situation;
     let is_let_go = match progress.ending() {
         Some(Ending::Refused(refusal)) => refusal == Refusal::Unauthorized,
         Some(Ending::DeadLetter(_) | Ending::Postponed(_)) => true,
         Some(Ending::Success(_)) | None => false,
     };
-    let is_old = !is_recent(began, now.at) && progress.effect() == Effect::None;
+    let is_old = !is_recent(situation, began) && progress.effect() == Effect::None;
     if is_let_go && is_old && context.is_operation() {
         return Step::Reread;
     }
@@ -30,12 +31,14 @@ pub(super) fn written(situation: &Situation<'_>, began: Instant) -> Step {
 
 /// Tells the caller no effect only if the record is as it was written, a moment ago.
 pub(super) fn reread(situation: &Situation<'_>, is_unchanged: bool, asked: Instant) -> Step {
-    let is_known = is_unchanged && is_recent(asked, situation.now.at);
+    let is_known = is_unchanged && is_recent(situation, asked);
     Step::Tell(Told::Ending(if is_known { situation.progress.effect() } else { Effect::Unknown }))
 }
 
-fn is_recent(since: Instant, now: Instant) -> bool {
-    Guard::FreedLongAgo.is_out() || now.since(since) <= STORE_GRACE
+fn is_recent(situation: &Situation<'_>, since: Instant) -> bool {
+    let Situation { progress, now, .. } = *situation;
+    let by_wall = progress.stored_at().map_or(Duration::ZERO, |stored_at| now.wall.since(stored_at));
+    Guard::FreedLongAgo.is_out() || now.at.since(since).max(by_wall) <= STORE_GRACE
 }
 
 /// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
@@ -64,6 +67,8 @@ mod tests {
             (wrote(Sample::claimed(), dead, slow), Step::Reread),
             (wrote(Sample::claimed(), due, fast), tell(None)),
             (wrote(Sample::claimed(), due, slow), Step::Reread),
+            (wrote(Sample::claimed(), due, 0).slept(fast), tell(None)),
+            (wrote(Sample::claimed(), due, 0).slept(slow), Step::Reread),
             (wrote(Sample::unknown(), due, slow), tell(Unknown)),
             (wrote(Sample::claimed(), no(Refusal::Unauthorized), slow), Step::Reread),
             (wrote(Sample::claimed(), no(Refusal::Rejected), slow), tell(None)),
@@ -77,6 +82,8 @@ mod tests {
             (Sample::claimed().did(dead).later(fast), reread(true), tell(None)),
             (Sample::claimed().did(dead).later(fast), reread(false), tell(Unknown)),
             (Sample::claimed().did(dead).later(slow), reread(true), tell(Unknown)),
+            (Sample::claimed().did(dead).did(Step::Reread).slept(slow), reread(true), tell(Unknown)),
+            (Sample::claimed().did(dead).slept(slow).did(Step::Reread), reread(true), tell(None)),
         ]);
     }
 }
