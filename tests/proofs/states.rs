@@ -16,6 +16,7 @@
 
 mod audit;
 mod bounds;
+mod decision;
 mod digest;
 mod host;
 mod limits;
