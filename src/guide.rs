@@ -14,6 +14,7 @@
 //! | keep the records in Postgres | [postgres] |
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
+//! | see what is decided when, at each kind of vendor | [decisions] |
 //! | read the source, or change it | [the life of a call](life_of_a_call) |
 //! | know what a term means | [the glossary](glossary) |
 //!
@@ -83,6 +84,11 @@ pub mod anti_patterns {}
 ///
 #[doc = include_str!("docs/life_of_a_call.md")]
 pub mod life_of_a_call {}
+
+/// [glossary]: crate::guide::glossary
+///
+#[doc = include_str!("docs/decisions.md")]
+pub mod decisions {}
 
 #[doc = include_str!("docs/glossary.md")]
 pub mod glossary {}

@@ -1,5 +1,6 @@
 //! What the sources, the documentation and the public API are held to.
 
+mod decisions;
 mod docs;
 mod public_api;
 mod tidy;
