@@ -256,38 +256,18 @@ impl Ways<'_> {
         let most = self.from.time();
         let (is_recovery, has_key) = (run.context.is_recovery, run.context.recorded.is_some());
         let in_window = matches!(run.progress.window(&run.context, now), Window::Open { .. });
-        let retry = |effect| Verdict::Retry { effect, not_before: None };
-        let no = |refusal| Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt };
-        let asks = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(3)) };
-        let (lost, none) = ((None, retry(Effect::Unknown)), retry(Effect::None));
+        let none = Verdict::Retry { effect: Effect::None, not_before: None };
         if most.is_zero() {
             return self.go("there is no time", 0, |world| attempted(world, most, (None, none), false));
         }
-        use Fate::{Arrives, Lost, OnItsWay, Refused};
-        let ways: [(&'static str, Fate, Option<(Option<u16>, Verdict)>); 13] = [
-            ("the answer is lost", Arrives, Some(lost)),
-            ("it is on its way", OnItsWay, Some(lost)),
-            ("it is lost", Lost, Some(lost)),
-            ("done, and a 500", Arrives, Some((Some(500), retry(Effect::Unknown)))),
-            ("not done, and a 500", Lost, Some((Some(500), retry(Effect::Unknown)))),
-            ("done, and a 500 for good", Arrives, Some((Some(500), Verdict::Unknown))),
-            ("not done, and a 500 for good", Lost, Some((Some(500), Verdict::Unknown))),
-            ("429", Lost, Some((Some(429), asks))),
-            ("refused", Refused, None),
-            ("a duplicate", Lost, Some((Some(409), no(Refusal::Duplicate)))),
-            ("a key of another request", Lost, Some((Some(409), no(Refusal::KeyReused)))),
-            ("401", Lost, Some((Some(401), no(Refusal::Unauthorized)))),
-            ("it cannot be sent", Lost, Some((None, none))),
-        ];
-        let exchange = |world: &mut World, fate: Fate, heard: Option<(Option<u16>, Verdict)>| {
+        let exchange = |world: &mut World, fate: Fate, heard: Option<Heard>| {
             let arrived = match fate {
-                Arrives | Refused => Some(world.arrive(world.at, fate == Refused)),
-                OnItsWay => {
-                    let latest = world.at.plus(most).plus(QUEUE).plus(LATE);
-                    world.flights.push(latest);
+                Fate::Arrives | Fate::Refused => Some(world.arrive(world.at, fate == Fate::Refused)),
+                Fate::OnItsWay => {
+                    world.flights.push(world.at.plus(most).plus(QUEUE).plus(LATE));
                     None
                 }
-                Lost => None,
+                Fate::Lost => None,
             };
             let speaks_for = if in_window { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt };
             heard.unwrap_or(match arrived {
@@ -296,10 +276,10 @@ impl Ways<'_> {
             })
         };
         self.go("answered", 0, |world| {
-            let heard = exchange(world, Arrives, None);
+            let heard = exchange(world, Fate::Arrives, None);
             attempted(world, most, heard, false)
         });
-        for (way, fate, heard) in ways {
+        for (way, fate, heard) in outcomes() {
             self.go(way, 1, |world| {
                 let heard = exchange(world, fate, heard);
                 attempted(world, most, heard, false)
@@ -307,12 +287,13 @@ impl Ways<'_> {
         }
         if is_recovery {
             self.go("503 behind an open circuit", 1, |world| {
-                attempted(world, most, (Some(503), retry(Effect::Unknown)), true)
+                let unknown = Verdict::Retry { effect: Effect::Unknown, not_before: None };
+                attempted(world, most, (Some(503), unknown), true)
             });
         }
         if has_key {
             self.go("done, and it dies", 1, |world| {
-                exchange(world, Arrives, None);
+                exchange(world, Fate::Arrives, None);
                 world.die();
                 None
             });
@@ -388,6 +369,34 @@ impl Ways<'_> {
             });
         }
     }
+}
+
+/// What the run hears of a request: the status, if it is answered, and the adapter's word.
+type Heard = (Option<u16>, Verdict);
+
+/// What may become of a send that does not go well. Without words of its own, the vendor answers.
+fn outcomes() -> [(&'static str, Fate, Option<Heard>); 13] {
+    use Fate::{Arrives, Lost, OnItsWay, Refused};
+
+    let retry = |effect| Verdict::Retry { effect, not_before: None };
+    let no = |refusal| Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt };
+    let asks = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(3)) };
+    let (lost, none) = ((None, retry(Effect::Unknown)), retry(Effect::None));
+    [
+        ("the answer is lost", Arrives, Some(lost)),
+        ("it is on its way", OnItsWay, Some(lost)),
+        ("it is lost", Lost, Some(lost)),
+        ("done, and a 500", Arrives, Some((Some(500), retry(Effect::Unknown)))),
+        ("not done, and a 500", Lost, Some((Some(500), retry(Effect::Unknown)))),
+        ("done, and a 500 for good", Arrives, Some((Some(500), Verdict::Unknown))),
+        ("not done, and a 500 for good", Lost, Some((Some(500), Verdict::Unknown))),
+        ("429", Lost, Some((Some(429), asks))),
+        ("refused", Refused, None),
+        ("a duplicate", Lost, Some((Some(409), no(Refusal::Duplicate)))),
+        ("a key of another request", Lost, Some((Some(409), no(Refusal::KeyReused)))),
+        ("401", Lost, Some((Some(401), no(Refusal::Unauthorized)))),
+        ("it cannot be sent", Lost, Some((None, none))),
+    ]
 }
 
 fn leaves(next: &Result<World, &'static str>) -> bool {
