@@ -2,6 +2,7 @@
 //!
 //! To accept a change: `STEADFAST_DECISIONS=write cargo test --test house decisions`, then commit `src/docs/decisions.md`.
 
+use std::borrow::Cow;
 use std::fs;
 use std::time::Duration;
 
@@ -180,7 +181,7 @@ impl Call {
             (record.claimed_at, record.unknown_since, record.resends_left) = (sent, Some(sent), resends_left);
         }
         let is_recovery = matches!(start, Start::Taken { .. });
-        let backoff = Box::leak(Box::new(Backoff::background().jitter(Jitter::None)));
+        let backoff = Cow::Owned(Backoff::background().jitter(Jitter::None));
         let context = Context {
             recorded: Some(Recorded {
                 claimed_at: record.claimed_at,

@@ -49,7 +49,7 @@ fn postponed(situation: &Situation<'_>, search: Search, at: crate::clock::Instan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::sample::{Sample, answered, at, check, log, lost, ms, postponed, wait};
+    use crate::decision::sample::{Sample, answered, at, check, lost, ms, postponed, wait};
     use crate::decision::{Attempted, Observed, Purpose};
     use crate::effect::Effect;
 
@@ -76,8 +76,6 @@ mod tests {
             attempts.iter().fold(call, seen).recovered().wants(Goal::LookUp(new))
         };
         let over = |call: Sample| call.with(|context| context.deadline = at(0));
-        let partial = || unknown().with(|context| context.lists_deleted = false);
-        let read = || partial().wants(Goal::LookUp(now)).did(Step::ReadLog(Reading::Doubt));
         let rows = [
             (Sample::unknown().wants(Goal::LookUp(now)), cannot_tell),
             (asked(1).wants(Goal::LookUp(now)), Step::Admit(Errand::LookUp)),
@@ -99,12 +97,7 @@ mod tests {
             (over(hours(5)).wants(Goal::LookUp(failed)), due(1_800_000, Why::OutOfTime(None))),
             (over(hours(72)).wants(Goal::LookUp(now)), cannot_tell),
             (over(hours(71)).wants(Goal::LookUp(now)), due(0, Why::OutOfTime(None))),
-            (partial().wants(Goal::LookUp(now)), Step::ReadLog(Reading::Doubt)),
         ];
         check(rows.map(|(call, step)| (call, Observed::Pursued, step)));
-        check([
-            (read(), Observed::Log(Some(log())), Step::Admit(Errand::LookUp)),
-            (read(), Observed::Log(None), Step::Admit(Errand::LookUp)),
-        ]);
     }
 }

@@ -73,7 +73,7 @@ const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::sample::{Sample, at, check, ms};
+    use crate::decision::sample::{NOW, Sample, at, check, log, ms};
     use crate::decision::{Down, Observed, RefusedAs};
 
     #[test]
@@ -112,6 +112,17 @@ mod tests {
             (days(3), failed(false, Some(Down::Account)), again(1_000, 1, 500)),
             (days(2).recovered(), failed(false, Some(Down::Account)), again(1_000, 1, 500)),
         ];
+        let missed = Observed::LookedUp { looked: LookedUp::Absent, asked_wait: None, ended: at(0) };
+        let partial = |call: Sample| call.with(|context| context.lists_deleted = false);
+        let read = || partial(unknown()).seen(&missed).did(Step::ReadLog(Reading::Miss));
+        let doubted =
+            |ago_ms| Observed::Log(Some(LogFacts { first_doubt: NOW.wall.minus(ms(ago_ms)), ..log() }));
+        check([
+            (partial(unknown()), missed.clone(), Step::ReadLog(Reading::Miss)),
+            (read(), doubted(3_600_000), conclude(Concluded::Absent)),
+            (read(), doubted(3_600_001), again(30_000, 0, 0)),
+            (read(), Observed::Log(None), again(30_000, 0, 0)),
+        ]);
         check(rows.map(|(call, looked, step)| {
             (call, Observed::LookedUp { looked, asked_wait: None, ended: at(0) }, step)
         }));

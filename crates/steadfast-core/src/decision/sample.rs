@@ -1,5 +1,6 @@
 //! Calls at one moment, for the tables of the rules.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -149,7 +150,7 @@ fn context(recorded: Option<Recorded>) -> Context<'static> {
         started: NOW.at,
         deadline: at(60_000),
         retries_allowed: true,
-        backoff: &LADDER,
+        backoff: Cow::Borrowed(&*LADDER),
         attempt_max: ATTEMPT,
         pause_max: Duration::from_secs(30),
         retention: Duration::from_secs(72 * 3600),

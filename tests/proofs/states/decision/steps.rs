@@ -311,7 +311,7 @@ impl Ways<'_> {
         let Some(run) = &self.from.run else { return };
         let is_accepted = run.context.recorded.is_some_and(|recorded| recorded.is_accepted);
         let failed = |meets_refusal, down| LookedUp::Failed { meets_refusal, down };
-        let missed = run.progress.believed(&run.context, self.from.now());
+        let missed = LookedUp::Absent;
         let is_listed = self.from.is_listed();
         let mut ways = vec![
             ("answered", 0, if is_listed { LookedUp::Found } else { missed }),
@@ -456,7 +456,9 @@ fn looked_up(world: &mut World, looked: LookedUp) -> Option<Observed> {
         LookedUp::Absent => Effect::None,
         _ => Effect::Unknown,
     };
-    if looked != LookedUp::More {
+    // The log says first whether a miss is believed.
+    let is_judged = looked != LookedUp::Absent || world.run.as_ref()?.context.lists_deleted;
+    if looked != LookedUp::More && is_judged {
         world.leave_line(LOOK_UP, effect, Some(200), ANSWER);
     }
     // Of a process that is overtaken, none counts.

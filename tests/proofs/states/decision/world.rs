@@ -1,15 +1,16 @@
 //! The world around the decision: a vendor, a record, time, and the one run that goes on.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
-use steadfast_core::internal::attempt::report;
+use steadfast_core::internal::attempt::{LOOK_UP, report};
 use steadfast_core::internal::decision::{
-    Context, Ending, Evidence, Lease, LogFacts, Moment, Now, Observed, Progress, Recorded, Settling, Step,
-    Taken, Told, next_step,
+    Context, Ending, Evidence, Lease, LogFacts, LookedUp, Moment, Now, Observed, Progress, Reading, Recorded,
+    Settling, Step, Taken, Told, next_step,
 };
 use steadfast_core::internal::ext::RecordExt as _;
 use steadfast_core::internal::operation::Repeat;
@@ -254,7 +255,7 @@ impl World {
             started: now.at,
             deadline: now.at.plus(Duration::from_secs(if is_recovery { 120 } else { 60 })),
             retries_allowed: true,
-            backoff: &LADDER,
+            backoff: Cow::Borrowed(&*LADDER),
             attempt_max: ATTEMPT,
             pause_max: Duration::from_secs(60),
             retention: 72 * HOUR,
@@ -354,7 +355,13 @@ impl World {
         let Some(run) = &mut self.run else { return Err("no run hears") };
         run.progress.observe(&run.context, observed, now);
         run.step = next_step(&run.context, &run.progress, observed, now, 0.0);
+        let is_miss_judged = matches!(observed, Observed::Log(_)) && run.progress.reading() == Reading::Miss;
+        let is_absent = run.progress.last().looked == Some(LookedUp::Absent);
         run.progress.follow(&run.step, now);
+        if is_miss_judged {
+            let effect = if is_absent { Effect::None } else { Effect::Unknown };
+            self.leave_line(LOOK_UP, effect, Some(200), Duration::ZERO);
+        }
         Ok(self)
     }
 
