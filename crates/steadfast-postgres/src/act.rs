@@ -9,8 +9,8 @@ use steadfast_core::store::StoreError;
 
 use super::names::{Adopted, adopt};
 use super::standing::Allowed;
-use super::transaction::{Turn, Within, in_transaction};
-use super::write::{self, OnFile};
+use super::transaction::{Decision, Transaction, in_transaction};
+use super::write::{self, AnswerChange};
 use super::{Shared, sealed, sequence};
 
 pub(super) async fn act(
@@ -19,12 +19,12 @@ pub(super) async fn act(
     act: Act,
 ) -> Result<Result<Record, Forbidden>, StoreError> {
     let id = id.clone();
-    sealed::learn(shared).await?;
-    let work = move |within: Within| {
+    sealed::refresh_seals(shared).await?;
+    let work = move |transaction: Transaction| {
         let (id, act) = (id.clone(), act.clone());
         async move {
-            let ended = decide(&within, &id, act).await;
-            within.ended(ended).await
+            let ended = decide(&transaction, &id, act).await;
+            transaction.finish(ended).await
         }
     };
     match in_transaction(shared, work).await? {
@@ -33,10 +33,10 @@ pub(super) async fn act(
     }
 }
 
-type Acted = Turn<Result<Box<Stored>, Forbidden>>;
+type Acted = Decision<Result<Box<Stored>, Forbidden>>;
 
-async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, StoreError> {
-    let forbidden = |forbidden| Ok(Turn::Done(Err(forbidden)));
+async fn decide(transaction: &Transaction, id: &OperationId, act: Act) -> Result<Acted, StoreError> {
+    let forbidden = |forbidden| Ok(Decision::Commit(Err(forbidden)));
     let to = match &act.action {
         Action::Adopt { to } => Some(OperationId::new(to.clone(), id.key.clone())),
         _ => None,
@@ -45,9 +45,9 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     let is_disowned = act.action == Action::Disown;
     let allowed: Allowed =
         if is_disowned { |standing| standing.check_act(&Action::Disown) } else { Standing::check_new };
-    let mut found = within.lock(names, allowed).await?;
+    let mut found = transaction.lock(names, allowed).await?;
     let Some(stored) = found.remove(id) else { return forbidden(Forbidden::Absent) };
-    let seals = &within.shared.seals;
+    let seals = &transaction.shared.seals;
     stored.check(seals)?;
     let (act, _) = act.rebased(found.now).seen_by(&mut found.notes.clone());
     let (record, entry) = match stored.record.act(&act) {
@@ -56,17 +56,18 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
     };
     if let Some(to) = to {
         let held = if to == *id { Some(stored.clone()) } else { found.remove(&to) };
-        match adopt(within, &stored, (&to.scope, held), (act.now, &found.notes)).await? {
+        match adopt(transaction, &stored, (&to.scope, held), (act.now, &found.notes)).await? {
             Adopted::Done => {}
             Adopted::Forbidden(why_not) => return forbidden(why_not),
-            Adopted::Again => return Ok(Turn::Again),
+            Adopted::Again => return Ok(Decision::Retry),
         }
     }
-    write::update(within, [&record]).await?;
-    sequence::moved(within, &record).await?;
+    write::update(transaction, [&record]).await?;
+    sequence::operation_updated(transaction, &record).await?;
     // An operator's action brings no answer: the stored answer stays as long as the state has one.
-    let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
-    write::outcome(within, id, "", answer).await?;
-    write::log(within, &entry).await?;
-    Ok(Turn::Done(Ok(Box::new(Stored { record, ..stored }))))
+    let answer =
+        if record.phase() == Phase::Scheduled { AnswerChange::Set(None) } else { AnswerChange::Keep };
+    write::outcome(transaction, id, "", answer).await?;
+    write::append_audit(transaction, &entry).await?;
+    Ok(Decision::Commit(Ok(Box::new(Stored { record, ..stored }))))
 }

@@ -58,7 +58,7 @@ impl Address {
         if head.contains('#') || options.contains('@') {
             return Err("a `?`, `#` or `@` in a name or a password is written %3F, %23 or %40".to_owned());
         }
-        let mut own = Own::default();
+        let mut own = OwnOptions::default();
         let mut others = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -180,7 +180,7 @@ impl Mode {
 
 /// Options that the store reads itself.
 #[derive(Default)]
-struct Own {
+struct OwnOptions {
     schema: Option<Schema>,
     mode: Option<Mode>,
     roots: Option<PathBuf>,
@@ -191,14 +191,14 @@ struct Own {
     passwords: Option<PathBuf>,
 }
 
-impl Own {
+impl OwnOptions {
     fn set(&mut self, name: &str, value: String) -> Result<(), String> {
         let is_new = match name {
             "schema" => self.schema.replace(Schema::parse(&value)?).is_none(),
             "sslmode" => self.mode.replace(mode(&value)?).is_none(),
             "sslrootcert" => self.roots.replace(value.into()).is_none(),
-            "portable" => self.portable.replace(is_on(&value)?).is_none(),
-            "durability" => self.is_durable_elsewhere.replace(elsewhere(&value)?).is_none(),
+            "portable" => self.portable.replace(parse_switch(&value)?).is_none(),
+            "durability" => self.is_durable_elsewhere.replace(parse_durability(&value)?).is_none(),
             "passfile" => self.passwords.replace(value.into()).is_none(),
             "sslcert" => self.certificate.replace(value.into()).is_none(),
             _ => self.key.replace(value.into()).is_none(),
@@ -243,8 +243,8 @@ fn has_network(config: &Config) -> bool {
     !config.get_hostaddrs().is_empty() || config.get_hosts().iter().any(is_tcp)
 }
 
-fn mode(word: &str) -> Result<Mode, String> {
-    match word {
+fn mode(value: &str) -> Result<Mode, String> {
+    match value {
         "disable" => Ok(Mode::Disable),
         "prefer" => Ok(Mode::Prefer),
         "require" => Ok(Mode::Require),
@@ -254,16 +254,16 @@ fn mode(word: &str) -> Result<Mode, String> {
     }
 }
 
-fn is_on(word: &str) -> Result<bool, String> {
-    match word {
+fn parse_switch(value: &str) -> Result<bool, String> {
+    match value {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
         _ => Err("`portable` is on or off".to_owned()),
     }
 }
 
-fn elsewhere(word: &str) -> Result<(), String> {
-    if word == "elsewhere" { Ok(()) } else { Err("`durability` is elsewhere, or is left out".to_owned()) }
+fn parse_durability(value: &str) -> Result<(), String> {
+    if value == "elsewhere" { Ok(()) } else { Err("`durability` is elsewhere, or is left out".to_owned()) }
 }
 
 fn unknown(name: &str) -> String {

@@ -26,7 +26,7 @@ impl Shared {
              FROM (SELECT * FROM {schema}.operation WHERE phase < 3 \
              UNION ALL SELECT * FROM {schema}.operation WHERE phase = 5) o GROUP BY scope, phase ORDER BY 1, 2"
         );
-        let rows = self.ask(DOING, sql, values).await?;
+        let rows = self.query(DOING, sql, values).await?;
         let queues =
             rows.iter().map(|row| read_queue(&mut Reader::of(row))).collect::<Result<Vec<_>, _>>()?;
         let sql = format!(
@@ -34,7 +34,7 @@ impl Shared {
              SELECT h.account, h.dispatcher, h.status, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
              WHERE h.until_ms > clock.now AND h.at_ms <= clock.now + (h.until_ms - h.at_ms) ORDER BY 1, 2"
         );
-        let rows = self.ask(DOING, sql, Vec::new()).await?;
+        let rows = self.query(DOING, sql, Vec::new()).await?;
         let peers = rows.iter().map(|row| read_peer(&mut Reader::of(row)));
         Ok(Backlog { queues, peers: peers.collect::<Result<_, _>>()? })
     }

@@ -36,66 +36,66 @@ pub(super) trait Job: Send + Sync + Sized + 'static {
     fn queue(shared: &Shared) -> &Queue<Self>;
 
     /// True if the job is skipped when its caller has gone away.
-    const SKIPPED_WHEN_DROPPED: bool;
+    const SKIPPED_IF_ABANDONED: bool;
 
     /// Returns scope and key of the job's row. A batch locks its rows in this order.
     fn name(&self) -> (&str, &str);
 
     /// Result of a job whose batch has an earlier job for the same row, once that one is done.
-    const SECOND: Self::Done;
+    const DUPLICATE: Self::Done;
 
     /// Sends all jobs of a batch to the server in one statement. Returns their results, in their order.
     fn send(
         shared: &Shared,
-        jobs: &[Asked<Self>],
+        jobs: &[QueuedJob<Self>],
     ) -> impl Future<Output = Result<Vec<Self::Done>, StoreError>> + Send;
 }
 
 /// A job and the sender of its caller's reply.
-pub(super) struct Asked<J: Job> {
+pub(super) struct QueuedJob<J: Job> {
     pub(super) job: J,
     reply: Reply<J>,
     /// Replies of the batch's other jobs for the same row.
-    seconds: Vec<Reply<J>>,
+    duplicates: Vec<Reply<J>>,
 }
 
 type Reply<J> = oneshot::Sender<Result<<J as Job>::Done, StoreError>>;
 
-impl<J: Job> Asked<J> {
+impl<J: Job> QueuedJob<J> {
     fn answer(self, done: Result<J::Done, StoreError>) {
         // A caller that has gone away gets no reply.
-        for second in self.seconds {
-            let _ = second.send(done.as_ref().map(|_| J::SECOND).map_err(StoreError::again));
+        for duplicate in self.duplicates {
+            let _ = duplicate.send(done.as_ref().map(|_| J::DUPLICATE).map_err(StoreError::again));
         }
         let _ = self.reply.send(done);
     }
 }
 
 /// Queue of jobs, with the number of batches in flight.
-pub(super) struct Queue<J: Job>(Mutex<Waiting<J>>);
+pub(super) struct Queue<J: Job>(Mutex<QueueState<J>>);
 
-struct Waiting<J: Job> {
-    jobs: VecDeque<Asked<J>>,
-    under_way: usize,
+struct QueueState<J: Job> {
+    jobs: VecDeque<QueuedJob<J>>,
+    in_flight: usize,
     /// Number of jobs in the last batch; 0 before the first.
-    last: usize,
+    last_len: usize,
 }
 
-impl<J: Job> Waiting<J> {
-    fn may_leave_beside(&self, others: usize) -> bool {
-        may_leave_beside(others, self.jobs.len(), self.last)
+impl<J: Job> QueueState<J> {
+    fn may_start_beside(&self, others: usize) -> bool {
+        may_start_beside(others, self.jobs.len(), self.last_len)
     }
 }
 
 /// Returns true if the `jobs` that wait may leave now, as a batch beside the `others` that are in flight. The
-/// last of these had `last` jobs. If they may not, they leave when one of the others has ended.
-fn may_leave_beside(others: usize, jobs: usize, last: usize) -> bool {
-    others == 0 || others < UNDER_WAY_MAX && jobs >= last.clamp(1, BESIDE_ENOUGH)
+/// last of these had `last_len` jobs. If they may not, they leave when one of the others has ended.
+fn may_start_beside(others: usize, jobs: usize, last_len: usize) -> bool {
+    others == 0 || others < IN_FLIGHT_MAX && jobs >= last_len.clamp(1, SECOND_BATCH_MIN)
 }
 
 impl<J: Job> Default for Queue<J> {
     fn default() -> Queue<J> {
-        Queue(Mutex::new(Waiting { jobs: VecDeque::new(), under_way: 0, last: 0 }))
+        Queue(Mutex::new(QueueState { jobs: VecDeque::new(), in_flight: 0, last_len: 0 }))
     }
 }
 
@@ -108,14 +108,14 @@ impl<J: Job> Default for Queue<J> {
 pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done, StoreError> {
     let (reply, answer) = oneshot::channel();
     let is_free = {
-        let mut waiting = J::queue(shared).0.lock();
-        waiting.jobs.push_back(Asked { job, reply, seconds: Vec::new() });
-        let is_free = waiting.may_leave_beside(waiting.under_way);
-        waiting.under_way += usize::from(is_free);
+        let mut state = J::queue(shared).0.lock();
+        state.jobs.push_back(QueuedJob { job, reply, duplicates: Vec::new() });
+        let is_free = state.may_start_beside(state.in_flight);
+        state.in_flight += usize::from(is_free);
         is_free
     };
     if is_free {
-        shared.connections.spawn(work_off(Slot::<J> {
+        shared.connections.spawn(drain(Slot::<J> {
             shared: Arc::clone(shared),
             is_held: true,
             job: PhantomData,
@@ -137,30 +137,30 @@ struct Slot<J: Job> {
 impl<J: Job> Slot<J> {
     /// Takes the waiting jobs, up to the size of a batch. If none may leave now, it releases the slot under the
     /// same lock, so that the next caller either finds the slot free or is in the batch.
-    fn next(&mut self) -> Option<Vec<Asked<J>>> {
-        let mut waiting = J::queue(&self.shared).0.lock();
+    fn next(&mut self) -> Option<Vec<QueuedJob<J>>> {
+        let mut state = J::queue(&self.shared).0.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        let may_leave = waiting.may_leave_beside(waiting.under_way - 1);
-        while may_leave && let Some(asked) = waiting.jobs.pop_front() {
-            if J::SKIPPED_WHEN_DROPPED && asked.reply.is_closed() {
+        let may_start = state.may_start_beside(state.in_flight - 1);
+        while may_start && let Some(queued) = state.jobs.pop_front() {
+            if J::SKIPPED_IF_ABANDONED && queued.reply.is_closed() {
                 continue;
             }
-            bytes += asked.job.bytes();
+            bytes += queued.job.bytes();
             if !batch.is_empty() && bytes > BATCH_BYTES_MAX {
-                waiting.jobs.push_front(asked);
+                state.jobs.push_front(queued);
                 break;
             }
-            batch.push(asked);
+            batch.push(queued);
             if batch.len() == BATCH_MAX {
                 break;
             }
         }
         if batch.is_empty() {
-            waiting.under_way -= 1;
+            state.in_flight -= 1;
             self.is_held = false;
             return None;
         }
-        waiting.last = batch.len();
+        state.last_len = batch.len();
         Some(batch)
     }
 }
@@ -168,61 +168,61 @@ impl<J: Job> Slot<J> {
 impl<J: Job> Drop for Slot<J> {
     fn drop(&mut self) {
         if self.is_held {
-            J::queue(&self.shared).0.lock().under_way -= 1;
+            J::queue(&self.shared).0.lock().in_flight -= 1;
         }
     }
 }
 
-async fn work_off<J: Job>(mut slot: Slot<J>) {
+async fn drain<J: Job>(mut slot: Slot<J>) {
     while let Some(mut batch) = slot.next() {
-        sort(&mut batch);
-        carry_out(&slot.shared, batch).await;
+        sort_and_merge(&mut batch);
+        send_batch(&slot.shared, batch).await;
     }
 }
 
 /// Sorts a batch by scope and key, and attaches each further job for the same row to the first one.
-fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
+fn sort_and_merge<J: Job>(batch: &mut Vec<QueuedJob<J>>) {
     batch.sort_by(|one, other| one.job.name().cmp(&other.job.name()));
     batch.dedup_by(|next, first| {
-        let is_second = next.job.name() == first.job.name();
-        if is_second {
-            let (unheard, _) = oneshot::channel();
-            first.seconds.push(std::mem::replace(&mut next.reply, unheard));
+        let is_duplicate = next.job.name() == first.job.name();
+        if is_duplicate {
+            let (unused, _) = oneshot::channel();
+            first.duplicates.push(std::mem::replace(&mut next.reply, unused));
         }
-        is_second
+        is_duplicate
     });
 }
 
 /// Sends a batch. A row that the server refuses, or that another process has locked, undoes the statement of
 /// its whole batch. So the batch is halved until that row is alone, and the other rows are written.
-async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
+async fn send_batch<J: Job>(shared: &Shared, batch: Vec<QueuedJob<J>>) {
     let mut parts = vec![batch];
     while let Some(mut part) = parts.pop() {
         if part.is_empty() {
             continue;
         }
         match J::send(shared, &part).await {
-            Ok(done) => part.into_iter().zip(done).for_each(|(asked, done)| asked.answer(Ok(done))),
-            Err(error) if part.len() > 1 && is_of_a_row(&error) => {
+            Ok(done) => part.into_iter().zip(done).for_each(|(queued, done)| queued.answer(Ok(done))),
+            Err(error) if part.len() > 1 && is_row_error(&error) => {
                 let rest = part.split_off(part.len() / 2);
                 parts.extend([rest, part]);
             }
-            Err(error) => part.into_iter().for_each(|asked| asked.answer(Err(error.again()))),
+            Err(error) => part.into_iter().for_each(|queued| queued.answer(Err(error.again()))),
         }
     }
 }
 
 /// Returns true if the server rejected the values of a row, and did not fail itself.
-fn is_of_a_row(error: &StoreError) -> bool {
+fn is_row_error(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Invalid | StoreErrorKind::Other)
 }
 
 /// Maximum of batches in flight. Two work and sync in turn. More are smaller, and cost the server more for each
 /// call.
-const UNDER_WAY_MAX: usize = 2;
+const IN_FLIGHT_MAX: usize = 2;
 
 /// Number of jobs that is worth a commit of its own beside a larger batch.
-const BESIDE_ENOUGH: usize = 16;
+const SECOND_BATCH_MIN: usize = 16;
 
 /// Maximum of jobs in one statement: enough that many share the sync, few enough that none waits long.
 const BATCH_MAX: usize = 256;
@@ -232,15 +232,17 @@ const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::{BESIDE_ENOUGH, UNDER_WAY_MAX, may_leave_beside};
+    use super::{IN_FLIGHT_MAX, SECOND_BATCH_MIN, may_start_beside};
 
     #[test]
     fn a_lone_batch_starts_at_once_and_a_second_one_only_if_it_is_as_large_as_the_first() {
-        assert!(may_leave_beside(0, 1, 200), "there would be nobody to take it along");
-        assert!(may_leave_beside(1, 1, 1) && may_leave_beside(1, 5, 5), "few callers work side by side");
-        assert!(!may_leave_beside(1, 4, 5), "a smaller one waits for the first to end");
-        assert!(may_leave_beside(1, BESIDE_ENOUGH, 200) && !may_leave_beside(1, BESIDE_ENOUGH - 1, 200));
-        assert!(!may_leave_beside(1, 0, 0), "there is nothing to send");
-        assert!(!may_leave_beside(UNDER_WAY_MAX, 200, 1));
+        assert!(may_start_beside(0, 1, 200), "there would be nobody to take it along");
+        assert!(may_start_beside(1, 1, 1) && may_start_beside(1, 5, 5), "few callers work side by side");
+        assert!(!may_start_beside(1, 4, 5), "a smaller one waits for the first to end");
+        assert!(
+            may_start_beside(1, SECOND_BATCH_MIN, 200) && !may_start_beside(1, SECOND_BATCH_MIN - 1, 200)
+        );
+        assert!(!may_start_beside(1, 0, 0), "there is nothing to send");
+        assert!(!may_start_beside(IN_FLIGHT_MAX, 200, 1));
     }
 }

@@ -14,7 +14,7 @@ use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
-use super::password::Asked;
+use super::password::PasswordSource;
 
 /// Opens a [`Postgres`]. Made by [`Postgres::builder`].
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct PostgresBuilder {
     limits: Limits,
     migration: Migration,
     seals: Seals,
-    password: Option<Asked>,
+    password: Option<PasswordSource>,
     clock: Arc<dyn Clock>,
 }
 
@@ -99,7 +99,7 @@ impl PostgresBuilder {
     ///
     /// Default: read from the URL or the environment, also at each new connection.
     pub fn password(mut self, ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> PostgresBuilder {
-        self.password = Some(Asked::of(ask));
+        self.password = Some(PasswordSource::of(ask));
         self
     }
 
@@ -136,7 +136,7 @@ impl PostgresBuilder {
         let connections = Connections::new(self.address, self.limits, self.password)?;
         let opened = connections.clone();
         let migration = self.migration;
-        connections.run_blocking(async move { migration.at_open(&opened).await })?;
+        connections.run_blocking(async move { migration.apply_at_open(&opened).await })?;
         Postgres::on(connections, self.seals, (self.clock, migration.create))
     }
 

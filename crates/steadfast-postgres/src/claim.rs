@@ -17,11 +17,11 @@ use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::{Claim, Claimed, Record};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::batch::{self, Asked, Job, Queue};
-use super::outbox::before;
+use super::batch::{self, Job, Queue, QueuedJob};
+use super::outbox::earlier_row;
 use super::read::Read;
 use super::row::{Reader, Value};
-use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
+use super::transaction::{Decision, TURNS_MAX, Transaction, in_transaction};
 use super::{Shared, names, sealed, sequence, standing, write};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
@@ -32,13 +32,13 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
     }
     let mut turn = 1;
     loop {
-        let job = Start::of(&claim, request.clone())?;
+        let job = FirstClaim::of(&claim, request.clone())?;
         match batch::run(shared, job).await {
-            Ok(Started::Fresh { fence, now }) => {
+            Ok(FirstClaimResult::Fresh { fence, now }) => {
                 let record = Record::first(claim.rebased(now));
                 return Ok(Claimed::Fresh(record.after_fence(fence - 1)));
             }
-            Ok(Started::Taken) => {}
+            Ok(FirstClaimResult::Taken) => {}
             Err(error) if error.kind() == StoreErrorKind::Locked => {
                 return decide(shared, claim, request).await;
             }
@@ -47,11 +47,11 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
         let Read { now, notes, stored } = shared.read(&claim.id).await?;
         match stored {
             Some(stored) => {
-                sealed::learn_of(shared, &stored).await?;
+                sealed::refresh_seals_for(shared, &stored).await?;
                 let first = Record::first(claim.clone().rebased(now));
                 let claimed = stored.record.claim(&first, claim.lease, &notes);
                 return match claimed.changes() {
-                    None => told(shared, claimed, stored),
+                    None => with_stored_row(shared, claimed, stored),
                     Some(_) => decide(shared, claim, request).await,
                 };
             }
@@ -70,16 +70,16 @@ fn slot_of(claim: &Claim) -> Option<i16> {
 
 /// Decides a claim with the rows of its key and of its predecessor locked.
 async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Claimed, StoreError> {
-    let work = move |within: Within| {
+    let work = move |transaction: Transaction| {
         let (claim, request) = (claim.clone(), request.clone());
         async move {
-            let ended = decide_within(&within, claim, &request, None).await;
-            within.ended(ended).await
+            let ended = decide_within(&transaction, claim, &request, None).await;
+            transaction.finish(ended).await
         }
     };
     let (claimed, stored) = in_transaction(shared, work).await?;
     match stored {
-        Some(stored) => told(shared, claimed, *stored),
+        Some(stored) => with_stored_row(shared, claimed, *stored),
         None => Ok(claimed),
     }
 }
@@ -93,52 +93,52 @@ pub(super) async fn admit(
 ) -> Result<Option<Claimed>, StoreError> {
     let request = shared.seals.request(&claim.id, &claim.request)?;
     let request = Bytes::from(request);
-    let work = move |within: Within| {
+    let work = move |transaction: Transaction| {
         let (claim, request) = (claim.clone(), request.clone());
         async move {
-            let ended = admit_within(&within, number, claim, &request).await;
-            within.ended(ended).await
+            let ended = admit_within(&transaction, number, claim, &request).await;
+            transaction.finish(ended).await
         }
     };
     match in_transaction(shared, work).await? {
         None => Ok(None),
-        Some((claimed, Some(stored))) => told(shared, claimed, *stored).map(Some),
+        Some((claimed, Some(stored))) => with_stored_row(shared, claimed, *stored).map(Some),
         Some((claimed, None)) => Ok(Some(claimed)),
     }
 }
 
 async fn admit_within(
-    within: &Within,
+    transaction: &Transaction,
     number: i64,
     claim: Claim,
     request: &[u8],
-) -> Result<Turn<Option<Outcome>>, StoreError> {
-    let schema = within.shared.connections.schema();
+) -> Result<Decision<Option<Outcome>>, StoreError> {
+    let schema = transaction.shared.connections.schema();
     let lock = format!(
         "SELECT enqueued_at_ms FROM {schema}.outbox o WHERE number = $1 AND rejected_at_ms IS NULL AND (sequence IS NULL OR NOT {} \
          AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold'))) FOR UPDATE SKIP LOCKED",
-        before(&schema.to_string())
+        earlier_row(&schema.to_string())
     );
-    let locked = within.ask("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?;
-    let Some(row) = locked.first() else { return Ok(Turn::Done(None)) };
+    let locked = transaction.query("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?;
+    let Some(row) = locked.first() else { return Ok(Decision::Commit(None)) };
     let written = Reader::of(row).time()?;
-    let decided = decide_within(within, claim, request, Some(written)).await?;
-    let Turn::Done(told) = decided else { return Ok(Turn::Again) };
-    if !matches!(told.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }) {
+    let decided = decide_within(transaction, claim, request, Some(written)).await?;
+    let Decision::Commit(outcome) = decided else { return Ok(Decision::Retry) };
+    if !matches!(outcome.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }) {
         let remove = format!("DELETE FROM {schema}.outbox WHERE number = $1");
-        within.ask("remove a row of the outbox", &remove, &[(&number, Type::INT8)]).await?;
+        transaction.query("remove a row of the outbox", &remove, &[(&number, Type::INT8)]).await?;
     }
-    Ok(Turn::Done(Some(told)))
+    Ok(Decision::Commit(Some(outcome)))
 }
 
 /// Result of a claim, and the row that it found.
 type Outcome = (Claimed, Option<Box<Stored>>);
 
-type Decided = Turn<Outcome>;
+type Decided = Decision<Outcome>;
 
 /// Decides a claim in a transaction. `written` is when the outbox row was enqueued; `None` for a call.
 async fn decide_within(
-    within: &Within,
+    transaction: &Transaction,
     claim: Claim,
     request: &[u8],
     written: Option<Timestamp>,
@@ -147,7 +147,7 @@ async fn decide_within(
     let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
     let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
     let slot = slot_of(&claim);
-    let mut found = within.lock_beside(names, slot.as_slice(), Standing::check_new).await?;
+    let mut found = transaction.lock_beside(names, slot.as_slice(), Standing::check_new).await?;
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
@@ -156,38 +156,41 @@ async fn decide_within(
         // A key that names itself as its predecessor finds its own record.
         let old = if old == first.id { held.clone() } else { found.remove(&old) };
         if let Some(in_the_way) =
-            names::supersede(within, (&first, held.as_ref()), (old.as_ref(), &notes)).await?
+            names::supersede(transaction, (&first, held.as_ref()), (old.as_ref(), &notes)).await?
         {
-            return Ok(Turn::Done((in_the_way, None)));
+            return Ok(Decision::Commit((in_the_way, None)));
         }
     }
     let Some(held) = held else {
         let record = first.after_fence(notes.purged);
-        if !write::start(within, &record, request).await? {
-            return Ok(Turn::Again);
+        if !write::start(transaction, &record, request).await? {
+            return Ok(Decision::Retry);
         }
-        sequence::enter(within, &record).await?;
-        return Ok(Turn::Done((sequence::placed(within, Claimed::Fresh(record)).await?, None)));
+        sequence::enter(transaction, &record).await?;
+        return Ok(Decision::Commit((
+            sequence::with_place(transaction, Claimed::Fresh(record)).await?,
+            None,
+        )));
     };
     let claimed = held.record.claim(&first, lease, &notes);
     match &claimed {
         Claimed::Fresh(record) => {
-            write::start_over(within, record, request).await?;
-            sequence::enter_anew(within, record).await?;
+            write::restart(transaction, record, request).await?;
+            sequence::reenter(transaction, record).await?;
         }
         Claimed::TakenOver(record) | Claimed::Freed(record) => {
-            held.check(&within.shared.seals)?;
-            write::update(within, [record]).await?;
-            write::unanswer(within, [&record.id]).await?;
-            sequence::moved(within, record).await?;
+            held.check(&transaction.shared.seals)?;
+            write::update(transaction, [record]).await?;
+            write::clear_answers(transaction, [&record.id]).await?;
+            sequence::operation_updated(transaction, record).await?;
         }
         _ => {}
     }
-    Ok(Turn::Done((sequence::placed(within, claimed).await?, Some(Box::new(held)))))
+    Ok(Decision::Commit((sequence::with_place(transaction, claimed).await?, Some(Box::new(held)))))
 }
 
 /// Returns the result of a claim that found a row, with the request and the answer of that row.
-fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, StoreError> {
+fn with_stored_row(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, StoreError> {
     Ok(match claimed {
         Claimed::TakenOver(record) => {
             Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&shared.seals)?)
@@ -201,7 +204,7 @@ fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, St
 }
 
 /// A claim as the first of its key: the columns that it writes. Times are relative to the claim's now.
-pub(super) struct Start {
+pub(super) struct FirstClaim {
     scope: String,
     key: String,
     vendor: String,
@@ -221,19 +224,19 @@ pub(super) struct Start {
 
 /// Result of a first claim.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Started {
+pub(super) enum FirstClaimResult {
     /// On record under this fence, at this time of the server's.
     Fresh { fence: u64, now: Timestamp },
     /// The key has a record.
     Taken,
 }
 
-impl Start {
-    fn of(claim: &Claim, request: Bytes) -> Result<Start, StoreError> {
+impl FirstClaim {
+    fn of(claim: &Claim, request: Bytes) -> Result<FirstClaim, StoreError> {
         let record = Record::first(claim.clone());
         let columns = Columns::of(&record)?;
         let from = to_ms(claim.now);
-        Ok(Start {
+        Ok(FirstClaim {
             phase: columns.phase,
             until_in: columns.until.unwrap_or(from).saturating_sub(from),
             on_unknown: columns.on_unknown,
@@ -253,33 +256,36 @@ impl Start {
     }
 }
 
-impl Job for Start {
-    type Done = Started;
+impl Job for FirstClaim {
+    type Done = FirstClaimResult;
 
     /// A claim would hold an operation for a caller that has gone.
-    const SKIPPED_WHEN_DROPPED: bool = true;
+    const SKIPPED_IF_ABANDONED: bool = true;
 
     fn bytes(&self) -> usize {
         self.request.len()
     }
 
-    fn queue(shared: &Shared) -> &Queue<Start> {
-        &shared.starts
+    fn queue(shared: &Shared) -> &Queue<FirstClaim> {
+        &shared.first_claims
     }
 
     fn name(&self) -> (&str, &str) {
         (&self.scope, &self.key)
     }
 
-    const SECOND: Started = Started::Taken;
+    const DUPLICATE: FirstClaimResult = FirstClaimResult::Taken;
 
-    async fn send(shared: &Shared, jobs: &[Asked<Start>]) -> Result<Vec<Started>, StoreError> {
+    async fn send(
+        shared: &Shared,
+        jobs: &[QueuedJob<FirstClaim>],
+    ) -> Result<Vec<FirstClaimResult>, StoreError> {
         macro_rules! column {
             ($field:ident) => {
-                jobs.iter().map(|asked| asked.job.$field).collect::<Vec<_>>()
+                jobs.iter().map(|queued| queued.job.$field).collect::<Vec<_>>()
             };
             (& $($field:tt)+) => {
-                jobs.iter().map(|asked| &asked.job.$($field)+).collect::<Vec<_>>()
+                jobs.iter().map(|queued| &queued.job.$($field)+).collect::<Vec<_>>()
             };
         }
         let (scope, key, vendor) = (column!(&scope), column!(&key), column!(&vendor));
@@ -290,7 +296,7 @@ impl Job for Start {
         let seal: Option<&[u8]> = seal.as_ref().map(|id| &id[..]);
         let (keep, fingerprint) = (column!(keep), column!(&fingerprint[..]));
         let (wire_key, redact, request) = (column!(&wire_key), column!(&redact), column!(&request[..]));
-        let holder: Vec<Option<&str>> = jobs.iter().map(|asked| asked.job.holder.as_deref()).collect();
+        let holder: Vec<Option<&str>> = jobs.iter().map(|queued| queued.job.holder.as_deref()).collect();
         let values: [Value<'_>; 16] = [
             (&scope, Type::TEXT_ARRAY),
             (&key, Type::TEXT_ARRAY),
@@ -310,7 +316,7 @@ impl Job for Start {
             (&request, Type::BYTEA_ARRAY),
         ];
         let line = shared.connections.get().await?;
-        let rows = line.ask("write claims", &shared.statements.start, &values).await?;
+        let rows = line.query("write claims", &shared.statements.first_claim, &values).await?;
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);
@@ -320,10 +326,12 @@ impl Job for Start {
                 continue;
             };
             let (fence, now): (i64, _) = (from.next()?, from.time()?);
-            started.insert((scope, key), Started::Fresh { fence: fence.max(1) as u64, now });
-            shared.time.saw(now);
+            started.insert((scope, key), FirstClaimResult::Fresh { fence: fence.max(1) as u64, now });
+            shared.time.record(now);
         }
-        let of = |asked: &Asked<Start>| started.get(&asked.job.name()).copied().unwrap_or(Started::Taken);
+        let of = |queued: &QueuedJob<FirstClaim>| {
+            started.get(&queued.job.name()).copied().unwrap_or(FirstClaimResult::Taken)
+        };
         Ok(jobs.iter().map(of).collect())
     }
 }

@@ -26,7 +26,7 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::address::Address;
 use super::failure::{advice, lacks_password, no_connection, silent};
-use super::password::{Asked, Passwords};
+use super::password::{PasswordSource, Passwords};
 use super::place;
 use super::tls::{Connector, connector};
 
@@ -47,7 +47,7 @@ pub(super) struct Connect {
     /// [`place::here`], as the last connection read it. `None` before the first one.
     seen: Mutex<Option<String>>,
     /// True once the log says that the store is displaced.
-    said_displaced: AtomicBool,
+    logged_displaced: AtomicBool,
 }
 
 /// A connection, and the task that drives it.
@@ -76,7 +76,7 @@ impl Faults {
     /// (`synchronous_standby_names`). If that wait is cancelled, the server reports success, and warns that the
     /// standby may not have it (PostgreSQL, "Synchronous Replication"). After a failover the commit is on
     /// record nowhere.
-    fn heed(&self, notice: &DbError) {
+    fn count_doubt(&self, notice: &DbError) {
         if notice.routine() == Some("SyncRepWaitForLSN") {
             self.doubts.fetch_add(1, Ordering::AcqRel);
         }
@@ -90,7 +90,7 @@ impl Faults {
     /// Records a failed statement. After a failover a session may be at a read-only server, or may stay
     /// read-only because the database was when it began. Such a connection is not used again, once it is older
     /// than [`READ_ONLY_FOR`].
-    pub(super) fn saw(&self, error: &StoreError, now: Instant) {
+    pub(super) fn record_failure(&self, error: &StoreError, now: Instant) {
         if error.kind() == StoreErrorKind::ReadOnly && now.since(self.made) >= READ_ONLY_FOR {
             self.is_read_only.store(true, Ordering::Relaxed);
         }
@@ -107,11 +107,11 @@ const READ_ONLY_FOR: Duration = Duration::from_secs(1);
 impl Connect {
     /// Prepares connections. Call it on the runtime that will drive them. The timers are the machine's: the
     /// waits are for a server, and a test's paused clock does not move them.
-    pub(super) fn new(address: Address, asked: Option<Asked>) -> Result<Connect, StoreError> {
+    pub(super) fn new(address: Address, source: Option<PasswordSource>) -> Result<Connect, StoreError> {
         let connector = Mutex::new(connector(address.security())?);
-        let (passwords, refuses_options) = (Passwords::new(asked), AtomicBool::new(false));
+        let (passwords, refuses_options) = (Passwords::new(source), AtomicBool::new(false));
         let clock = Arc::new(SystemClock::new());
-        let (compares_places, said_displaced) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (compares_places, logged_displaced) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen = Mutex::default();
         Ok(Connect {
             address,
@@ -121,7 +121,7 @@ impl Connect {
             refuses_options,
             compares_places,
             seen,
-            said_displaced,
+            logged_displaced,
         })
     }
 
@@ -145,13 +145,13 @@ impl Connect {
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
         let (client, mut connection) = self.open().await?;
         let faults = Arc::new(Faults::new(self.clock.now()));
-        let heeding = Arc::clone(&faults);
+        let counted = Arc::clone(&faults);
         // The driver's end closes the client: pending statements fail, and the next caller opens a new
         // connection.
         let driven = async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 if let AsyncMessage::Notice(notice) = message {
-                    heeding.heed(&notice);
+                    counted.count_doubt(&notice);
                 }
             }
         };
@@ -172,7 +172,7 @@ impl Connect {
         self.compares_places.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn saw_place(&self, here: String) {
+    pub(super) fn set_place_seen(&self, here: String) {
         *self.seen.lock() = Some(here);
     }
 
@@ -183,8 +183,8 @@ impl Connect {
     }
 
     /// Logs once that the store is displaced, and why.
-    pub(super) fn say_displaced(&self, standing: &Standing) {
-        if !self.said_displaced.swap(true, Ordering::Relaxed) {
+    pub(super) fn log_displaced(&self, standing: &Standing) {
+        if !self.logged_displaced.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 store = %self.address,
                 reason = %standing,
@@ -333,8 +333,8 @@ fn with_isolation(config: &Config) -> Config {
 /// Returns true if a pooler refused the options. PgBouncer refuses them as an unsupported startup parameter
 /// unless `ignore_startup_parameters` names them (1.18), and Amazon's RDS Proxy as command-line options.
 fn is_about_options(error: &Error) -> bool {
-    let said = error.as_db_error().map_or("", DbError::message);
-    ["startup parameter", "command-line options"].iter().any(|words| said.contains(words))
+    let message = error.as_db_error().map_or("", DbError::message);
+    ["startup parameter", "command-line options"].iter().any(|words| message.contains(words))
 }
 
 /// Returns true if the server is older than [`MAJOR_MIN`]. A version that cannot be parsed passes.

@@ -36,9 +36,9 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 use super::address::Address;
 use super::connect::{Connect, Connected};
 use super::failure::{advice, failure, silent};
-use super::line::{Asking, CANCEL_MAX, Line};
+use super::line::{CANCEL_MAX, Line, LineHandle};
 use super::opening::Opening;
-use super::password::Asked;
+use super::password::PasswordSource;
 use super::schema::Schema;
 use super::thread::Thread;
 
@@ -77,7 +77,7 @@ struct Shared {
     limits: Limits,
     lines: Box<[Arc<Line>]>,
     /// Number of the next line to use, modulo their number.
-    turn: AtomicUsize,
+    next_line: AtomicUsize,
     idle: Mutex<Vec<Connected>>,
     permits: Arc<Semaphore>,
     thread: Thread,
@@ -88,16 +88,16 @@ impl Connections {
     pub(super) fn new(
         address: Address,
         limits: Limits,
-        asked: Option<Asked>,
+        source: Option<PasswordSource>,
     ) -> Result<Connections, StoreError> {
         let thread = Thread::start()?;
-        let connect = Arc::new(thread.run_blocking(async { Connect::new(address, asked) })?);
+        let connect = Arc::new(thread.run_blocking(async { Connect::new(address, source) })?);
         let line = |_| Arc::new(Line::new(Arc::clone(&connect), limits.statement_max));
         Ok(Connections(Arc::new(Shared {
             opening: Arc::new(Opening::new(Arc::clone(&connect))),
             limits,
             lines: (0..limits.lines.max(1)).map(line).collect(),
-            turn: AtomicUsize::new(0),
+            next_line: AtomicUsize::new(0),
             idle: Mutex::new(Vec::new()),
             permits: Arc::new(Semaphore::new(limits.exclusive.max(1))),
             thread,
@@ -107,10 +107,10 @@ impl Connections {
 
     /// Returns a line to pipeline statements on, for a task of [`run`](Connections::run). Opens a new
     /// connection if the line's is gone, for at most [`wait_max`](Limits::wait_max).
-    pub(super) async fn get(&self) -> Result<Asking, StoreError> {
+    pub(super) async fn get(&self) -> Result<LineHandle, StoreError> {
         let shared = &self.0;
-        let turn = shared.turn.fetch_add(1, Ordering::Relaxed);
-        let line = &shared.lines[turn % shared.lines.len()];
+        let next_line = shared.next_line.fetch_add(1, Ordering::Relaxed);
+        let line = &shared.lines[next_line % shared.lines.len()];
         if let Some(client) = line.current() {
             return Ok(client);
         }
@@ -260,9 +260,9 @@ impl Exclusive {
     pub(super) fn within<'a, T: Send + 'a>(
         &'a self,
         doing: &'static str,
-        asked: impl Future<Output = Result<T, Error>> + Send + 'a,
+        answer: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'a {
-        self.in_time(self.connections.0.limits.statement_max + CANCEL_MAX, doing, asked)
+        self.in_time(self.connections.0.limits.statement_max + CANCEL_MAX, doing, answer)
     }
 
     /// Form of [`within`](Exclusive::within) for a statement with a limit of its own.
@@ -270,13 +270,15 @@ impl Exclusive {
         &'a self,
         limit: Duration,
         doing: &'static str,
-        asked: impl Future<Output = Result<T, Error>> + Send + 'a,
+        answer: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'a {
         // Boxed: the driver's futures would be part of those of every transaction, several times.
-        let asked = Box::pin(asked);
+        let answer = Box::pin(answer);
         async move {
-            if let Some(answered) = self.connections.0.connect.within(limit, asked).await {
-                return answered.map_err(|error| failure(doing, error)).inspect_err(|error| self.saw(error));
+            if let Some(answered) = self.connections.0.connect.within(limit, answer).await {
+                return answered
+                    .map_err(|error| failure(doing, error))
+                    .inspect_err(|error| self.record_failure(error));
             }
             if let Some(connected) = &self.connected {
                 connected.driver.abort();
@@ -285,9 +287,9 @@ impl Exclusive {
         }
     }
 
-    fn saw(&self, error: &StoreError) {
+    fn record_failure(&self, error: &StoreError) {
         if let Some(connected) = &self.connected {
-            connected.faults.saw(error, self.connections.0.connect.clock.now());
+            connected.faults.record_failure(error, self.connections.0.connect.clock.now());
         }
     }
 

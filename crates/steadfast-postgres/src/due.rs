@@ -21,7 +21,7 @@ use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
 use steadfast_core::store::StoreError;
 
 use super::row::{Reader, damaged};
-use super::take::{Asked, LOOK, Looked};
+use super::take::{FoundOperations, LOOK, TakeValues};
 use super::{Shared, standing};
 
 /// Takes due operations. Returns them, and true if there are more that only a transaction may take. Takes
@@ -30,7 +30,7 @@ pub(super) async fn take(
     shared: &Arc<Shared>,
     take: &Takeover,
     from: i64,
-) -> Result<(Looked, IsMore), StoreError> {
+) -> Result<(FoundOperations, IsMore), StoreError> {
     let (here, taken) = take_here(shared, take, from).await?;
     if !shared.compare_if_changed(&here).await? {
         return Ok(taken);
@@ -43,8 +43,8 @@ async fn take_here(
     shared: &Arc<Shared>,
     take: &Takeover,
     from: i64,
-) -> Result<(String, (Looked, IsMore)), StoreError> {
-    let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));
+) -> Result<(String, (FoundOperations, IsMore)), StoreError> {
+    let (take_values, own) = (TakeValues::of(shared, take, from), Arc::clone(shared));
     let (lease, attempt) = (duration_ms(take.lease), duration_ms(take.attempt_max));
     let seen = shared.connections.connect().place_seen();
     let (vendor_clock, far) = (take.vendor_clock_ms, duration_ms(CLOCKS_DIFFER_MAX));
@@ -52,7 +52,7 @@ async fn take_here(
     shared
         .connections
         .run(async move {
-            let mut values = asked.values(&asked.limit).to_vec();
+            let mut values = take_values.values(&take_values.limit).to_vec();
             values.extend([
                 (&lease as _, Type::INT8),
                 (&attempt as _, Type::INT8),
@@ -62,17 +62,17 @@ async fn take_here(
                 (&holder as _, Type::TEXT),
             ]);
             let client = own.connections.get().await?;
-            let rows = client.ask(LOOK, &own.statements.due, &values).await?;
-            let (mut looked, mut is_more, mut here) = (Looked::default(), None, "");
+            let rows = client.query(LOOK, &own.statements.due, &values).await?;
+            let (mut operations, mut is_more, mut here) = (FoundOperations::default(), None, "");
             let mut taken_rows = Vec::with_capacity(rows.len());
             for row in &rows {
                 let mut from = Reader::of(row);
                 here = from.next()?;
                 standing::check(&mut from, Standing::check_new)?;
-                looked.now = from.time()?;
-                looked.last = from.next()?;
+                operations.now = from.time()?;
+                operations.last = from.next()?;
                 let (found, is_odd): (i64, bool) = (from.next()?, from.next()?);
-                looked.is_full = found >= asked.limit;
+                operations.is_full = found >= take_values.limit;
                 is_more = Some(is_odd);
                 if let Some(waited) = from.next::<Option<i64>>()? {
                     taken_rows.push((waited, taken(&mut from)?));
@@ -80,9 +80,9 @@ async fn take_here(
             }
             // An update returns the rows in any order.
             taken_rows.sort_by_key(|(waited, _)| *waited);
-            looked.rows = taken_rows.into_iter().map(|(_, stored)| stored).collect();
-            own.time.saw(looked.now);
-            Ok((here.to_owned(), (looked, is_more.ok_or_else(|| damaged("no answer"))?)))
+            operations.rows = taken_rows.into_iter().map(|(_, stored)| stored).collect();
+            own.time.record(operations.now);
+            Ok((here.to_owned(), (operations, is_more.ok_or_else(|| damaged("no answer"))?)))
         })
         .await
 }

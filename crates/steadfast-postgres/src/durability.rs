@@ -10,22 +10,22 @@ use super::connections::Connections;
 
 /// SQL that is true if the server may lose acknowledged commits. A server that does not know a setting returns
 /// null for it.
-pub(super) const FORGETS: &str = "coalesce(current_setting('fsync', true) = 'off' OR current_setting('full_page_writes', true) = 'off', false)";
+pub(super) const MAY_LOSE_COMMITS: &str = "coalesce(current_setting('fsync', true) = 'off' OR current_setting('full_page_writes', true) = 'off', false)";
 
 /// The durability warning, logged once. A test's database has these settings on purpose, and so have some that
 /// keep their data elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Durability {
-    forgets: AtomicBool,
+    may_lose_commits: AtomicBool,
     was_warned: AtomicBool,
 }
 
 impl Durability {
-    /// Records the result of [`FORGETS`].
-    pub(super) fn saw(&self, forgets: bool, connections: &Connections) {
-        let forgets = forgets && !connections.is_durable_elsewhere();
-        self.forgets.store(forgets, Ordering::Relaxed);
-        if forgets && !self.was_warned.swap(true, Ordering::Relaxed) {
+    /// Records the result of [`MAY_LOSE_COMMITS`].
+    pub(super) fn record(&self, may_lose_commits: bool, connections: &Connections) {
+        let may_lose_commits = may_lose_commits && !connections.is_durable_elsewhere();
+        self.may_lose_commits.store(may_lose_commits, Ordering::Relaxed);
+        if may_lose_commits && !self.was_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 store = %connections.place(),
                 "the server may lose acknowledged commits: after a crash of its host calls are sent again; set fsync \
@@ -36,7 +36,7 @@ impl Durability {
 
     /// Returns the warning while the server's settings call for one.
     pub(super) fn warning(&self) -> Option<&'static str> {
-        self.forgets.load(Ordering::Relaxed).then_some(WARNING)
+        self.may_lose_commits.load(Ordering::Relaxed).then_some(WARNING)
     }
 }
 

@@ -18,14 +18,14 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 /// Returns the error of a statement that failed; `doing` names its purpose.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
-    let Some(said) = error.as_db_error().map(Said::from) else {
+    let Some(server_error) = error.as_db_error().map(ServerError::from) else {
         let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::Lost));
         return StoreError::with_source(problem, causes(&error)).of_kind(StoreErrorKind::Lost);
     };
-    let kind = said.kind();
-    let advice = if said.code == NO_RIGHT { NEEDS_A_RIGHT } else { advice(kind) };
+    let kind = server_error.kind();
+    let advice = if server_error.code == NO_RIGHT { NEEDS_A_RIGHT } else { advice(kind) };
     let problem = format!("Postgres could not {doing}: {advice}");
-    StoreError::with_source(problem, said).of_kind(kind)
+    StoreError::with_source(problem, server_error).of_kind(kind)
 }
 
 /// Returns the error of a server that did not answer in time.
@@ -35,7 +35,7 @@ pub(super) fn silent(doing: &'static str) -> StoreError {
 }
 
 /// Returns the error of a read-only server that is asked about an operation whose claim it could not take.
-pub(super) fn only_reads(doing: &'static str) -> StoreError {
+pub(super) fn read_only(doing: &'static str) -> StoreError {
     let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::ReadOnly));
     StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly)
 }
@@ -43,7 +43,7 @@ pub(super) fn only_reads(doing: &'static str) -> StoreError {
 /// Returns the error of a connection to `place` that failed.
 #[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
-    let Some(said) = error.as_db_error().map(Said::from) else {
+    let Some(server_error) = error.as_db_error().map(ServerError::from) else {
         // The driver has no type for these, and no address or password in these texts.
         let kind = match error.to_string().as_str() {
             "authentication error" | "invalid configuration" => StoreErrorKind::Denied,
@@ -55,13 +55,13 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
         let problem = format!("no connection to Postgres at {place}: {advice}");
         return StoreError::with_source(problem, causes).of_kind(kind);
     };
-    let kind = match said.kind() {
+    let kind = match server_error.kind() {
         // No statement was on its way: that connection is not lost, there was none.
         StoreErrorKind::Lost | StoreErrorKind::Other => StoreErrorKind::Unreachable,
         kind => kind,
     };
     let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
-    StoreError::with_source(problem, said).of_kind(kind)
+    StoreError::with_source(problem, server_error).of_kind(kind)
 }
 
 /// Returns the error and all its causes in one text: several callers get the same failure, and each of them
@@ -134,28 +134,28 @@ const NO_PASSWORD: &str =
 
 /// The server's error, without its detail.
 #[derive(Debug)]
-struct Said {
+struct ServerError {
     severity: String,
     is_fatal: bool,
     code: String,
     text: String,
 }
 
-impl Said {
+impl ServerError {
     fn kind(&self) -> StoreErrorKind {
         kind(&self.code, self.is_fatal, &self.text)
     }
 }
 
-impl From<&DbError> for Said {
-    fn from(error: &DbError) -> Said {
+impl From<&DbError> for ServerError {
+    fn from(error: &DbError) -> ServerError {
         let is_fatal = match error.parsed_severity() {
             Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
             // Before Postgres 9.6, and from poolers: the server's severity may be translated, but a pooler's is
             // not.
             None => matches!(error.severity(), "FATAL" | "PANIC"),
         };
-        Said {
+        ServerError {
             severity: error.severity().to_owned(),
             is_fatal,
             code: error.code().code().to_owned(),
@@ -164,13 +164,13 @@ impl From<&DbError> for Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.severity, self.code, self.text)
     }
 }
 
-impl std::error::Error for Said {}
+impl std::error::Error for ServerError {}
 
 /// Returns the kind of an SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
@@ -215,14 +215,19 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
 /// Returns the kind by the text: PgBouncer has one code for all errors of its own (`src/client.c`,
 /// `src/objects.c`, 1.18).
 fn kind_by_pooler(text: &str) -> StoreErrorKind {
-    let says = |what: &[&str]| what.iter().any(|what| text.contains(what));
-    if says(&["query_wait_timeout", "no more connections allowed"]) {
+    let contains_any = |what: &[&str]| what.iter().any(|what| text.contains(what));
+    if contains_any(&["query_wait_timeout", "no more connections allowed"]) {
         StoreErrorKind::Busy
-    } else if says(&["server login", "login failed", "cannot connect to server", "client_login_timeout"]) {
+    } else if contains_any(&[
+        "server login",
+        "login failed",
+        "cannot connect to server",
+        "client_login_timeout",
+    ]) {
         StoreErrorKind::Unreachable
-    } else if says(&["no such user", "password authentication failed", "auth failed"]) {
+    } else if contains_any(&["no such user", "password authentication failed", "auth failed"]) {
         StoreErrorKind::Denied
-    } else if says(&["no such database", "does not exist"]) {
+    } else if contains_any(&["no such database", "does not exist"]) {
         StoreErrorKind::Absent
     } else {
         StoreErrorKind::Lost

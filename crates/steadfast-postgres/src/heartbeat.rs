@@ -21,7 +21,7 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Re
         (Box::new(of_each(|beat| beat.says.clone())) as _, Type::TEXT_ARRAY),
         (Box::new(duration_ms(heartbeat.lasts)) as _, Type::INT8),
     ];
-    let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
+    let rows = shared.query(DOING, statement(shared.connections.schema()), values).await?;
     rows.iter().map(|row| read_peer(&mut Reader::of(row))).collect()
 }
 

@@ -91,14 +91,14 @@ pub use builder::PostgresBuilder;
 
 use batch::Queue;
 use bounds::Bounds;
-use claim::Start;
+use claim::FirstClaim;
 use connections::Connections;
 use durability::Durability;
-use notify::Notices;
+use notify::Notifications;
 use statements::Statements;
 use time::ServerTime;
-use transition::Step;
-use turns::Rivals;
+use transition::PredictedTransition;
+use turns::ContentionCache;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
@@ -131,11 +131,11 @@ struct Shared {
     bounds: Bounds,
     tenants: Tenants,
     durability: Durability,
-    rivals: Rivals,
-    starts: Queue<Start>,
-    steps: Queue<Step>,
+    contention: ContentionCache,
+    first_claims: Queue<FirstClaim>,
+    transitions: Queue<PredictedTransition>,
     wakes: Wakes,
-    notices: Notices,
+    notifications: Notifications,
 }
 
 impl std::fmt::Debug for Shared {
@@ -168,11 +168,11 @@ impl Postgres {
             bounds: Bounds::default(),
             tenants: Tenants::default(),
             durability: Durability::default(),
-            rivals: Rivals::default(),
-            starts: Queue::default(),
-            steps: Queue::default(),
+            contention: ContentionCache::default(),
+            first_claims: Queue::default(),
+            transitions: Queue::default(),
             wakes: Wakes::new(),
-            notices: Notices::new(),
+            notifications: Notifications::new(),
             seals,
             connections,
         });
@@ -196,7 +196,7 @@ impl Store for Postgres {
         let (due, now) = (claim.due, claim.now);
         let claimed = claim::claim(&self.0, claim).await?;
         if let (Some(due), Some(_)) = (due, claimed.changes()) {
-            notify::tell(&self.0, due, now);
+            notify::notify_due(&self.0, due, now);
         }
         Ok(claimed)
     }
@@ -208,7 +208,7 @@ impl Store for Postgres {
     ) -> Result<Result<Record, Declined>, StoreError> {
         let moved = transition::transition(&self.0, held, transition).await?;
         if let Ok(record) = &moved {
-            notify::tell_ended(&self.0, record);
+            notify::notify_ended(&self.0, record);
         }
         Ok(moved)
     }
@@ -220,7 +220,7 @@ impl Store for Postgres {
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let acted = act::act(&self.0, id, act).await?;
         if let Ok(Record { state: State::Scheduled { at }, updated_at, .. }) = &acted {
-            notify::tell(&self.0, *at, *updated_at);
+            notify::notify_due(&self.0, *at, *updated_at);
         }
         Ok(acted)
     }
@@ -240,7 +240,7 @@ impl Store for Postgres {
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let stored = self.0.read(id).await?.stored;
         match &stored {
-            Some(stored) => sealed::learn_of(&self.0, stored).await?,
+            Some(stored) => sealed::refresh_seals_for(&self.0, stored).await?,
             None => self.0.check_absent().await?,
         }
         stored.map(|stored| stored.whole(&self.0.seals)).transpose()
@@ -334,7 +334,7 @@ impl Sealing for Postgres {
     }
 
     async fn note_sealed(&self) -> Result<bool, StoreError> {
-        sealed::note(&self.0).await
+        sealed::record_sealed(&self.0).await
     }
 
     async fn wipe(&self) -> Result<(), StoreError> {

@@ -20,65 +20,65 @@ pub(super) struct Line {
     statement_max: Duration,
     current: Mutex<Option<(Arc<Client>, Arc<Faults>)>>,
     /// Signals the watch that a caller got the connection, and may send a statement on it.
-    asked: Arc<Notify>,
+    used: Arc<Notify>,
 }
 
 impl Line {
     pub(super) fn new(connect: Arc<Connect>, statement_max: Duration) -> Line {
-        Line { connect, statement_max, current: Mutex::new(None), asked: Arc::new(Notify::new()) }
+        Line { connect, statement_max, current: Mutex::new(None), used: Arc::new(Notify::new()) }
     }
 
     /// Returns the connection, unless it is gone.
-    pub(super) fn current(&self) -> Option<Asking> {
+    pub(super) fn current(&self) -> Option<LineHandle> {
         let current = self.current.lock();
         let (client, faults) = current.as_ref()?;
         if client.is_closed() || faults.is_read_only() {
             return None;
         }
-        self.asked.notify_one();
-        Some(self.asking(Arc::clone(client), Arc::clone(faults)))
+        self.used.notify_one();
+        Some(self.handle(Arc::clone(client), Arc::clone(faults)))
     }
 
-    fn asking(&self, client: Arc<Client>, faults: Arc<Faults>) -> Asking {
-        Asking { client, before: faults.doubts(), faults, connect: Arc::clone(&self.connect) }
+    fn handle(&self, client: Arc<Client>, faults: Arc<Faults>) -> LineHandle {
+        LineHandle { client, before: faults.doubts(), faults, connect: Arc::clone(&self.connect) }
     }
 
     /// Takes a new connection, and starts its watch.
-    pub(super) fn set(&self, connected: Connected) -> Asking {
+    pub(super) fn set(&self, connected: Connected) -> LineHandle {
         let Connected { client, driver, faults } = connected;
         let client = Arc::new(client);
         *self.current.lock() = Some((Arc::clone(&client), Arc::clone(&faults)));
         let watch = Watch {
             connect: Arc::clone(&self.connect),
             statement_max: self.statement_max,
-            asked: Arc::clone(&self.asked),
+            used: Arc::clone(&self.used),
             client: Arc::downgrade(&client),
         };
-        self.asked.notify_one();
+        self.used.notify_one();
         tokio::spawn(async move {
             watch.until_it_ends().await;
             driver.abort();
         });
-        self.asking(client, faults)
+        self.handle(client, faults)
     }
 }
 
 /// A line in use by a caller. It derefs to the client.
-pub(super) struct Asking {
+pub(super) struct LineHandle {
     client: Arc<Client>,
     faults: Arc<Faults>,
     before: u64,
     connect: Arc<Connect>,
 }
 
-impl Asking {
+impl LineHandle {
     /// Sends a statement that is a transaction of its own. A success that the server [doubts](Faults::doubts)
     /// is an error.
     ///
     /// # Errors
     ///
     /// The server's, or [`Lost`](crate::store::StoreErrorKind::Lost).
-    pub(super) async fn ask(
+    pub(super) async fn query(
         &self,
         doing: &'static str,
         statement: &str,
@@ -87,12 +87,12 @@ impl Asking {
         let rows = self.client.query_typed(statement, values).await;
         let rows = rows
             .map_err(|error| failure(doing, error))
-            .inspect_err(|error| self.faults.saw(error, self.connect.clock.now()))?;
+            .inspect_err(|error| self.faults.record_failure(error, self.connect.clock.now()))?;
         if self.faults.doubts() == self.before { Ok(rows) } else { Err(silent(doing)) }
     }
 }
 
-impl Deref for Asking {
+impl Deref for LineHandle {
     type Target = Client;
 
     fn deref(&self) -> &Client {
@@ -104,7 +104,7 @@ impl Deref for Asking {
 struct Watch {
     connect: Arc<Connect>,
     statement_max: Duration,
-    asked: Arc<Notify>,
+    used: Arc<Notify>,
     client: Weak<Client>,
 }
 
@@ -112,7 +112,7 @@ impl Watch {
     /// Returns when the connection has ended, or must be cut.
     async fn until_it_ends(&self) {
         loop {
-            self.asked.notified().await;
+            self.used.notified().await;
             loop {
                 self.connect.sleep(LOOK_EVERY).await;
                 let Some(client) = self.client.upgrade().filter(|client| !client.is_closed()) else { return };

@@ -16,8 +16,8 @@ use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
 use steadfast_core::store::StoreError;
 
 use super::Shared;
-use super::bounds::{self, Begun, ENDED};
-use super::durability::FORGETS;
+use super::bounds::{self, BoundedRead, ENDED};
+use super::durability::MAY_LOSE_COMMITS;
 use super::outbox::not_spared;
 use super::place::here;
 use super::read::Given;
@@ -33,21 +33,21 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     let (due, lapsed) = (of_each(Phase::Scheduled), of_each(Phase::InProgress));
     let ended = begin(ENDED, None);
     let values = values(shared, look, (&due, &lapsed, &ended));
-    let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
+    let rows = shared.query(DOING, statement(shared.connections.schema()), values).await?;
 
     let mut from = Reader::first(&rows)?;
     let now = from.time()?;
-    shared.time.saw(now);
+    shared.time.record(now);
     standing::check(&mut from, Standing::check_new)?;
     let expired: bool = from.next()?;
-    let (believed, forgets): (_, bool) = (from.time()?, from.next()?);
-    shared.durability.saw(forgets, &shared.connections);
+    let (believed, may_lose_commits): (_, bool) = (from.time()?, from.next()?);
+    shared.durability.record(may_lose_commits, &shared.connections);
     if shared.compare_if_changed(from.next()?).await? {
         shared.check_new().await?;
     }
     let is_over = shared.time.instant();
     // An empty range is not read again. Rows that were found stay for the next take.
-    let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
+    let nothing = |begun: BoundedRead| shared.bounds.end(begun, is_over, now, None);
     if !expired {
         shared.bounds.end(ended, is_over, believed, None);
     }
@@ -89,11 +89,11 @@ fn waiting_of(from: &mut Reader<'_>, now: Timestamp) -> Result<Waiting, StoreErr
 fn values(
     shared: &Shared,
     look: &Look,
-    (due, lapsed, ended): (&[Begun], &[Begun], &Begun),
+    (due, lapsed, ended): (&[BoundedRead], &[BoundedRead], &BoundedRead),
 ) -> Vec<(Given, Type)> {
     let vendor = |account: &String| Scope::from_stored(account).vendor_path().to_owned();
     let vendors: Vec<String> = look.accounts.iter().map(vendor).collect();
-    let from = |begun: &[Begun]| begun.iter().map(|begun| begun.from).collect::<Vec<i64>>();
+    let from = |begun: &[BoundedRead]| begun.iter().map(|begun| begun.from).collect::<Vec<i64>>();
     let seals: Vec<Vec<u8>> = shared.seals.ids().map(|id| id.to_vec()).collect();
     let of_outbox = |part: fn(&Account) -> &String| -> (Given, Type) {
         (
@@ -139,7 +139,7 @@ fn statement(schema: &Schema) -> String {
          {schema}.later(now_ms, {far_ms}) AS far, least(now_ms, believed_ms) AS believed FROM {schema}.see_time()) \
          SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
          AND o.wake_ms <= clock.believed AND {not_spared} ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
-         clock.believed, {FORGETS}, {here}, NULL::boolean, NULL::boolean, NULL::boolean, \
+         clock.believed, {MAY_LOSE_COMMITS}, {here}, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.store_state p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \

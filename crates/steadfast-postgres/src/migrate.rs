@@ -17,18 +17,19 @@ use super::roles;
 use super::schema::Schema;
 
 /// Steps of the schema, the oldest first. A step that was released is never changed.
-const STEPS: &[Step] = &[Step { name: "first", sql: include_str!("migrations/0020_first.sql") }];
+const STEPS: &[MigrationStep] =
+    &[MigrationStep { name: "first", sql: include_str!("migrations/0020_first.sql") }];
 
 /// Version that the first step makes. Versions below it were never published.
 const FIRST: u32 = 20;
 
-struct Step {
+struct MigrationStep {
     name: &'static str,
     /// SQL of the step, with `{schema}` for the schema's name.
     sql: &'static str,
 }
 
-impl Step {
+impl MigrationStep {
     fn sql(&self, schema: &Schema) -> String {
         self.sql.replace("{schema}", &schema.to_string())
     }
@@ -48,23 +49,23 @@ impl Default for Migration {
 }
 
 impl Migration {
-    pub(super) async fn at_open(self, connections: &Connections) -> Result<(), StoreError> {
+    pub(super) async fn apply_at_open(self, connections: &Connections) -> Result<(), StoreError> {
         let client = connections.get().await?;
         let schema = connections.schema();
         let found = version(&client, schema).await?;
         check_session(&client).await?;
         drop(client);
-        refuse_others(found, schema)?;
+        check_version(found, schema)?;
         if found == LATEST {
             return Ok(());
         }
         if !(self.create && self.apply) {
-            return Err(refused(found, connections));
+            return Err(not_migrated(found, connections));
         }
         match apply(connections, false).await {
             Ok(_) => Ok(()),
             // The role may use a schema, but not create one.
-            Err(error) if error.kind() == StoreErrorKind::Denied => Err(refused(found, connections)),
+            Err(error) if error.kind() == StoreErrorKind::Denied => Err(not_migrated(found, connections)),
             Err(error) => Err(error),
         }
     }
@@ -79,64 +80,71 @@ pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result
         match applied {
             // Without an advisory lock, the second process fails on objects that the first one created, and
             // finds them the next time.
-            Err(Met::Another(_)) if turn < TURNS_MAX => {}
-            Err(Met::Another(error) | Met::Failed(error)) => return Err(error),
+            Err(ApplyError::Concurrent(_)) if turn < TURNS_MAX => {}
+            Err(ApplyError::Concurrent(error) | ApplyError::Failed(error)) => return Err(error),
             Ok(migrated) => return Ok(migrated),
         }
     }
 }
 
-enum Met {
+enum ApplyError {
     /// Another process creates the same objects.
-    Another(StoreError),
+    Concurrent(StoreError),
     Failed(StoreError),
 }
 
-impl Met {
-    fn of(doing: &'static str, error: tokio_postgres::Error) -> Met {
+impl ApplyError {
+    fn of(doing: &'static str, error: tokio_postgres::Error) -> ApplyError {
         // Unique violation, duplicate schema, table, object; serialization failure.
         let made = ["23505", "42P06", "42P07", "42710", "40001"];
         let is_another = error.code().is_some_and(|code| made.contains(&code.code()));
         let failed = failure(doing, error);
-        if is_another { Met::Another(failed) } else { Met::Failed(failed) }
+        if is_another { ApplyError::Concurrent(failed) } else { ApplyError::Failed(failed) }
     }
 }
 
-async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32, u32), Met> {
+async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32, u32), ApplyError> {
     let schema = connections.schema();
-    let mut own = connections.exclusive().await.map_err(Met::Failed)?;
-    begin_migration(&mut own).await.map_err(Met::Failed)?;
+    let mut own = connections.exclusive().await.map_err(ApplyError::Failed)?;
+    begin_migration(&mut own).await.map_err(ApplyError::Failed)?;
     if !connections.is_portable() {
         let lock = format!("SELECT pg_advisory_xact_lock({})", lock_of(schema));
-        own.batch_execute(&lock).await.map_err(|error| Met::of(LOCK, error))?;
+        own.batch_execute(&lock).await.map_err(|error| ApplyError::of(LOCK, error))?;
     }
     if with_roles {
-        own.batch_execute(&roles::create(schema)).await.map_err(|error| Met::of(ROLES, error))?;
+        own.batch_execute(&roles::create(schema)).await.map_err(|error| ApplyError::of(ROLES, error))?;
     }
-    let from = version(&own, schema).await.map_err(Met::Failed)?;
-    refuse_others(from, schema).map_err(Met::Failed)?;
-    become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
+    let from = version(&own, schema).await.map_err(ApplyError::Failed)?;
+    check_version(from, schema).map_err(ApplyError::Failed)?;
+    become_owner(&own, schema).await.map_err(|error| ApplyError::of(MAKE, error))?;
     if from == 0 {
         // The owner of a schema may lack the right to create one, which the server checks even if the schema
         // exists.
-        if !is_there(&own, schema).await.map_err(|error| Met::of(MAKE, error))? {
-            own.batch_execute(&schema_itself(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+        if !schema_exists(&own, schema).await.map_err(|error| ApplyError::of(MAKE, error))? {
+            own.batch_execute(&create_schema(schema)).await.map_err(|error| ApplyError::of(MAKE, error))?;
         }
-        own.batch_execute(&first(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+        own.batch_execute(&create_version_table(schema))
+            .await
+            .map_err(|error| ApplyError::of(MAKE, error))?;
     }
-    for (number, step) in after(from, STEPS) {
-        own.batch_execute(&numbered(number, step, schema)).await.map_err(|error| Met::of(MAKE, error))?;
+    for (number, step) in steps_after(from, STEPS) {
+        own.batch_execute(&step_sql(number, step, schema))
+            .await
+            .map_err(|error| ApplyError::of(MAKE, error))?;
     }
-    let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
-    let have_roles: bool = row.try_get(0).map_err(|error| Met::of(ROLES, error))?;
+    let row = own
+        .query_typed_one(&roles::exist(schema), &[])
+        .await
+        .map_err(|error| ApplyError::of(ROLES, error))?;
+    let have_roles: bool = row.try_get(0).map_err(|error| ApplyError::of(ROLES, error))?;
     if with_roles {
         // As the login role: the owner so far may not be a member of the new one.
-        own.batch_execute("RESET ROLE").await.map_err(|error| Met::of(ROLES, error))?;
+        own.batch_execute("RESET ROLE").await.map_err(|error| ApplyError::of(ROLES, error))?;
     }
     if with_roles || (have_roles && from < LATEST) {
-        own.batch_execute(&roles::grant(schema)).await.map_err(|error| Met::of(ROLES, error))?;
+        own.batch_execute(&roles::grant(schema)).await.map_err(|error| ApplyError::of(ROLES, error))?;
     }
-    own.commit().await.map_err(Met::Failed)?;
+    own.commit().await.map_err(ApplyError::Failed)?;
     Ok((from, LATEST))
 }
 
@@ -156,7 +164,7 @@ async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_post
     }
 }
 
-async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
+async fn schema_exists(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
     let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
     client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
 }
@@ -210,10 +218,10 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     if with_roles {
         add(&roles::create(schema));
     }
-    add(&schema_itself(schema));
-    add(&first(schema));
-    for (number, step) in after(0, STEPS) {
-        add(&numbered(number, step, schema));
+    add(&create_schema(schema));
+    add(&create_version_table(schema));
+    for (number, step) in steps_after(0, STEPS) {
+        add(&step_sql(number, step, schema));
     }
     if with_roles {
         add(&roles::grant(schema));
@@ -222,11 +230,11 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     sql
 }
 
-fn schema_itself(schema: &Schema) -> String {
+fn create_schema(schema: &Schema) -> String {
     format!("CREATE SCHEMA IF NOT EXISTS {schema};")
 }
 
-fn first(schema: &Schema) -> String {
+fn create_version_table(schema: &Schema) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
          version    integer PRIMARY KEY,\n    name       text NOT NULL,\n    \
@@ -236,7 +244,7 @@ fn first(schema: &Schema) -> String {
 
 /// Returns the SQL of a step. Its number comes first: of two processes that apply the same step at once, it
 /// stops the second.
-fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
+fn step_sql(number: u32, step: &MigrationStep, schema: &Schema) -> String {
     format!(
         "INSERT INTO {schema}.steadfast_migration (version, name) VALUES ({number}, '{}');\n{}",
         step.name,
@@ -245,11 +253,11 @@ fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
 }
 
 /// Returns the steps that a schema of version `from` lacks, each with its number.
-fn after(from: u32, steps: &[Step]) -> impl Iterator<Item = (u32, &Step)> {
+fn steps_after(from: u32, steps: &[MigrationStep]) -> impl Iterator<Item = (u32, &MigrationStep)> {
     (FIRST..).zip(steps).filter(move |(number, _)| *number > from)
 }
 
-fn refuse_others(found: u32, schema: &Schema) -> Result<(), StoreError> {
+fn check_version(found: u32, schema: &Schema) -> Result<(), StoreError> {
     if (1..FIRST).contains(&found) {
         let problem = format!(
             "schema {schema} has version {found}, which was never published and cannot be brought up to date; finish \
@@ -267,7 +275,7 @@ fn refuse_others(found: u32, schema: &Schema) -> Result<(), StoreError> {
 }
 
 /// Returns the error for a schema that is missing or too old, and may not be changed.
-fn refused(found: u32, connections: &Connections) -> StoreError {
+fn not_migrated(found: u32, connections: &Connections) -> StoreError {
     let (schema, place) = (connections.schema(), connections.place());
     let (kind, problem) = if found == 0 {
         (StoreErrorKind::Absent, format!("there is no schema {schema} of this crate at {place}"))
@@ -298,12 +306,13 @@ const ROLES: &str = "create the roles";
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST, Step, after};
+    use super::{FIRST, MigrationStep, steps_after};
 
     #[test]
     fn a_schema_gets_the_steps_that_it_lacks_and_no_other() {
-        let steps = [Step { name: "first", sql: "" }, Step { name: "second", sql: "" }];
-        let names = |from| after(from, &steps).map(|(number, step)| (number, step.name)).collect::<Vec<_>>();
+        let steps = [MigrationStep { name: "first", sql: "" }, MigrationStep { name: "second", sql: "" }];
+        let names =
+            |from| steps_after(from, &steps).map(|(number, step)| (number, step.name)).collect::<Vec<_>>();
         assert_eq!(names(0), [(FIRST, "first"), (FIRST + 1, "second")]);
         assert_eq!(names(FIRST), [(FIRST + 1, "second")]);
         assert_eq!(names(FIRST + 1), []);

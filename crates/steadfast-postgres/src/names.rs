@@ -14,13 +14,13 @@ use steadfast_core::store::StoreError;
 
 use super::row::Value;
 use super::sequence;
-use super::transaction::Within;
-use super::write::{self, OnFile};
+use super::transaction::Transaction;
+use super::write::{self, AnswerChange};
 
 /// Closes the operation that the claim `first` supersedes. Returns the obstacle, if the claim would be the
 /// first of its key. `held` is the record of that key; `notes` decide if the two have expired.
 pub(super) async fn supersede<'a>(
-    within: &Within,
+    transaction: &Transaction,
     (first, held): (&Record, Option<&'a Stored>),
     (old, notes): (Option<&'a Stored>, &Notes),
 ) -> Result<Option<Claimed>, StoreError> {
@@ -30,10 +30,10 @@ pub(super) async fn supersede<'a>(
         Superseding::Close(closed) => {
             if let Some(old) = old {
                 let (closed, entry) = *closed;
-                old.check(&within.shared.seals)?;
-                write::update(within, [&closed]).await?;
-                sequence::moved(within, &closed).await?;
-                write::log(within, &entry).await?;
+                old.check(&transaction.shared.seals)?;
+                write::update(transaction, [&closed]).await?;
+                sequence::operation_updated(transaction, &closed).await?;
+                write::append_audit(transaction, &entry).await?;
             }
         }
         Superseding::Nothing => {}
@@ -51,65 +51,65 @@ pub(super) enum Adopted {
 
 /// Records an operation under its name in the scope `to`. `held` is the record that has this name.
 pub(super) async fn adopt(
-    within: &Within,
+    transaction: &Transaction,
     stored: &Stored,
     (to, held): (&Scope, Option<Stored>),
     (now, notes): (Timestamp, &Notes),
 ) -> Result<Adopted, StoreError> {
     let held = held.as_ref().map(|held| &held.record);
-    let adopted = match adopted_row(stored, (to, held), (now, notes), &within.shared.seals)? {
+    let adopted = match adopted_row(stored, (to, held), (now, notes), &transaction.shared.seals)? {
         Ok(adopted) => adopted,
         Err(forbidden) => return Ok(Adopted::Forbidden(forbidden)),
     };
     let AdoptedRow { record, request, answer } = adopted;
-    remove(within, &record.id).await?;
-    if !write::insert(within, &record).await? {
+    remove(transaction, &record.id).await?;
+    if !write::insert(transaction, &record).await? {
         return Ok(Adopted::Again);
     }
-    copy(within, (&stored.record.id, &record), (request.as_deref(), answer.as_deref())).await?;
-    sequence::enter(within, &record).await?;
+    copy(transaction, (&stored.record.id, &record), (request.as_deref(), answer.as_deref())).await?;
+    sequence::enter(transaction, &record).await?;
     Ok(Adopted::Done)
 }
 
 /// Settles the successors of an operation that has succeeded late, with this `answer`.
 pub(super) async fn settle_heirs(
-    within: &Within,
+    transaction: &Transaction,
     record: &Record,
     answer: Option<&[u8]>,
 ) -> Result<(), StoreError> {
     let (mut next, mut former) = (record.heir(), Cow::Borrowed(record));
     while let Some(id) = next
-        && let Some(held) = within.lock([&id], Standing::check_held).await?.remove(&id)
+        && let Some(held) = transaction.lock([&id], Standing::check_held).await?.remove(&id)
         && let Some(heir) = held.record.settled_by(&former)
     {
-        let seals = &within.shared.seals;
+        let seals = &transaction.shared.seals;
         let answer = answer.map(|blob| seals.seal_anew(Part::Answer, (&record.id, &id), blob)).transpose()?;
-        write::update(within, [&heir]).await?;
-        write::outcome(within, &id, "", OnFile::Now(answer.as_deref())).await?;
-        sequence::moved(within, &heir).await?;
+        write::update(transaction, [&heir]).await?;
+        write::outcome(transaction, &id, "", AnswerChange::Set(answer.as_deref())).await?;
+        sequence::operation_updated(transaction, &heir).await?;
         (next, former) = (heir.heir(), Cow::Owned(heir));
     }
     Ok(())
 }
 
 /// Removes an expired record.
-async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
-    let schema = within.shared.connections.schema();
+async fn remove(transaction: &Transaction, id: &OperationId) -> Result<(), StoreError> {
+    let schema = transaction.shared.connections.schema();
     let name: [Value<'_>; 2] = [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT)];
     for table in ["operation", "request", "outcome", "sequenced"] {
         let sql = format!("DELETE FROM {schema}.{table} WHERE scope = $1 AND key = $2");
-        within.ask("remove expired records", &sql, &name).await?;
+        transaction.query("remove expired records", &sql, &name).await?;
     }
     Ok(())
 }
 
 /// Copies the request and the log from the old name of `record` to its new one, with these blobs.
 async fn copy(
-    within: &Within,
+    transaction: &Transaction,
     (old, record): (&OperationId, &Record),
     (request, answer): (Option<&[u8]>, Option<&[u8]>),
 ) -> Result<(), StoreError> {
-    let (schema, doing) = (within.shared.connections.schema(), "write an operation under another name");
+    let (schema, doing) = (transaction.shared.connections.schema(), "write an operation under another name");
     let (scope, key, to) = (old.scope.as_str(), old.key.as_str(), record.id.scope.as_str());
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     let sql = format!(
@@ -125,12 +125,12 @@ async fn copy(
         (&first_scope, Type::TEXT),
         (&request, Type::BYTEA),
     ];
-    within.ask(doing, &sql, &values).await?;
+    transaction.query(doing, &sql, &values).await?;
     let sql = format!(
         "INSERT INTO {schema}.outcome (scope, key, reports, answer) SELECT $3, key, reports, $4 \
          FROM {schema}.outcome WHERE scope = $1 AND key = $2"
     );
     let values: [Value<'_>; 4] =
         [(&scope, Type::TEXT), (&key, Type::TEXT), (&to, Type::TEXT), (&answer, Type::BYTEA)];
-    within.ask(doing, &sql, &values).await.map(drop)
+    transaction.query(doing, &sql, &values).await.map(drop)
 }

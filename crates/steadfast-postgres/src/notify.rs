@@ -45,23 +45,23 @@ use super::row::Reader;
 use super::schema::Schema;
 
 /// State of sending and receiving notifications.
-pub(super) struct Notices {
+pub(super) struct Notifications {
     /// Random process ID, to skip own notifications.
-    own: String,
+    process_id: String,
     /// True while a notification is pending. It covers every commit made before it is sent.
-    is_owed: AtomicBool,
-    told_at: Mutex<Option<Instant>>,
+    is_pending: AtomicBool,
+    sent_at: Mutex<Option<Instant>>,
     /// Scopes and keys of ended operations that are not notified yet.
     ended: Mutex<Vec<(String, String)>>,
     listens: AtomicBool,
 }
 
-impl Notices {
-    pub(super) fn new() -> Notices {
-        Notices {
-            own: format!("{:016x}", SystemRandom.next_u64()),
-            is_owed: AtomicBool::new(false),
-            told_at: Mutex::new(None),
+impl Notifications {
+    pub(super) fn new() -> Notifications {
+        Notifications {
+            process_id: format!("{:016x}", SystemRandom.next_u64()),
+            is_pending: AtomicBool::new(false),
+            sent_at: Mutex::new(None),
             ended: Mutex::default(),
             listens: AtomicBool::new(false),
         }
@@ -70,34 +70,37 @@ impl Notices {
 
 /// Notifies other processes of an operation that is due at `due` and was committed at `now`, both by the same
 /// clock.
-pub(super) fn tell(shared: &Arc<Shared>, due: Timestamp, now: Timestamp) {
+pub(super) fn notify_due(shared: &Arc<Shared>, due: Timestamp, now: Timestamp) {
     let is_soon = due.since(now) <= SOON;
-    if !is_soon || shared.connections.is_portable() || shared.notices.is_owed.swap(true, Ordering::SeqCst) {
+    if !is_soon
+        || shared.connections.is_portable()
+        || shared.notifications.is_pending.swap(true, Ordering::SeqCst)
+    {
         return;
     }
     let (weak, connect) = (Arc::downgrade(shared), shared.connections.connect());
     shared.connections.spawn(async move {
-        let told_at = weak.upgrade().and_then(|shared| *shared.notices.told_at.lock());
-        let passed = told_at.map_or(EVERY, |at| connect.clock.now().since(at));
+        let sent_at = weak.upgrade().and_then(|shared| *shared.notifications.sent_at.lock());
+        let passed = sent_at.map_or(EVERY, |at| connect.clock.now().since(at));
         if passed < EVERY {
             connect.sleep(EVERY.saturating_sub(passed)).await;
         }
         let Some(shared) = weak.upgrade() else { return };
-        *shared.notices.told_at.lock() = Some(connect.clock.now());
+        *shared.notifications.sent_at.lock() = Some(connect.clock.now());
         // Cleared before the send: a later commit needs another notification.
-        shared.notices.is_owed.store(false, Ordering::SeqCst);
+        shared.notifications.is_pending.store(false, Ordering::SeqCst);
         // A process that gets none finds the operation when it looks.
-        let _ = send(&shared, &shared.notices.own).await;
+        let _ = send(&shared, &shared.notifications.process_id).await;
     });
 }
 
 /// Notifies other processes of an operation that was taken over and has ended on record.
-pub(super) fn tell_ended(shared: &Arc<Shared>, record: &Record) {
+pub(super) fn notify_ended(shared: &Arc<Shared>, record: &Record) {
     let is_open = matches!(record.state, State::InProgress { .. } | State::Scheduled { .. });
     if is_open || record.fence == record.first_fence || shared.connections.is_portable() {
         return;
     }
-    let mut ended = shared.notices.ended.lock();
+    let mut ended = shared.notifications.ended.lock();
     if ended.len() < ENDED_MAX {
         ended.push((record.id.scope.as_str().to_owned(), record.id.key.as_str().to_owned()));
     }
@@ -108,7 +111,7 @@ pub(super) fn tell_ended(shared: &Arc<Shared>, record: &Record) {
     shared.connections.spawn(async move {
         connect.sleep(EVERY).await;
         let Some(shared) = weak.upgrade() else { return };
-        let ended = std::mem::take(&mut *shared.notices.ended.lock());
+        let ended = std::mem::take(&mut *shared.notifications.ended.lock());
         for names in ended.chunks(ENDED_AT_ONCE) {
             let Ok(names) = serde_json::to_string(names) else { continue };
             // A process that gets none finds it when it looks.
@@ -125,29 +128,29 @@ async fn send(shared: &Arc<Shared>, payload: &str) -> Result<(), StoreError> {
         (Box::new(payload.to_owned()), Type::TEXT),
     ];
     shared
-        .ask("notify other processes", "SELECT pg_notify($1, $2) IS NULL".to_owned(), values)
+        .query("notify other processes", "SELECT pg_notify($1, $2) IS NULL".to_owned(), values)
         .await
         .map(drop)
 }
 
 /// Starts the listener, unless it runs or the address is portable.
 pub(super) fn listen(shared: &Arc<Shared>) {
-    if shared.connections.is_portable() || shared.notices.listens.swap(true, Ordering::SeqCst) {
+    if shared.connections.is_portable() || shared.notifications.listens.swap(true, Ordering::SeqCst) {
         return;
     }
     let (weak, connect) = (Arc::downgrade(shared), shared.connections.connect());
     shared.connections.spawn(async move {
         let mut pause = PAUSE_MIN;
         loop {
-            match hear(&weak, &connect, &mut pause).await {
-                Ended::Store => return,
-                Ended::Deaf => {
+            match listen_once(&weak, &connect, &mut pause).await {
+                ListenEnd::Store => return,
+                ListenEnd::NotReceiving => {
                     tracing::info!(
                         "a pooler stands before Postgres: dispatchers find operations of other processes by polling alone"
                     );
                     return;
                 }
-                Ended::Connection => {}
+                ListenEnd::Connection => {}
             }
             connect.sleep(pause).await;
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
@@ -156,41 +159,41 @@ pub(super) fn listen(shared: &Arc<Shared>) {
 }
 
 /// Why the listener stopped.
-enum Ended {
+enum ListenEnd {
     /// The store was dropped.
     Store,
     /// The session is a pooler's, or notifications do not arrive.
-    Deaf,
+    NotReceiving,
     /// The connection broke; the listener reconnects.
     Connection,
 }
 
 /// Listens on one connection, until it ends.
-async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration) -> Ended {
-    let Some(shared) = weak.upgrade() else { return Ended::Store };
+async fn listen_once(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration) -> ListenEnd {
+    let Some(shared) = weak.upgrade() else { return ListenEnd::Store };
     let probe = format!("probe {:016x}", SystemRandom.next_u64());
-    let (heard, mut news) = mpsc::channel(1);
+    let (signal, mut signals) = mpsc::channel(1);
     let (echo, mut echoed) = mpsc::channel(1);
-    let (own, of_probe) = (shared.notices.own.clone(), probe.clone());
+    let (process_id, own_probe) = (shared.notifications.process_id.clone(), probe.clone());
     let waiters = Arc::clone(shared.wakes.waiting());
     // If the channel is full, a notification is dropped: one look finds all.
-    let hears = move |notification: &Notification| {
-        let told = notification.payload();
-        if told == of_probe {
+    let receives = move |notification: &Notification| {
+        let payload = notification.payload();
+        if payload == own_probe {
             let _ = echo.try_send(());
-        } else if let Some(names) = told.strip_prefix(ENDED) {
+        } else if let Some(names) = payload.strip_prefix(ENDED) {
             let names: Vec<(String, String)> = serde_json::from_str(names).unwrap_or_default();
             for (scope, key) in names {
                 if let Ok(key) = Key::new(key) {
                     waiters.wake(&OperationId::new(Scope::from_stored(scope), key));
                 }
             }
-        } else if told != own && !told.starts_with("probe ") {
-            let _ = heard.try_send(());
+        } else if payload != process_id && !payload.starts_with("probe ") {
+            let _ = signal.try_send(());
         }
     };
-    let Ok((client, driver)) = connect_to_hear(connect, hears).await else {
-        return Ended::Connection;
+    let Ok((client, driver)) = open_listener(connect, receives).await else {
+        return ListenEnd::Connection;
     };
     let began = async {
         if !is_own_session(&shared, &client).await? {
@@ -209,41 +212,41 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
             drop(shared);
             // A commit before the start of listening was notified to other listeners only.
             wakes.wake(None, begun.unwrap_or_default());
-            heed(weak, connect, &client, &mut news).await
+            wake_on_signals(weak, connect, &client, &mut signals).await
         }
         Some(Ok(false)) => {
             // If the session is a pooler's after all, no LISTEN is left behind in it.
             let _ = connect.within(ECHO_MAX, client.batch_execute("UNLISTEN *")).await;
-            Ended::Deaf
+            ListenEnd::NotReceiving
         }
-        Some(Err(_)) | None => Ended::Connection,
+        Some(Err(_)) | None => ListenEnd::Connection,
     };
     driver.abort();
     ended
 }
 
 /// Wakes the dispatchers for notifications, at most once in [`EVERY`].
-async fn heed(
+async fn wake_on_signals(
     weak: &Weak<Shared>,
     connect: &Arc<Connect>,
     client: &Client,
-    news: &mut mpsc::Receiver<()>,
-) -> Ended {
+    signals: &mut mpsc::Receiver<()>,
+) -> ListenEnd {
     loop {
-        match connect.within(QUIET_MAX, news.recv()).await {
+        match connect.within(QUIET_MAX, signals.recv()).await {
             Some(Some(())) => {
-                let Some(shared) = weak.upgrade() else { return Ended::Store };
+                let Some(shared) = weak.upgrade() else { return ListenEnd::Store };
                 shared.wakes.wake(None, shared.time.now().unwrap_or_default());
                 drop(shared);
                 connect.sleep(EVERY).await;
             }
             // The connection's driver has ended.
-            Some(None) => return Ended::Connection,
+            Some(None) => return ListenEnd::Connection,
             // Check if the server is gone.
             None => {
                 let answer = connect.within(ECHO_MAX, client.batch_execute("")).await;
                 if !matches!(answer, Some(Ok(()))) {
-                    return Ended::Connection;
+                    return ListenEnd::Connection;
                 }
             }
         }
@@ -255,7 +258,7 @@ async fn heed(
 /// Other statements of this process may hold the session for a moment and give it back: so the check runs
 /// several times.
 async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, StoreError> {
-    for _ in 0..TIMES_ASKED {
+    for _ in 0..CHECKS {
         let ours = session(client).await?;
         let mut other = shared.connections.exclusive().await?;
         other.begin().await?;
@@ -280,16 +283,16 @@ fn channel(schema: &Schema) -> String {
 }
 
 /// Opens a connection, and passes its notifications to `receives`.
-async fn connect_to_hear(
+async fn open_listener(
     connect: &Connect,
-    mut hears: impl FnMut(&Notification) + Send + 'static,
+    mut receives: impl FnMut(&Notification) + Send + 'static,
 ) -> Result<(Client, AbortHandle), StoreError> {
     let (client, mut connection) = connect.open().await?;
     let driven = async move {
         let ended = poll_fn(|context| {
             loop {
                 match std::task::ready!(connection.poll_message(context)) {
-                    Some(Ok(tokio_postgres::AsyncMessage::Notification(told))) => hears(&told),
+                    Some(Ok(tokio_postgres::AsyncMessage::Notification(payload))) => receives(&payload),
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return Poll::Ready(()),
                 }
@@ -322,7 +325,7 @@ const PAYLOAD_BYTES_MAX: usize = 7_900;
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
 /// Number of checks if the session stays.
-const TIMES_ASKED: usize = 5;
+const CHECKS: usize = 5;
 
 /// Limit for all checks before it listens.
 const BEGIN_MAX: Duration = Duration::from_secs(20);

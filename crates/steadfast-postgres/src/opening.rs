@@ -34,7 +34,7 @@ impl Opening {
         Opening { connect, turn: tokio::sync::Mutex::default(), last: Mutex::new(None) }
     }
 
-    /// Returns a new connection, or `Err` with the value that `instead` returned meanwhile.
+    /// Returns a new connection, or `Err` with the value that `alternative` returned meanwhile.
     ///
     /// # Errors
     ///
@@ -42,9 +42,9 @@ impl Opening {
     pub(super) async fn within<T>(
         &self,
         wait: Duration,
-        instead: impl Fn() -> Option<T>,
+        alternative: impl Fn() -> Option<T>,
     ) -> Result<Result<Connected, T>, StoreError> {
-        match self.connect.within(wait, self.until(instead)).await {
+        match self.connect.within(wait, self.until(alternative)).await {
             Some(opened) => opened,
             None => Err(self.last.lock().as_ref().map_or_else(
                 || {
@@ -58,20 +58,23 @@ impl Opening {
         }
     }
 
-    async fn until<T>(&self, instead: impl Fn() -> Option<T>) -> Result<Result<Connected, T>, StoreError> {
-        if let Some(found) = instead() {
+    async fn until<T>(
+        &self,
+        alternative: impl Fn() -> Option<T>,
+    ) -> Result<Result<Connected, T>, StoreError> {
+        if let Some(found) = alternative() {
             return Ok(Err(found));
         }
         let mut pauses = self.turn.lock().await;
         loop {
-            if let Some(found) = instead() {
+            if let Some(found) = alternative() {
                 return Ok(Err(found));
             }
             let now = self.connect.clock.now();
             if now < pauses.not_before {
                 // Another caller just got an error that waiting does not help.
                 let last = self.last.lock().as_ref().map(StoreError::again);
-                if let Some(lasting) = last.filter(|last| !passes(last.kind())) {
+                if let Some(lasting) = last.filter(|last| !is_transient(last.kind())) {
                     return Err(lasting);
                 }
                 self.connect.clock.sleep_until(pauses.not_before).await;
@@ -86,7 +89,7 @@ impl Opening {
                     pauses.failed = pauses.failed.saturating_add(1);
                     pauses.not_before = self.connect.clock.now().plus(pause(pauses.failed, &SystemRandom));
                     *self.last.lock() = Some(error.again());
-                    if !passes(error.kind()) {
+                    if !is_transient(error.kind()) {
                         return Err(error);
                     }
                 }
@@ -97,7 +100,7 @@ impl Opening {
 
 /// Returns true if the error may pass by waiting: a server that restarts or fails over. A wrong password does
 /// not.
-fn passes(kind: StoreErrorKind) -> bool {
+fn is_transient(kind: StoreErrorKind) -> bool {
     matches!(
         kind,
         StoreErrorKind::Unreachable
@@ -127,9 +130,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Lot(u64);
+    struct FixedRandom(u64);
 
-    impl Random for Lot {
+    impl Random for FixedRandom {
         fn next_u64(&self) -> u64 {
             self.0
         }
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit_and_are_spread_over_their_upper_half() {
-        let millis = |failed, lot| pause(failed, &Lot(lot)).as_millis();
+        let millis = |failed, lot| pause(failed, &FixedRandom(lot)).as_millis();
         assert_eq!([1, 2, 3, 6, 7, 99].map(|failed| millis(failed, 0)), [25, 50, 100, 800, 1000, 1000]);
         assert_eq!([1, 2, 7, u32::MAX].map(|failed| millis(failed, u64::MAX)), [50, 100, 2000, 2000]);
     }

@@ -53,7 +53,7 @@ impl Outbox for Postgres {
                 }
             };
             let values = values.into_iter().map(given).collect();
-            self.0.ask("write a row of the outbox", sql.into_owned(), values).await?;
+            self.0.query("write a row of the outbox", sql.into_owned(), values).await?;
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Outbox for Postgres {
             "SELECT EXISTS (SELECT FROM {schema}.outbox WHERE namespace = $1 AND vendor = $2 AND account = $3 \
              AND sequence = $4 AND (rejected_at_ms IS NULL OR on_dead_letter = 'hold'))"
         );
-        let rows = self.0.ask("look for a sequence in the outbox", sql, values).await?;
+        let rows = self.0.query("look for a sequence in the outbox", sql, values).await?;
         Reader::first(&rows)?.next()
     }
 
@@ -85,7 +85,7 @@ impl Outbox for Postgres {
              AND o.account = a.account AND o.rejected_at_ms IS NULL) \
              FROM unnest($1, $2, $3) WITH ORDINALITY AS a (namespace, vendor, account, nth) ORDER BY a.nth"
         );
-        let rows = self.0.ask("look whose rows are in the outbox", sql, values).await?;
+        let rows = self.0.query("look for accounts with outbox rows", sql, values).await?;
         rows.iter().map(|row| Reader::of(row).next()).collect()
     }
 
@@ -111,7 +111,7 @@ impl Outbox for Postgres {
             (Box::new(BATCH_BYTES_MAX), Type::INT8),
         ];
         let sql = waiting_statement(&self.0.connections.schema().to_string());
-        let found = self.0.ask("look into the outbox", sql, values).await?;
+        let found = self.0.query("read outbox rows", sql, values).await?;
         let mut page = Page { rows: Vec::with_capacity(found.len()), next: None };
         for row in &found {
             let mut from = Reader::of(row);
@@ -154,7 +154,7 @@ impl Outbox for Postgres {
             // A text has no such letter in Postgres.
             (Box::new(why.replace('\0', "")), Type::TEXT),
         ];
-        let is_done = !self.0.ask("reject a row of the outbox", sql, values).await?.is_empty();
+        let is_done = !self.0.query("reject a row of the outbox", sql, values).await?.is_empty();
         if !is_done {
             self.0.check_new().await?;
         }
@@ -198,7 +198,7 @@ impl Outbox for Postgres {
              min(enqueued_at_ms) FILTER (WHERE rejected_at_ms IS NULL), \
              count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) FROM {schema}.outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         );
-        let rows = self.0.ask("count the rows of the outbox", sql, Vec::new()).await?;
+        let rows = self.0.query("count the rows of the outbox", sql, Vec::new()).await?;
         rows.iter().map(|row| read_outbox_tally(&mut Reader::of(row))).collect()
     }
 
@@ -211,7 +211,7 @@ impl Outbox for Postgres {
         );
         let values: Vec<(Given, Type)> =
             vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
-        let rows = self.0.ask("list the rejected rows of the outbox", sql, values).await?;
+        let rows = self.0.query("list the rejected rows of the outbox", sql, values).await?;
         let rejected = rows.iter().map(|row| read_rejected(&mut Reader::of(row)));
         Ok(page(rejected.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
     }
@@ -240,7 +240,7 @@ fn waiting_statement(schema: &str) -> String {
 }
 
 /// Returns an open EXISTS: an earlier row of the sequence of `o`. The caller adds conditions and closes it.
-pub(super) fn before(schema: &str) -> String {
+pub(super) fn earlier_row(schema: &str) -> String {
     format!(
         "EXISTS (SELECT FROM {schema}.outbox before WHERE before.namespace = o.namespace \
          AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
@@ -264,7 +264,7 @@ pub(super) async fn rows_sealed_with(shared: &Arc<Shared>, head: Vec<u8>) -> Res
     let schema = shared.connections.schema();
     let sql = format!("SELECT count(*) FROM {schema}.outbox WHERE substr(sealed, 1, length($1)) = $1");
     let values: Vec<(Given, Type)> = vec![(Box::new(head), Type::BYTEA)];
-    let rows = shared.ask("count the rows of the outbox that a key seals", sql, values).await?;
+    let rows = shared.query("count the rows of the outbox that a key seals", sql, values).await?;
     Reader::first(&rows)?.next()
 }
 

@@ -19,15 +19,15 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// A function that returns the password.
 #[derive(Clone)]
-pub(super) struct Asked(Arc<dyn Fn() -> Option<String> + Send + Sync>);
+pub(super) struct PasswordSource(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
-impl Asked {
-    pub(super) fn of(ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> Asked {
-        Asked(Arc::new(ask))
+impl PasswordSource {
+    pub(super) fn of(ask: impl Fn() -> Option<String> + Send + Sync + 'static) -> PasswordSource {
+        PasswordSource(Arc::new(ask))
     }
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for PasswordSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Asked")
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for Asked {
 
 /// Sources of the next connection's password, and the last one.
 pub(super) struct Passwords {
-    asked: Option<Asked>,
+    source: Option<PasswordSource>,
     last: Mutex<Option<Zeroizing<Vec<u8>>>>,
     /// Error of reading a file that the URL does not name. As with libpq, it is no error where the server asks
     /// for no password.
@@ -43,8 +43,8 @@ pub(super) struct Passwords {
 }
 
 impl Passwords {
-    pub(super) fn new(asked: Option<Asked>) -> Passwords {
-        Passwords { asked, last: Mutex::default(), unread: Mutex::default() }
+    pub(super) fn new(source: Option<PasswordSource>) -> Passwords {
+        Passwords { source, last: Mutex::default(), unread: Mutex::default() }
     }
 
     /// Returns why the file of `PGPASSFILE`, or `~/.pgpass`, was not read the last time.
@@ -63,13 +63,13 @@ impl Passwords {
         named: Option<&Path>,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<(), StoreError> {
-        let read = match &self.asked {
+        let read = match &self.source {
             None => complete(config, named, environment),
-            Some(Asked(ask)) => {
+            Some(PasswordSource(ask)) => {
                 // The function may query another server.
                 let ask = Arc::clone(ask);
-                let asked = tokio::task::spawn_blocking(move || ask().map(Zeroizing::new)).await;
-                if let Some(password) = asked.ok().flatten().filter(|password| !password.is_empty()) {
+                let source = tokio::task::spawn_blocking(move || ask().map(Zeroizing::new)).await;
+                if let Some(password) = source.ok().flatten().filter(|password| !password.is_empty()) {
                     config.password(&*password);
                 }
                 Ok(())

@@ -20,7 +20,7 @@ use super::failure::failure;
 use super::read::Given;
 use super::row::Reader;
 use super::schema::Schema;
-use super::transaction::{Turn, Within, in_transaction};
+use super::transaction::{Decision, Transaction, in_transaction};
 use super::{Shared, standing};
 
 /// Compares the place on record with that of the connection. Records the place, or that the store is displaced.
@@ -32,14 +32,14 @@ use super::{Shared, standing};
 /// down. The error of a server that does not answer.
 pub(super) async fn check(client: &Client, connect: &Connect) -> Result<(), StoreError> {
     let schema = connect.address.schema();
-    let Some(Looked { place, here, now, standing }) =
+    let Some(FoundPlace { place, here, now, standing }) =
         look(client, schema, connect.address.is_portable()).await?
     else {
         return Ok(());
     };
-    connect.saw_place(here);
+    connect.set_place_seen(here);
     if standing.stage == Stage::Displaced {
-        connect.say_displaced(&standing);
+        connect.log_displaced(&standing);
     }
     if standing.stage != Stage::Open {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) async fn check(client: &Client, connect: &Connect) -> Result<(), Stor
                 }
                 written => drop(written?),
             }
-            connect.say_displaced(&displaced);
+            connect.log_displaced(&displaced);
             Ok(())
         }
     }
@@ -82,7 +82,7 @@ fn may_write(error: &StoreError) -> bool {
 }
 
 /// Facts that a connection found.
-struct Looked {
+struct FoundPlace {
     place: Place,
     /// The value of [`here`].
     here: String,
@@ -92,7 +92,7 @@ struct Looked {
 }
 
 /// Reads place and standing; `None` where there is no schema (yet).
-async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Option<Looked>, StoreError> {
+async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Option<FoundPlace>, StoreError> {
     // Not every server has the function, and not every role may call it.
     for with_system in [true, false] {
         if with_system && is_portable {
@@ -105,7 +105,7 @@ async fn look(client: &Client, schema: &Schema, is_portable: bool) -> Result<Opt
                 let now = from.time()?;
                 let standing = standing_of(from.next()?)?;
                 let place = read(&mut from)?;
-                return Ok(Some(Looked { place, here: from.next()?, now, standing }));
+                return Ok(Some(FoundPlace { place, here: from.next()?, now, standing }));
             }
             Err(error) if matches!(error.kind(), StoreErrorKind::Lost | StoreErrorKind::Unreachable) => {
                 return Err(error);
@@ -161,7 +161,7 @@ async fn is_used(client: &Client, schema: &Schema) -> Result<bool, StoreError> {
 
 /// Form of [`is_used`] for an open store.
 pub(super) async fn is_store_used(shared: &Arc<Shared>) -> Result<bool, StoreError> {
-    let rows = shared.ask(LOOK, used(shared.connections.schema()), Vec::new()).await?;
+    let rows = shared.query(LOOK, used(shared.connections.schema()), Vec::new()).await?;
     Reader::first(&rows)?.next()
 }
 
@@ -177,9 +177,9 @@ pub(super) async fn place(shared: &Arc<Shared>) -> Result<Place, StoreError> {
     let schema = shared.connections.schema();
     let name = || -> Vec<(Given, Type)> { vec![(Box::new(schema.name().to_owned()), Type::TEXT)] };
     let with_system = !shared.connections.is_portable();
-    let mut rows = shared.ask(LOOK, statement(schema, with_system), name()).await;
+    let mut rows = shared.query(LOOK, statement(schema, with_system), name()).await;
     if rows.is_err() && with_system {
-        rows = shared.ask(LOOK, statement(schema, false), name()).await;
+        rows = shared.query(LOOK, statement(schema, false), name()).await;
     }
     let rows = rows?;
     let mut from = Reader::first(&rows)?;
@@ -189,36 +189,40 @@ pub(super) async fn place(shared: &Arc<Shared>) -> Result<Place, StoreError> {
 
 pub(super) async fn set(shared: &Arc<Shared>, noted: &Noted) -> Result<(), StoreError> {
     let sql = format!("UPDATE {}.store_state SET place = $1", shared.connections.schema());
-    shared.ask(NOTE, sql, vec![(Box::new(noted.to_text()?), Type::TEXT)]).await.map(drop)
+    shared.query(NOTE, sql, vec![(Box::new(noted.to_text()?), Type::TEXT)]).await.map(drop)
 }
 
 /// Rejects the outbox rows of a store that changed its place. Waits for transactions that have a row in flight:
 /// a row that comes later finds the store closed.
 pub(super) async fn disown_rows(shared: &Arc<Shared>, why: &str, now: Timestamp) -> Result<u64, StoreError> {
     let why = why.replace('\0', "");
-    let work = move |within: Within| {
+    let work = move |transaction: Transaction| {
         let why = why.clone();
         async move {
-            let ended = disown_within(&within, &why, now).await;
-            within.ended(ended).await
+            let ended = disown_within(&transaction, &why, now).await;
+            transaction.finish(ended).await
         }
     };
     in_transaction(shared, work).await
 }
 
 /// Rejects the rows, in a transaction. A rejected row of this kind holds no sequence.
-async fn disown_within(within: &Within, why: &str, now: Timestamp) -> Result<Turn<u64>, StoreError> {
+async fn disown_within(
+    transaction: &Transaction,
+    why: &str,
+    now: Timestamp,
+) -> Result<Decision<u64>, StoreError> {
     let doing = "reject the rows of the outbox";
-    let schema = within.shared.connections.schema();
-    within.run(doing, &standing::lock(schema)).await?;
+    let schema = transaction.shared.connections.schema();
+    transaction.run(doing, &standing::lock(schema)).await?;
     let sql = format!(
         "WITH waiting AS (SELECT number FROM {schema}.outbox WHERE rejected_at_ms IS NULL), \
          done AS (UPDATE {schema}.outbox SET on_dead_letter = 'skip', rejected = coalesce(rejected, $2), \
          rejected_at_ms = coalesce(rejected_at_ms, $1)) SELECT count(*) FROM waiting"
     );
-    let rows = within.ask(doing, &sql, &[(&to_ms(now), Type::INT8), (&why, Type::TEXT)]).await?;
+    let rows = transaction.query(doing, &sql, &[(&to_ms(now), Type::INT8), (&why, Type::TEXT)]).await?;
     let count: i64 = Reader::first(&rows)?.next()?;
-    Ok(Turn::Done(count.max(0) as u64))
+    Ok(Decision::Commit(count.max(0) as u64))
 }
 
 pub(super) const LOOK: &str = "compare the store's place";

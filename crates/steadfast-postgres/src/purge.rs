@@ -24,7 +24,7 @@ pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize,
     while removed < limit {
         let batch = BATCH.min(limit - removed);
         let begun = shared.bounds.begin((ENDED, None), shared.time.instant());
-        let Gone { rows, last, believed } = batch_of(shared, begun.from, batch).await?;
+        let PurgedBatch { rows, last, believed } = batch_of(shared, begun.from, batch).await?;
         let is_full = rows >= batch;
         shared.bounds.end(begun, shared.time.instant(), believed, last.filter(|_| is_full));
         bounds::search(shared);
@@ -37,7 +37,7 @@ pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize,
 }
 
 /// Result of a batch.
-struct Gone {
+struct PurgedBatch {
     rows: usize,
     /// Time of expiry of the last removed row, in ms. `None` if none was removed.
     last: Option<i64>,
@@ -45,7 +45,7 @@ struct Gone {
     believed: Timestamp,
 }
 
-async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone, StoreError> {
+async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<PurgedBatch, StoreError> {
     let own = Arc::clone(shared);
     shared
         .connections
@@ -53,13 +53,13 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
             let batch = i64::try_from(batch).unwrap_or(i64::MAX);
             let values: [Value<'_>; 2] = [(&from, Type::INT8), (&batch, Type::INT8)];
             let client = own.connections.get().await?;
-            let rows = client.ask("purge", &own.statements.purge, &values).await?;
+            let rows = client.query("purge", &own.statements.purge, &values).await?;
             let mut from = Reader::first(&rows)?;
             let (rows, last, now): (i64, _, _) = (from.next()?, from.next()?, from.time()?);
-            own.time.saw(now);
+            own.time.record(now);
             let believed = from.time()?;
             standing::check(&mut from, Standing::check_new)?;
-            Ok(Gone { rows: usize::try_from(rows).unwrap_or_default(), last, believed })
+            Ok(PurgedBatch { rows: usize::try_from(rows).unwrap_or_default(), last, believed })
         })
         .await
 }

@@ -34,7 +34,7 @@ pub(super) struct Read {
 
 impl Shared {
     /// Runs one statement on a line, as a transaction of its own.
-    pub(super) async fn ask(
+    pub(super) async fn query(
         self: &Arc<Self>,
         doing: &'static str,
         statement: String,
@@ -46,7 +46,7 @@ impl Shared {
                 let client = own.connections.get().await?;
                 let values: Vec<Value<'_>> =
                     values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
-                client.ask(doing, &statement, &values).await
+                client.query(doing, &statement, &values).await
             })
             .await
     }
@@ -58,7 +58,7 @@ impl Shared {
     /// [`ReadOnly`](crate::store::StoreErrorKind::ReadOnly) where the server takes no claim, such as a standby,
     /// and the record is not [final](is_final), or has expired.
     pub(super) async fn read(self: &Arc<Self>, id: &OperationId) -> Result<Read, StoreError> {
-        let rows = match self.ask(READ, self.statements.read.clone(), name(id)).await {
+        let rows = match self.query(READ, self.statements.read.clone(), name(id)).await {
             // A name that the server cannot store has no record.
             Err(error) if error.kind() == StoreErrorKind::Invalid => {
                 let (now, _) = self.now().await?;
@@ -68,15 +68,15 @@ impl Shared {
         };
         let mut from = Reader::first(&rows)?;
         let now = from.time()?;
-        self.time.saw(now);
+        self.time.record(now);
         let believed = row::believed(&mut from, now)?;
-        let (only_reads, is_there): (bool, bool) = (from.next()?, from.next()?);
+        let (read_only, is_there): (bool, bool) = (from.next()?, from.next()?);
         let stored = if is_there { Some(read_stored(&mut from)?) } else { None };
         let record = stored.as_ref().map(|stored| &stored.record);
         // An expired record may have begun anew.
         let is_over = record.is_some_and(|record| record.has_expired(now));
-        if only_reads && (is_over || !is_final(record)) {
-            return Err(failure::only_reads(READ));
+        if read_only && (is_over || !is_final(record)) {
+            return Err(failure::read_only(READ));
         }
         Ok(Read { now, notes: Notes { believed, ..Notes::default() }, stored })
     }
@@ -84,7 +84,7 @@ impl Shared {
     /// Checks that the store may report that there is no record: see [`Standing::check_absent`].
     pub(super) async fn check_absent(self: &Arc<Self>) -> Result<(), StoreError> {
         let sql = format!("SELECT {CLOSED} FROM {}.store_state p", self.connections.schema());
-        let rows = self.ask("read the copy state", sql, Vec::new()).await?;
+        let rows = self.query("read the copy state", sql, Vec::new()).await?;
         standing::check(&mut Reader::first(&rows)?, Standing::check_absent)
     }
 
@@ -103,7 +103,7 @@ impl Shared {
             (Box::new(texts), Type::TEXT_ARRAY)
         };
         let values = vec![column(|id| id.scope.as_str()), column(|id| id.key.as_str())];
-        let rows = self.ask("look whether operations have moved", sql, values).await?;
+        let rows = self.query("read the versions of operations", sql, values).await?;
         let versions = rows.iter().map(|row| {
             let mut from = Reader::of(row);
             let is_there = from.flag()?;
@@ -124,7 +124,7 @@ impl Shared {
 
     /// Returns the error of a statement that writes only where the store is open, and found nothing to write.
     pub(super) async fn check_new(self: &Arc<Self>) -> Result<(), StoreError> {
-        let rows = self.ask("read the server's time", self.statements.notes.clone(), Vec::new()).await?;
+        let rows = self.query("read the server's time", self.statements.notes.clone(), Vec::new()).await?;
         let mut from = Reader::first(&rows)?;
         row::notes(&mut from)?;
         standing::check(&mut from, Standing::check_new)
@@ -144,12 +144,12 @@ impl Shared {
     }
 
     async fn noted(self: &Arc<Self>, sql: String) -> Result<(Timestamp, Timestamp), StoreError> {
-        let rows = self.ask("read the server's time", sql, Vec::new()).await?;
+        let rows = self.query("read the server's time", sql, Vec::new()).await?;
         let mut from = Reader::first(&rows)?;
         let (now, notes) = row::notes(&mut from)?;
-        self.time.saw(now);
-        let (_, forgets): (Option<&str>, bool) = (from.next()?, from.next()?);
-        self.durability.saw(forgets, &self.connections);
+        self.time.record(now);
+        let (_, may_lose_commits): (Option<&str>, bool) = (from.next()?, from.next()?);
+        self.durability.record(may_lose_commits, &self.connections);
         self.compare_if_changed(from.next()?).await?;
         Ok((now, notes.now(now)))
     }
@@ -160,7 +160,7 @@ impl Shared {
     ) -> Result<Vec<AttemptReport>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!("SELECT reports FROM {schema}.outcome WHERE scope = $1 AND key = $2");
-        let rows = self.ask("read evidence", sql, name(id)).await?;
+        let rows = self.query("read evidence", sql, name(id)).await?;
         match rows.first() {
             Some(row) => reports::read(Reader::of(row).next()?),
             None => Ok(Vec::new()),
@@ -182,7 +182,7 @@ impl Shared {
         );
         let mut values = name(id);
         values.push((Box::new(reports::lines(reports)?), Type::TEXT));
-        let rows = self.ask("write evidence", sql, values).await?;
+        let rows = self.query("write evidence", sql, values).await?;
         let mut from = Reader::first(&rows)?;
         standing::check(&mut from, Standing::check_held)?;
         Ok(if from.next()? { Ok(()) } else { Err(Declined::Absent) })
@@ -199,10 +199,10 @@ impl Shared {
         let (sql, mut values) = list_statement(self.connections.schema(), filter);
         values.push((Box::new(start(after)? as i64), Type::INT8));
         values.push((Box::new(limit as i64 + 1), Type::INT8));
-        let rows = self.ask("list operations", sql, values).await?;
+        let rows = self.query("list operations", sql, values).await?;
         let names_one = filter.key.is_some() || filter.wire_key.is_some();
-        if rows.is_empty() && names_one && self.only_reads().await? {
-            return Err(failure::only_reads("list operations"));
+        if rows.is_empty() && names_one && self.read_only().await? {
+            return Err(failure::read_only("list operations"));
         }
         let summaries = rows.iter().map(|row| {
             let mut from = Reader::of(row);
@@ -214,9 +214,9 @@ impl Shared {
     }
 
     /// Returns true if the server takes no claims, and so may not report that there is no record.
-    async fn only_reads(self: &Arc<Self>) -> Result<bool, StoreError> {
+    async fn read_only(self: &Arc<Self>) -> Result<bool, StoreError> {
         let sql = "SELECT current_setting('transaction_read_only') = 'on'".to_owned();
-        let rows = self.ask("read whether the server takes claims", sql, Vec::new()).await?;
+        let rows = self.query("read whether the server takes claims", sql, Vec::new()).await?;
         Reader::first(&rows)?.next()
     }
 
@@ -226,7 +226,7 @@ impl Shared {
             "SELECT vendor, phase, count(*), min(updated_at_ms) FROM {schema}.operation GROUP BY vendor, phase \
              ORDER BY vendor, phase"
         );
-        let rows = self.ask("count operations", sql, Vec::new()).await?;
+        let rows = self.query("count operations", sql, Vec::new()).await?;
         rows.iter().map(|row| read_tally(&mut Reader::of(row))).collect()
     }
 
@@ -249,7 +249,7 @@ impl Shared {
              ORDER BY number LIMIT ${}",
             values.len()
         );
-        let rows = self.ask("read the audit record", sql, values).await?;
+        let rows = self.query("read the audit record", sql, values).await?;
         let entries = rows.iter().map(|row| read_entry(&mut Reader::of(row)));
         Ok(page(entries.collect::<Result<Vec<_>, _>>()?.into_iter(), limit))
     }

@@ -12,7 +12,7 @@ use steadfast_core::store::StoreError;
 
 use super::Shared;
 use super::row::{Reader, Value};
-use super::transaction::{Turn, Within, in_transaction};
+use super::transaction::{Decision, Transaction, in_transaction};
 
 pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
     let key = shared.seals.needed()?;
@@ -22,11 +22,11 @@ pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<Rese
         return Ok(batch);
     }
     let (count, rows) = (rows.len() as u64, Arc::new(rows));
-    let work = move |within: Within| {
+    let work = move |transaction: Transaction| {
         let rows = Arc::clone(&rows);
         async move {
-            let ended = write(&within, &rows, &key).await;
-            within.ended(ended).await
+            let ended = write(&transaction, &rows, &key).await;
+            transaction.finish(ended).await
         }
     };
     let written = in_transaction(shared, work).await?;
@@ -56,7 +56,7 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
         (Box::new(rows_max), Type::INT8),
     ];
     let (mut rows, mut amount) = (Vec::new(), 0_i64);
-    for row in shared.ask("look for operations to seal", sql, values).await? {
+    for row in shared.query("look for operations to seal", sql, values).await? {
         let mut from = Reader::of(&row);
         rows.push(read_blobs(&mut from)?);
         amount = from.number()?;
@@ -68,10 +68,14 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
 
 /// Writes resealed rows. Returns how many had not changed meanwhile. Locks the rows of the operations first:
 /// each change of a request or an answer locks its operation.
-async fn write(within: &Within, rows: &[ResealedRow], key: &KeyId) -> Result<Turn<u64>, StoreError> {
+async fn write(
+    transaction: &Transaction,
+    rows: &[ResealedRow],
+    key: &KeyId,
+) -> Result<Decision<u64>, StoreError> {
     // A reader sees the same as before, so this is allowed in every stage of the store.
-    within.lock(rows.iter().map(|row| &row.id), |_| Ok(())).await?;
-    let schema = within.shared.connections.schema();
+    transaction.lock(rows.iter().map(|row| &row.id), |_| Ok(())).await?;
+    let schema = transaction.shared.connections.schema();
     let sql = format!(
         "WITH same AS MATERIALIZED (SELECT w.* FROM unnest($1, $2, $3, $4, $5, $6, $7) \
          AS w (number, scope, key, old_request, old_answer, request, answer) \
@@ -101,9 +105,9 @@ async fn write(within: &Within, rows: &[ResealedRow], key: &KeyId) -> Result<Tur
         (&answer, Type::BYTEA_ARRAY),
         (&key, Type::BYTEA),
     ];
-    let written = within.ask("seal operations", &sql, &values).await?;
+    let written = transaction.query("seal operations", &sql, &values).await?;
     let written: i64 = Reader::first(&written)?.next()?;
-    Ok(Turn::Done(written.max(0) as u64))
+    Ok(Decision::Commit(written.max(0) as u64))
 }
 
 /// Splits blobs into requests and answers.

@@ -12,69 +12,71 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::row::{Changes, Reader, Value};
 use super::sequence;
-use super::transaction::Within;
+use super::transaction::Transaction;
 
-pub(super) async fn write(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
-    begin(within, &restored.copy).await?;
-    if !restored.audit.is_empty() && entries(within).await? != restored.audit_after {
+pub(super) async fn write(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
+    begin(transaction, &restored.copy).await?;
+    if !restored.audit.is_empty() && entries(transaction).await? != restored.audit_after {
         return Err(
             StoreError::new(steadfast_core::internal::store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked)
         );
     }
     if !restored.gone.is_empty() {
-        remove(restored, within).await?;
+        remove(restored, transaction).await?;
     }
     if !restored.rows.is_empty() {
-        write_operations(restored, within).await?;
-        write_requests(restored, within).await?;
-        write_outcomes(restored, within).await?;
-        enter_sequences(restored, within).await?;
+        write_operations(restored, transaction).await?;
+        write_requests(restored, transaction).await?;
+        write_outcomes(restored, transaction).await?;
+        enter_sequences(restored, transaction).await?;
     }
     if !restored.audit.is_empty() {
-        write_audit(restored, within).await?;
+        write_audit(restored, transaction).await?;
     }
     if let Some(notes) = &restored.notes {
-        let sql =
-            format!("UPDATE {}.store_state SET purged_fence = greatest(purged_fence, $1)", schema(within));
-        within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
+        let sql = format!(
+            "UPDATE {}.store_state SET purged_fence = greatest(purged_fence, $1)",
+            schema(transaction)
+        );
+        transaction.query(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
         // The restored records have times of the clock that the other store believed.
         let sql = format!(
             "UPDATE {}.clock SET believed_ms = $1, doubted_from_ms = $2, doubted_to_ms = $3",
-            schema(within)
+            schema(transaction)
         );
         let (from, to) = notes.doubted.unzip();
         let times: [Option<i64>; 3] = [notes.believed, from, to].map(|time| time.map(to_ms));
         let values: [Value<'_>; 3] = times.each_ref().map(|time| (time as _, Type::INT8));
-        within.ask(DOING, &sql, &values).await?;
+        transaction.query(DOING, &sql, &values).await?;
     }
     match &restored.accounts {
-        Some(accounts) => write_accounts(within, accounts).await,
+        Some(accounts) => write_accounts(transaction, accounts).await,
         None => Ok(()),
     }
 }
 
-async fn remove(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+async fn remove(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
     let names = restored.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
-    remove_from(within, &["operation", "request", "outcome"], names).await?;
-    sequence::leave(within, restored.gone.iter()).await
+    remove_from(transaction, &["operation", "request", "outcome"], names).await?;
+    sequence::leave(transaction, restored.gone.iter()).await
 }
 
 /// Restores operations at their positions in sequences.
-async fn enter_sequences(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
-    sequence::leave(within, restored.rows.iter().map(|row| &row.record.id)).await?;
+async fn enter_sequences(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
+    sequence::leave(transaction, restored.rows.iter().map(|row| &row.record.id)).await?;
     for row in &restored.rows {
-        sequence::enter(within, &row.record).await?;
+        sequence::enter(transaction, &row.record).await?;
     }
     Ok(())
 }
 
 /// Writes operations, in place of those of the same names, which may be of another life.
-async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+async fn write_operations(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
     let names = restored.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
-    remove_from(within, &["operation", "outcome"], names).await?;
+    remove_from(transaction, &["operation", "outcome"], names).await?;
     let changes = Changes::of(restored.rows.iter().map(|row| &row.record))?;
     let vendors: Vec<&str> = restored.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
-    let seal = within.shared.seals.current();
+    let seal = transaction.shared.seals.current();
     let seal = seal.as_ref().map(|id| &id[..]);
     let mut values = changes.values();
     values.extend([(&vendors as _, Type::TEXT_ARRAY), (&seal as _, Type::BYTEA)]);
@@ -84,14 +86,14 @@ async fn write_operations(restored: &Sealed, within: &Within) -> Result<(), Stor
          fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
          status::smallint, resolved, unknown_since_ms, lookups, resends_left, attempt_max_ms, vendor_clock_ms, holder, \
          until_ms, vendor, $21 FROM unnest({places}, $20) AS c ({names}, vendor)",
-        schema(within)
+        schema(transaction)
     );
-    within.ask(DOING, &sql, &values).await.map(drop)
+    transaction.query(DOING, &sql, &values).await.map(drop)
 }
 
 /// Writes requests. A row keeps its number if its life is the same. The others get new numbers, in their order
 /// here.
-async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+async fn write_requests(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
     macro_rules! column {
         ($row:ident => $value:expr) => {
             restored.rows.iter().map(|$row| $value).collect::<Vec<_>>()
@@ -131,12 +133,12 @@ async fn write_requests(restored: &Sealed, within: &Within) -> Result<(), StoreE
              retention_ms = excluded.retention_ms, first_fence = excluded.first_fence, \
          fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
          predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
-        schema(within)
+        schema(transaction)
     );
-    within.ask(DOING, &sql, &values).await.map(drop)
+    transaction.query(DOING, &sql, &values).await.map(drop)
 }
 
-async fn write_outcomes(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+async fn write_outcomes(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
     let rows = || restored.rows.iter().filter(|row| row.answer.is_some() || !row.reports.is_empty());
     let scope: Vec<&str> = rows().map(|row| row.record.id.scope.as_str()).collect();
     let key: Vec<&str> = rows().map(|row| row.record.id.key.as_str()).collect();
@@ -144,7 +146,7 @@ async fn write_outcomes(restored: &Sealed, within: &Within) -> Result<(), StoreE
     let answer: Vec<Option<&[u8]>> = rows().map(|row| row.answer.as_deref()).collect();
     let sql = format!(
         "INSERT INTO {}.outcome (scope, key, reports, answer) SELECT * FROM unnest($1, $2, $3, $4)",
-        schema(within)
+        schema(transaction)
     );
     let values: [Value<'_>; 4] = [
         (&scope, Type::TEXT_ARRAY),
@@ -152,10 +154,10 @@ async fn write_outcomes(restored: &Sealed, within: &Within) -> Result<(), StoreE
         (&reports, Type::TEXT_ARRAY),
         (&answer, Type::BYTEA_ARRAY),
     ];
-    within.ask(DOING, &sql, &values).await.map(drop)
+    transaction.query(DOING, &sql, &values).await.map(drop)
 }
 
-async fn write_audit(restored: &Sealed, within: &Within) -> Result<(), StoreError> {
+async fn write_audit(restored: &Sealed, transaction: &Transaction) -> Result<(), StoreError> {
     let actions = restored.audit.iter().map(|entry| serde_json::to_string(&entry.action));
     let actions = actions
         .collect::<Result<Vec<String>, _>>()
@@ -181,35 +183,36 @@ async fn write_audit(restored: &Sealed, within: &Within) -> Result<(), StoreErro
         "INSERT INTO {}.audit (scope, key, action, by, why, at_ms, before, after) SELECT scope, key, action, by, why, \
          at_ms, before::smallint, after::smallint FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY \
          AS e (scope, key, action, by, why, at_ms, before, after, place) ORDER BY place",
-        schema(within)
+        schema(transaction)
     );
-    within.ask(DOING, &sql, &values).await.map(drop)
+    transaction.query(DOING, &sql, &values).await.map(drop)
 }
 
 /// Begins a restore: one copy at a time, into a store that is set aside for it. Locks the table before the row,
 /// as each change of the store's standing does: see [`standing::lock`](super::standing::lock).
-async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
-    let schema = schema(within);
+async fn begin(transaction: &Transaction, copy: &str) -> Result<(), StoreError> {
+    let schema = schema(transaction);
     let lock = format!(
         "LOCK TABLE {schema}.operation, {schema}.account IN ROW EXCLUSIVE MODE; SET LOCAL steadfast.copies = 'on'"
     );
-    within.run(DOING, &lock).await?;
-    let there =
-        within.ask(DOING, &format!("SELECT copy_state FROM {schema}.store_state FOR UPDATE"), &[]).await?;
+    transaction.run(DOING, &lock).await?;
+    let there = transaction
+        .query(DOING, &format!("SELECT copy_state FROM {schema}.store_state FOR UPDATE"), &[])
+        .await?;
     let text: Option<&str> = Reader::first(&there)?.next()?;
     text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
 }
 
 /// Returns the number of entries in the audit record.
-async fn entries(within: &Within) -> Result<u64, StoreError> {
-    let sql = format!("SELECT count(*) FROM {}.audit", schema(within));
-    let rows = within.ask("count the audit record", &sql, &[]).await?;
+async fn entries(transaction: &Transaction) -> Result<u64, StoreError> {
+    let sql = format!("SELECT count(*) FROM {}.audit", schema(transaction));
+    let rows = transaction.query("count the audit record", &sql, &[]).await?;
     let count: i64 = Reader::first(&rows)?.next()?;
     Ok(count.max(0) as u64)
 }
 
 async fn remove_from<'a>(
-    within: &Within,
+    transaction: &Transaction,
     tables: &[&str],
     names: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), StoreError> {
@@ -218,24 +221,27 @@ async fn remove_from<'a>(
     for table in tables {
         let sql = format!(
             "DELETE FROM {}.{table} t USING unnest($1, $2) AS n (scope, key) WHERE t.scope = n.scope AND t.key = n.key",
-            schema(within)
+            schema(transaction)
         );
-        within.ask(DOING, &sql, &values).await?;
+        transaction.query(DOING, &sql, &values).await?;
     }
     Ok(())
 }
 
-async fn write_accounts(within: &Within, accounts: &BTreeMap<String, String>) -> Result<(), StoreError> {
-    let schema = schema(within);
-    within.ask(DOING, &format!("DELETE FROM {schema}.account"), &[]).await?;
+async fn write_accounts(
+    transaction: &Transaction,
+    accounts: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    let schema = schema(transaction);
+    transaction.query(DOING, &format!("DELETE FROM {schema}.account"), &[]).await?;
     let (paths, terms): (Vec<&str>, Vec<&str>) =
         accounts.iter().map(|(path, terms)| (path.as_str(), terms.as_str())).unzip();
     let sql = format!("INSERT INTO {schema}.account (path, terms) SELECT * FROM unnest($1, $2)");
-    within.ask(DOING, &sql, &[(&paths, Type::TEXT_ARRAY), (&terms, Type::TEXT_ARRAY)]).await.map(drop)
+    transaction.query(DOING, &sql, &[(&paths, Type::TEXT_ARRAY), (&terms, Type::TEXT_ARRAY)]).await.map(drop)
 }
 
-fn schema(within: &Within) -> &super::schema::Schema {
-    within.shared.connections.schema()
+fn schema(transaction: &Transaction) -> &super::schema::Schema {
+    transaction.shared.connections.schema()
 }
 
 const DOING: &str = "write copied records";

@@ -110,7 +110,7 @@ pub(super) struct Changes<'a> {
     status: Vec<Option<i64>>,
     resolved: Vec<Option<String>>,
     unknown_since: Vec<Option<i64>>,
-    look_ups: Vec<i64>,
+    lookups: Vec<i64>,
     resends_left: Vec<i64>,
     attempt_max: Vec<i64>,
     vendor_clock: Vec<Option<i64>>,
@@ -152,7 +152,7 @@ impl<'a> Changes<'a> {
         self.status.push(columns.status.map(i64::from));
         self.resolved.push(columns.resolved);
         self.unknown_since.push(columns.unknown_since);
-        self.look_ups.push(record.look_ups.into());
+        self.lookups.push(record.look_ups.into());
         self.resends_left.push(record.resends_left.into());
         self.attempt_max.push(columns.attempt_max);
         self.vendor_clock.push(record.vendor_clock_ms);
@@ -176,7 +176,7 @@ impl<'a> Changes<'a> {
             (&self.status, Type::INT8_ARRAY),
             (&self.resolved, Type::TEXT_ARRAY),
             (&self.unknown_since, Type::INT8_ARRAY),
-            (&self.look_ups, Type::INT8_ARRAY),
+            (&self.lookups, Type::INT8_ARRAY),
             (&self.resends_left, Type::INT8_ARRAY),
             (&self.attempt_max, Type::INT8_ARRAY),
             (&self.vendor_clock, Type::INT8_ARRAY),

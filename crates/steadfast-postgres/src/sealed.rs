@@ -13,16 +13,16 @@ use steadfast_core::internal::store::{KEY_ID_BYTES, KeyId, SEALED, Stored, hex, 
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::row::{Reader, damaged};
-use super::transaction::{Turn, Within, in_transaction};
+use super::transaction::{Decision, Transaction, in_transaction};
 use super::{Shared, outbox, place};
 
 /// Checks that everything in the schema can be read. Then records the key that this process seals with.
 pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), StoreError> {
-    learn(shared).await?;
+    refresh_seals(shared).await?;
     let doing = "read which keys the schema is sealed with";
     let schema = shared.connections.schema();
     let named =
-        shared.ask(doing, format!("SELECT id FROM {schema}.seal_key ORDER BY id"), Vec::new()).await?;
+        shared.query(doing, format!("SELECT id FROM {schema}.seal_key ORDER BY id"), Vec::new()).await?;
     let mut needed = Vec::new();
     for row in &named {
         let id: &[u8] = Reader::of(row).next()?;
@@ -43,61 +43,61 @@ pub(super) async fn check(shared: &Arc<Shared>, creates: bool) -> Result<(), Sto
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Sealed));
     }
     let Some(own) = shared.seals.current() else {
-        return if is_noted(shared).await? { Err(needs_a_key()) } else { Ok(()) };
+        return if is_recorded(shared).await? { Err(needs_a_key()) } else { Ok(()) };
     };
     if named.iter().any(|row| Reader::of(row).next::<&[u8]>().is_ok_and(|id| id == own)) {
         return Ok(());
     }
     let sql = format!("INSERT INTO {schema}.seal_key (id) VALUES ($1) ON CONFLICT DO NOTHING");
-    shared.ask("record the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
+    shared.query("record the seal key", sql, vec![(Box::new(own.to_vec()), Type::BYTEA)]).await.map(drop)?;
     // The first key in a schema without a record: nothing was ever in the clear.
     if named.is_empty() && creates && !place::is_store_used(shared).await? {
         // Where the role may not, or another process holds a lock, `reseal` records it.
-        let _ = note(shared).await;
+        let _ = record_sealed(shared).await;
     }
     Ok(())
 }
 
-async fn is_noted(shared: &Arc<Shared>) -> Result<bool, StoreError> {
+async fn is_recorded(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let sql = format!("SELECT sealed FROM {}.store_state", shared.connections.schema());
-    let rows = shared.ask("read whether the schema is sealed", sql, Vec::new()).await?;
+    let rows = shared.query("read whether the schema is sealed", sql, Vec::new()).await?;
     Reader::first(&rows)?.next()
 }
 
 /// Updates the seal keys from the schema, before a blob is trusted: if the schema is sealed, they reject a blob
 /// in the clear.
-pub(super) async fn learn(shared: &Arc<Shared>) -> Result<(), StoreError> {
+pub(super) async fn refresh_seals(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let may_be_new = shared.seals.current().is_some() && !shared.seals.are_alone();
-    if may_be_new && is_noted(shared).await? {
+    if may_be_new && is_recorded(shared).await? {
         shared.seals.stand_alone();
     }
     Ok(())
 }
 
-/// Form of [`learn`] for a row that was read: needed only for a blob in the clear, which is nearly never.
-pub(super) async fn learn_of(shared: &Arc<Shared>, stored: &Stored) -> Result<(), StoreError> {
+/// Form of [`refresh_seals`] for a row that was read: needed only for a blob in the clear, which is nearly never.
+pub(super) async fn refresh_seals_for(shared: &Arc<Shared>, stored: &Stored) -> Result<(), StoreError> {
     let blobs = [&stored.request, &stored.answer];
-    if blobs.into_iter().flatten().all(|blob| is_sealed(blob)) { Ok(()) } else { learn(shared).await }
+    if blobs.into_iter().flatten().all(|blob| is_sealed(blob)) { Ok(()) } else { refresh_seals(shared).await }
 }
 
 /// Records that the schema is sealed, if no record is in the clear.
-pub(super) async fn note(shared: &Arc<Shared>) -> Result<bool, StoreError> {
-    let work = move |within: Within| async move {
-        let ended = note_within(&within).await;
-        within.ended(ended).await
+pub(super) async fn record_sealed(shared: &Arc<Shared>) -> Result<bool, StoreError> {
+    let work = move |transaction: Transaction| async move {
+        let ended = record_sealed_within(&transaction).await;
+        transaction.finish(ended).await
     };
-    let is_noted = in_transaction(shared, work).await?;
-    learn(shared).await?;
-    Ok(is_noted)
+    let is_recorded = in_transaction(shared, work).await?;
+    refresh_seals(shared).await?;
+    Ok(is_recorded)
 }
 
-async fn note_within(within: &Within) -> Result<Turn<bool>, StoreError> {
+async fn record_sealed_within(transaction: &Transaction) -> Result<Decision<bool>, StoreError> {
     let doing = "note that the schema is sealed";
-    let schema = within.shared.connections.schema();
+    let schema = transaction.shared.connections.schema();
     // Each writer of a request or an answer writes to this table before.
-    within.run(doing, &format!("LOCK TABLE {schema}.operation IN EXCLUSIVE MODE")).await?;
-    let rows = within.ask(doing, &format!("SELECT {schema}.note_sealed()"), &[]).await?;
-    Reader::first(&rows)?.next().map(Turn::Done)
+    transaction.run(doing, &format!("LOCK TABLE {schema}.operation IN EXCLUSIVE MODE")).await?;
+    let rows = transaction.query(doing, &format!("SELECT {schema}.note_sealed()"), &[]).await?;
+    Reader::first(&rows)?.next().map(Decision::Commit)
 }
 
 async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError> {
@@ -110,7 +110,7 @@ async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError
     let head = [&[SEALED][..], id].concat();
     let values: Vec<(super::read::Given, Type)> =
         vec![(Box::new(id.to_vec()), Type::BYTEA), (Box::new(head), Type::BYTEA)];
-    let rows = shared.ask("count the rows that a key seals", sql, values).await?;
+    let rows = shared.query("count the rows that a key seals", sql, values).await?;
     let operations: i64 = Reader::first(&rows)?.next()?;
     Ok(operations + outbox::rows_sealed_with(shared, [&[SEALED][..], id].concat()).await?)
 }

@@ -1,7 +1,7 @@
 //! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the tables.
 //!
-//! A change to an operation of a sequence calls [`moved`] in the same transaction. The transaction locks the
-//! sequence first, and the operation after that: [`Within::lock`] does both. A take locks operations alone, and
+//! A change to an operation of a sequence calls [`operation_updated`] in the same transaction. The transaction locks the
+//! sequence first, and the operation after that: [`Transaction::lock`] does both. A take locks operations alone, and
 //! changes neither the holding nor the turn of a sequence. So the write that passes the turn on locks the
 //! operation that has it: a concurrent take has committed by then, or skips it.
 //!
@@ -19,7 +19,7 @@ use steadfast_core::store::StoreError;
 
 use super::row::{Reader, Value};
 use super::schema::Schema;
-use super::transaction::Within;
+use super::transaction::Transaction;
 
 /// SQL of a schema's sequences.
 #[derive(Debug)]
@@ -43,9 +43,9 @@ pub(super) struct Statements {
     /// SQL that reads the first operation that holds a sequence. Parameters: account, sequence.
     first: String,
     /// SQL that revokes the turn. Parameters: scope, key.
-    take_turn: String,
+    revoke_turn: String,
     /// SQL that grants the turn. Parameters: scope, key.
-    give_turn: String,
+    grant_turn: String,
 }
 
 impl Statements {
@@ -87,9 +87,9 @@ impl Statements {
                 "SELECT scope, key FROM {schema}.sequenced WHERE account = $1 AND sequence = $2 AND holds \
                  ORDER BY position LIMIT 1"
             ),
-            take_turn: turn_of(false, "NULL"),
+            revoke_turn: turn_of(false, "NULL"),
             // Not from its due time: a take does not read the index that far back each time.
-            give_turn: turn_of(true, &format!("greatest(until_ms, {schema}.store_now())")),
+            grant_turn: turn_of(true, &format!("greatest(until_ms, {schema}.store_now())")),
         }
     }
 }
@@ -130,13 +130,13 @@ pub(super) fn slot_of(account: &str, sequence: &str) -> i16 {
 
 /// Enters a new life of a key into its record's sequence, and removes it from that of the life before. The row
 /// was just written.
-pub(super) async fn enter(within: &Within, record: &Record) -> Result<(), StoreError> {
-    let (doing, statements) = ("enter a sequence", &within.shared.statements.sequence);
+pub(super) async fn enter(transaction: &Transaction, record: &Record) -> Result<(), StoreError> {
+    let (doing, statements) = ("enter a sequence", &transaction.shared.statements.sequence);
     let Some(place) = record.sequence.as_deref() else { return Ok(()) };
     let (scope, key) = (record.id.scope.as_str(), record.id.key.as_str());
     let slot = slot_of(record.id.scope.account_path(), place.sequence.name());
     // An adopted operation enters another sequence than it was in.
-    within.lock_slots((&[], &[]), &[slot]).await?;
+    transaction.lock_slots((&[], &[]), &[slot]).await?;
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
     let values: [Value<'_>; 8] = [
         (&scope, Type::TEXT),
@@ -148,67 +148,67 @@ pub(super) async fn enter(within: &Within, record: &Record) -> Result<(), StoreE
         (&i64::try_from(place.position).unwrap_or(i64::MAX), Type::INT8),
         (&predecessor, Type::TEXT),
     ];
-    within.ask(doing, &statements.enter, &values).await?;
-    moved(within, record).await
+    transaction.query(doing, &statements.enter, &values).await?;
+    operation_updated(transaction, record).await
 }
 
 /// Enters another life of a key. The life before has ended, and holds nothing.
-pub(super) async fn enter_anew(within: &Within, record: &Record) -> Result<(), StoreError> {
+pub(super) async fn reenter(transaction: &Transaction, record: &Record) -> Result<(), StoreError> {
     if record.sequence.is_some() {
-        return enter(within, record).await;
+        return enter(transaction, record).await;
     }
-    let statement = &within.shared.statements.sequence.leave;
-    within.ask("leave a sequence", statement, &Name::of(&record.id).values()).await.map(drop)
+    let statement = &transaction.shared.statements.sequence.leave;
+    transaction.query("leave a sequence", statement, &OperationName::of(&record.id).values()).await.map(drop)
 }
 
 /// Updates the holding and the turn of a sequence, after the row of `record` was written.
-pub(super) async fn moved(within: &Within, record: &Record) -> Result<(), StoreError> {
+pub(super) async fn operation_updated(transaction: &Transaction, record: &Record) -> Result<(), StoreError> {
     let Some(place) = record.sequence.as_deref() else { return Ok(()) };
-    let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
+    let (doing, statements) = ("pass the turn of a sequence", &transaction.shared.statements.sequence);
     let (account, sequence) = (record.id.scope.account_path(), place.sequence.name());
-    let (name, holds) = (Name::of(&record.id), record.holds_sequence());
+    let (name, holds) = (OperationName::of(&record.id), record.holds_sequence());
     let values = name.values();
     let [scope, key] = name.values();
     let held: [Value<'_>; 3] = [scope, key, (&holds, Type::BOOL)];
     // Sent at once, and carried out one after the other.
     tokio::try_join!(
         biased;
-        within.ask(doing, &statements.hold, &held),
-        within.ask(doing, &statements.wait, &values),
-        pass_turn(within, account, sequence),
+        transaction.query(doing, &statements.hold, &held),
+        transaction.query(doing, &statements.wait, &values),
+        pass_turn(transaction, account, sequence),
     )
     .map(drop)
 }
 
 /// Removes operations from their sequences.
 pub(super) async fn leave(
-    within: &Within,
+    transaction: &Transaction,
     ids: impl IntoIterator<Item = &OperationId>,
 ) -> Result<(), StoreError> {
     let (scopes, keys): (Vec<&str>, Vec<&str>) =
         ids.into_iter().map(|id| (id.scope.as_str(), id.key.as_str())).unzip();
     let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
-    let statement = &within.shared.statements.sequence.remove;
+    let statement = &transaction.shared.statements.sequence.remove;
     let mut lines = BTreeSet::new();
-    for row in within.ask("leave sequences", statement, &values).await? {
+    for row in transaction.query("leave sequences", statement, &values).await? {
         let mut from = Reader::of(&row);
         let (account, sequence): (String, Option<String>) = (from.next()?, from.next()?);
         lines.extend(sequence.map(|sequence| (account, sequence)));
     }
     for (account, sequence) in lines {
-        pass_turn(within, &account, &sequence).await?;
+        pass_turn(transaction, &account, &sequence).await?;
     }
     Ok(())
 }
 
 /// Gives the turn to the first operation that holds the sequence.
-async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(), StoreError> {
-    let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
+async fn pass_turn(transaction: &Transaction, account: &str, sequence: &str) -> Result<(), StoreError> {
+    let (doing, statements) = ("pass the turn of a sequence", &transaction.shared.statements.sequence);
     let line: [Value<'_>; 2] = [(&account, Type::TEXT), (&sequence, Type::TEXT)];
     let (current, first) = tokio::try_join!(
         biased;
-        within.ask(doing, &statements.turn, &line),
-        within.ask(doing, &statements.first, &line),
+        transaction.query(doing, &statements.turn, &line),
+        transaction.query(doing, &statements.first, &line),
     )?;
     let (mut last, mut current_holds) = (None, None);
     if let Some(row) = current.first() {
@@ -224,33 +224,37 @@ async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(),
     }
     // One at a time: a unique index allows a sequence one turn.
     if let Some(last) = last {
-        within.ask(doing, &statements.take_turn, &Name::of(&last).values()).await?;
+        transaction.query(doing, &statements.revoke_turn, &OperationName::of(&last).values()).await?;
     }
     if let Some(next) = next {
-        within.ask(doing, &statements.give_turn, &Name::of(&next).values()).await?;
+        transaction.query(doing, &statements.grant_turn, &OperationName::of(&next).values()).await?;
     }
     Ok(())
 }
 
 /// Adds the current place in the sequence to a claim's result.
-pub(super) async fn placed(within: &Within, mut claimed: Claimed) -> Result<Claimed, StoreError> {
+pub(super) async fn with_place(
+    transaction: &Transaction,
+    mut claimed: Claimed,
+) -> Result<Claimed, StoreError> {
     if let Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record) = &mut claimed
         && record.sequence.is_some()
     {
-        let statement = &within.shared.statements.sequence.place;
-        let rows =
-            within.ask("read a place in a sequence", statement, &Name::of(&record.id).values()).await?;
+        let statement = &transaction.shared.statements.sequence.place;
+        let rows = transaction
+            .query("read a place in a sequence", statement, &OperationName::of(&record.id).values())
+            .await?;
         record.sequence = read_place(&mut Reader::first(&rows)?)?;
     }
     Ok(claimed)
 }
 
 /// An operation's name, as values of a statement.
-struct Name<'a>(&'a str, &'a str);
+struct OperationName<'a>(&'a str, &'a str);
 
-impl<'a> Name<'a> {
-    fn of(id: &'a OperationId) -> Name<'a> {
-        Name(id.scope.as_str(), id.key.as_str())
+impl<'a> OperationName<'a> {
+    fn of(id: &'a OperationId) -> OperationName<'a> {
+        OperationName(id.scope.as_str(), id.key.as_str())
     }
 
     fn values(&self) -> [Value<'_>; 2] {

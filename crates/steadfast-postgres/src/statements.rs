@@ -5,7 +5,7 @@
 //! functions of the schema, whose plans a session keeps, and which do not depend on a table's size. Statements
 //! over many rows take arrays as values.
 
-use super::durability::FORGETS;
+use super::durability::MAY_LOSE_COMMITS;
 use super::place::here;
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
@@ -16,9 +16,9 @@ use super::{outbox, sequence};
 #[derive(Debug)]
 pub(super) struct Statements {
     /// See [`claim`](super::claim).
-    pub(super) start: String,
+    pub(super) first_claim: String,
     /// See [`transition`](super::transition).
-    pub(super) step: String,
+    pub(super) transition: String,
     /// See [`due`](super::due).
     pub(super) due: String,
     /// Reads one operation with the time, the time that the store believes, and a flag of a read-only server.
@@ -30,7 +30,7 @@ pub(super) struct Statements {
     /// Reads the first claims of operations, and their blobs. Parameters: scopes, keys.
     pub(super) rest: String,
     /// Reads the time, the time that the store believes, the highest purged fence, the copy state if the store
-    /// is closed, and [`FORGETS`]. Writes nothing.
+    /// is closed, and [`MAY_LOSE_COMMITS`]. Writes nothing.
     pub(super) notes: String,
     /// Form of `notes` for a command, whose time the store records.
     pub(super) see: String,
@@ -47,8 +47,8 @@ pub(super) struct Statements {
     /// Adds to the log, and sets the answer. Parameters: scope, key, reports, answer.
     pub(super) answer: String,
     /// Removes answers. Parameters: scopes, keys.
-    pub(super) unanswer: String,
-    /// See [`write::log`](super::write::log).
+    pub(super) clear_answers: String,
+    /// See [`write::append_audit`](super::write::append_audit).
     pub(super) audit: String,
     /// See [`purge`](super::purge).
     pub(super) purge: String,
@@ -59,8 +59,8 @@ impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
         let (request, here) = (row::request(schema), here(schema));
         Statements {
-            start: seeing(schema, &function(schema, "start_operations", 16)),
-            step: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
+            first_claim: seeing(schema, &function(schema, "start_operations", 16)),
+            transition: format!("SELECT * FROM {}", function(schema, "move_operations", 15)),
             due: format!(
                 "SELECT h.here, f.* FROM {schema}.see_time() s, (SELECT {here} OFFSET 0) AS h (here), {schema}.take_due($1, \
                  $2, $3, $4, $5, CASE WHEN $11 <> h.here THEN 0 ELSE $6 END, $7, $8, $9, $10, $12) f"
@@ -82,11 +82,11 @@ impl Statements {
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
             notes: format!(
-                "SELECT {schema}.store_now(), c.believed_ms, p.purged_fence, {CLOSED}, {FORGETS}, {here} \
+                "SELECT {schema}.store_now(), c.believed_ms, p.purged_fence, {CLOSED}, {MAY_LOSE_COMMITS}, {here} \
                  FROM {schema}.store_state p, {schema}.clock c"
             ),
             see: format!(
-                "SELECT s.now_ms, s.believed_ms, p.purged_fence, {CLOSED}, {FORGETS}, {here} FROM {schema}.see_time() s, \
+                "SELECT s.now_ms, s.believed_ms, p.purged_fence, {CLOSED}, {MAY_LOSE_COMMITS}, {here} FROM {schema}.see_time() s, \
                  {schema}.store_state p"
             ),
             update: update(schema),
@@ -108,7 +108,7 @@ impl Statements {
                 "INSERT INTO {schema}.outcome AS a (scope, key, reports, answer) VALUES ($1, $2, $3, $4) ON CONFLICT \
                  (scope, key) DO UPDATE SET reports = a.reports || excluded.reports, answer = excluded.answer"
             ),
-            unanswer: format!(
+            clear_answers: format!(
                 "UPDATE {schema}.outcome a SET answer = NULL FROM unnest($1, $2) AS n (scope, key) \
                  WHERE a.scope = n.scope AND a.key = n.key AND a.answer IS NOT NULL"
             ),

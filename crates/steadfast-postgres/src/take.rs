@@ -17,11 +17,11 @@ use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover};
 use steadfast_core::store::StoreError;
 
-use super::bounds::{self, Begun};
+use super::bounds::{self, BoundedRead};
 use super::row::{OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
-use super::transaction::{Turn, Within, in_transaction};
+use super::transaction::{Decision, Transaction, in_transaction};
 use super::{Shared, sealed, turns, wanted, write};
 
 pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Record>, StoreError> {
@@ -34,33 +34,33 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Rec
         return Ok(Vec::new());
     }
     let name = (take.phase, take.account.clone());
-    let begun = shared.bounds.begin(name, shared.time.instant());
+    let bounded = shared.bounds.begin(name, shared.time.instant());
     if take.phase == Phase::Scheduled && !take.wanted.is_all() {
         // An operation that is left out may be of any age: the bound stays where it is.
-        let found = locked(shared, take, begun.from).await?;
-        return Ok(readable(shared, found.rows).await);
+        let found = take_locked(shared, take, bounded.from).await?;
+        return Ok(readable_records(shared, found.rows).await);
     }
     let found = if take.phase == Phase::Scheduled && take.account.is_some() {
-        due(shared, &take, begun.from).await?
+        due(shared, &take, bounded.from).await?
     } else {
         // Opens a transaction only if there is something to take.
-        match nothing_at(shared, &take, &begun).await? {
-            Some(now) => Looked { now, ..Looked::default() },
-            None => locked(shared, take.clone(), begun.from).await?,
+        match time_if_empty(shared, &take, &bounded).await? {
+            Some(now) => FoundOperations { now, ..FoundOperations::default() },
+            None => take_locked(shared, take.clone(), bounded.from).await?,
         }
     };
     let full_to = found.last.filter(|_| found.is_full);
-    shared.bounds.end(begun, shared.time.instant(), found.now, full_to);
+    shared.bounds.end(bounded, shared.time.instant(), found.now, full_to);
     bounds::search(shared);
-    Ok(readable(shared, found.rows).await)
+    Ok(readable_records(shared, found.rows).await)
 }
 
 /// Returns the records of these rows, with their requests.
-async fn readable(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
+async fn readable_records(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
     let mut records = Vec::with_capacity(rows.len());
     for stored in rows {
         let (id, fence) = (stored.record.id.clone(), stored.record.fence);
-        let learned = sealed::learn_of(shared, &stored).await;
+        let learned = sealed::refresh_seals_for(shared, &stored).await;
         let mut whole = learned.and_then(|()| stored.whole(&shared.seals));
         if whole.is_err()
             && let Ok(Some(again)) = shared.read(&id).await.map(|read| read.stored)
@@ -80,15 +80,15 @@ async fn readable(shared: &Arc<Shared>, rows: Vec<Stored>) -> Vec<Record> {
     records
 }
 
-async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<Looked, StoreError> {
-    if turns::are_rivals(shared, take, from).await? {
-        return locked(shared, take.clone(), from).await;
+async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<FoundOperations, StoreError> {
+    if turns::is_contended(shared, take, from).await? {
+        return take_locked(shared, take.clone(), from).await;
     }
-    let (mut found, is_more) = super::due::take(shared, take, from).await?;
+    let (mut found, reached_limit) = super::due::take(shared, take, from).await?;
     let left = take.limit.saturating_sub(found.rows.len());
-    if is_more && left > 0 {
+    if reached_limit && left > 0 {
         // The operations taken so far are ours, also if the rest fails.
-        match locked(shared, Takeover { limit: left, ..take.clone() }, from).await {
+        match take_locked(shared, Takeover { limit: left, ..take.clone() }, from).await {
             Ok(rest) => found.rows.extend(rest.rows),
             Err(error) if found.rows.is_empty() => return Err(error),
             // The next take finds them again.
@@ -100,7 +100,7 @@ async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<Looked,
 
 /// Result of a search.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct FoundOperations {
     /// The server's time.
     pub(super) now: Timestamp,
     /// Rows that now belong to the taker.
@@ -112,12 +112,12 @@ pub(super) struct Looked {
 }
 
 /// Returns the server's time, if there is nothing to take: one statement, and no lock.
-async fn nothing_at(
+async fn time_if_empty(
     shared: &Arc<Shared>,
     take: &Takeover,
-    begun: &Begun,
+    bounded: &BoundedRead,
 ) -> Result<Option<Timestamp>, StoreError> {
-    if begun.is_more {
+    if bounded.reached_limit {
         return Ok(None);
     }
     let schema = shared.connections.schema();
@@ -126,57 +126,61 @@ async fn nothing_at(
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT 1) IS NOT NULL OR \
          EXISTS (SELECT FROM {schema}.operation o WHERE {}), s.now_ms, (SELECT {CLOSED} FROM {schema}.store_state p) \
          FROM {schema}.see_time() s",
-        of_a_wrong_clock(schema)
+        has_wrong_time(schema)
     );
-    let (asked, own) = (Asked::of(shared, take, begun.from), Arc::clone(shared));
+    let (take_values, own) = (TakeValues::of(shared, take, bounded.from), Arc::clone(shared));
     shared
         .connections
         .run(async move {
             let client = own.connections.get().await?;
-            let rows = client.ask(LOOK, &sql, &asked.values(&asked.limit)).await?;
+            let rows = client.query(LOOK, &sql, &take_values.values(&take_values.limit)).await?;
             let mut from = Reader::first(&rows)?;
             let (is_there, now): (bool, _) = (from.next()?, from.time()?);
-            own.time.saw(now);
+            own.time.record(now);
             standing::check(&mut from, Standing::check_new)?;
             Ok((!is_there).then_some(now))
         })
         .await
 }
 
-async fn locked(shared: &Arc<Shared>, take: Takeover, from: i64) -> Result<Looked, StoreError> {
-    let work = move |within: Within| {
+async fn take_locked(shared: &Arc<Shared>, take: Takeover, from: i64) -> Result<FoundOperations, StoreError> {
+    let work = move |transaction: Transaction| {
         let take = take.clone();
         async move {
-            let ended = look(&within, &take, from).await;
-            within.ended(ended).await
+            let ended = look(&transaction, &take, from).await;
+            transaction.finish(ended).await
         }
     };
     in_transaction(shared, work).await
 }
 
-async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked>, StoreError> {
-    let shared = &within.shared;
+async fn look(
+    transaction: &Transaction,
+    take: &Takeover,
+    from: i64,
+) -> Result<Decision<FoundOperations>, StoreError> {
+    let shared = &transaction.shared;
     let schema = shared.connections.schema();
-    let mut asked = Asked::of(shared, take, from);
+    let mut take_values = TakeValues::of(shared, take, from);
     if take.phase == Phase::InProgress {
-        move_on(within, &asked).await?;
+        move_renewed_leases(transaction, &take_values).await?;
     }
     let (mut records, last) = if !take.wanted.is_all() && take.phase == Phase::Scheduled {
-        let rows = wanted::look(within, take, &asked).await?;
+        let rows = wanted::look(transaction, take, &take_values).await?;
         let records = rows.iter().map(|row| read_operation(&mut Reader::of(row)));
         (records.collect::<Result<Vec<Record>, _>>()?, None)
     } else {
-        in_order(within, take, &asked).await?
+        in_order(transaction, take, &take_values).await?
     };
     let is_full = records.len() >= take.limit;
     if !is_full {
-        asked.limit -= i64::try_from(records.len()).unwrap_or(asked.limit);
+        take_values.limit -= i64::try_from(records.len()).unwrap_or(take_values.limit);
         let wrong = format!(
             "SELECT {OPERATION} FROM {schema}.operation o WHERE {} AND {READABLE} ORDER BY o.until_ms LIMIT $6 \
              FOR UPDATE SKIP LOCKED",
-            of_a_wrong_clock(schema)
+            has_wrong_time(schema)
         );
-        for row in within.ask(LOOK, &wrong, &asked.values(&asked.limit)).await? {
+        for row in transaction.query(LOOK, &wrong, &take_values.values(&take_values.limit)).await? {
             let record = read_operation(&mut Reader::of(&row))?;
             if records.iter().all(|other: &Record| other.id != record.id) {
                 records.push(record);
@@ -184,53 +188,55 @@ async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked
         }
     }
     if records.is_empty() {
-        let now = within.complete(records, Standing::check_new).await?.now;
-        return Ok(Turn::Done(Looked { now, ..Looked::default() }));
+        let now = transaction.complete(records, Standing::check_new).await?.now;
+        return Ok(Decision::Commit(FoundOperations { now, ..FoundOperations::default() }));
     }
-    let (now, rows) = taken(within, take, records).await?;
-    Ok(Turn::Done(Looked { now, rows, last, is_full }))
+    let (now, rows) = taken(transaction, take, records).await?;
+    Ok(Decision::Commit(FoundOperations { now, rows, last, is_full }))
 }
 
 /// Reads due operations, in the order of time or of turns. Returns also the due time of the last one.
 async fn in_order(
-    within: &Within,
+    transaction: &Transaction,
     take: &Takeover,
-    asked: &Asked,
+    take_values: &TakeValues,
 ) -> Result<(Vec<Record>, Option<i64>), StoreError> {
-    let schema = within.shared.connections.schema();
-    let line = turns::line(within, take, asked.from).await?;
+    let schema = transaction.shared.connections.schema();
+    let due_accounts = turns::due_accounts(transaction, take, take_values.from).await?;
     let over = format!(
         "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
          ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
     );
     let (mut records, mut last) = (Vec::new(), None);
-    let rows = match (&line[..], &take.account) {
-        ([_, _, ..], Some(account)) => turns::in_turn(within, (account, &line), asked).await?,
-        _ => within.ask(LOOK, &over, &asked.values(&asked.limit)).await?,
+    let rows = match (&due_accounts[..], &take.account) {
+        ([_, _, ..], Some(account)) => {
+            turns::in_turn(transaction, (account, &due_accounts), take_values).await?
+        }
+        _ => transaction.query(LOOK, &over, &take_values.values(&take_values.limit)).await?,
     };
     for row in rows {
         let mut columns = Reader::of(&row);
         let record = read_operation(&mut columns)?;
         last = columns.next::<Option<i64>>()?;
-        if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
+        if due_accounts.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
             records.push(record);
         }
     }
-    if line.len() > 1 {
+    if due_accounts.len() > 1 {
         // The order of turns is not that of time: a skipped operation may be of any age.
-        last = Some(asked.from);
+        last = Some(take_values.from);
     }
     Ok((records, last))
 }
 
 /// Takes those of these records that the taker may have. Returns the server's time, and the taken rows.
 async fn taken(
-    within: &Within,
+    transaction: &Transaction,
     take: &Takeover,
     records: Vec<Record>,
 ) -> Result<(Timestamp, Vec<Stored>), StoreError> {
-    let found = within.complete(records, Standing::check_new).await?;
+    let found = transaction.complete(records, Standing::check_new).await?;
     let now = found.now;
     let take = take.clone().rebased(found.now);
     let taken = found.into_rows().into_iter().filter_map(|stored| {
@@ -238,25 +244,25 @@ async fn taken(
         Some(Stored { record, answer: None, ..stored })
     });
     let rows: Vec<Stored> = taken.collect();
-    write::update(within, rows.iter().map(|stored| &stored.record)).await?;
-    write::unanswer(within, rows.iter().map(|stored| &stored.record.id)).await?;
+    write::update(transaction, rows.iter().map(|stored| &stored.record)).await?;
+    write::clear_answers(transaction, rows.iter().map(|stored| &stored.record.id)).await?;
     Ok((now, rows))
 }
 
 /// Moves renewed leases in the index of times to their current end.
-async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
-    let schema = within.shared.connections.schema();
+async fn move_renewed_leases(transaction: &Transaction, take_values: &TakeValues) -> Result<(), StoreError> {
+    let schema = transaction.shared.connections.schema();
     let sql = format!(
         "UPDATE {schema}.operation w SET wake_ms = w.until_ms FROM (SELECT o.scope, o.key FROM {schema}.operation o \
          WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) \
          AND o.until_ms > (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED) renewed \
          WHERE w.scope = renewed.scope AND w.key = renewed.key"
     );
-    within.ask("move renewed leases", &sql, &asked.values(&MOVED_MAX)).await.map(drop)
+    transaction.query("move renewed leases", &sql, &take_values.values(&MOVED_MAX)).await.map(drop)
 }
 
 /// Values of the take's statements.
-pub(super) struct Asked {
+pub(super) struct TakeValues {
     phase: i64,
     pub(super) vendor: Option<String>,
     account: Option<String>,
@@ -266,18 +272,18 @@ pub(super) struct Asked {
     pub(super) limit: i64,
 }
 
-impl Asked {
-    pub(super) fn of(shared: &Shared, take: &Takeover, from: i64) -> Asked {
+impl TakeValues {
+    pub(super) fn of(shared: &Shared, take: &Takeover, from: i64) -> TakeValues {
         let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
-        Asked::new(shared, (take.phase, take.account.as_deref()), (from, limit))
+        TakeValues::new(shared, (take.phase, take.account.as_deref()), (from, limit))
     }
 
     pub(super) fn new(
         shared: &Shared,
         (phase, account): (Phase, Option<&str>),
         (from, limit): (i64, i64),
-    ) -> Asked {
-        Asked {
+    ) -> TakeValues {
+        TakeValues {
             phase: phase_number(phase),
             // The vendor is for the index, the account for the rows that it finds.
             vendor: account.map(|account| Scope::from_stored(account).vendor_path().to_owned()),
@@ -304,7 +310,7 @@ impl Asked {
 /// Operations that were enqueued for later keep their time. No index has the time of the last change, so only
 /// the rows with the latest times are checked. A backlog that is due in an hour must not be read through each
 /// second.
-fn of_a_wrong_clock(schema: &Schema) -> String {
+fn has_wrong_time(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
     // Each is found by its name: see `move_operations`.

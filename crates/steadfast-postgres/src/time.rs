@@ -39,7 +39,7 @@ impl ServerTime {
     }
 
     /// Records an answer that came just now, with the server's time in it.
-    pub(super) fn saw(&self, server: Timestamp) {
+    pub(super) fn record(&self, server: Timestamp) {
         let now = self.clock.now();
         let ahead = to_ms(server).saturating_sub(millis(now));
         let mut readings = self.readings.lock();
@@ -84,9 +84,9 @@ mod tests {
     use steadfast_core::BoxFuture;
 
     #[derive(Debug, Default)]
-    struct Hand(Mutex<u64>);
+    struct ManualClock(Mutex<u64>);
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn now(&self) -> Instant {
             Instant::from_nanos(*self.0.lock() * 1_000_000)
         }
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn late_answers_do_not_set_the_time_back_and_old_ones_are_dropped() {
-        let hand = Arc::new(Hand::default());
-        let time = ServerTime::new(Arc::<Hand>::clone(&hand));
+        let clock = Arc::new(ManualClock::default());
+        let time = ServerTime::new(Arc::<ManualClock>::clone(&clock));
         let read = || time.now().map(Timestamp::as_millis);
         assert_eq!(read(), None);
         let at = |mine: u64, server: u64| {
-            *hand.0.lock() = mine;
-            time.saw(Timestamp::from_millis(server));
+            *clock.0.lock() = mine;
+            time.record(Timestamp::from_millis(server));
             read().expect("an answer came")
         };
         assert_eq!(at(10, 5_010), 5_010);

@@ -22,19 +22,19 @@ use super::row::{self, Reader, Value, damaged};
 use super::standing::{self, Allowed};
 
 /// Result of one try of a transaction.
-pub(super) enum Turn<T> {
+pub(super) enum Decision<T> {
     /// Commit, and return this.
-    Done(T),
+    Commit(T),
     /// Roll back and run again: another transaction was faster.
-    Again,
+    Retry,
 }
 
 /// Runs `work` in a transaction, on the store's own thread. The work continues if the future is dropped.
 pub(super) async fn in_transaction<T, W, F>(shared: &Arc<Shared>, work: W) -> Result<T, StoreError>
 where
     T: Send + 'static,
-    W: Fn(Within) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<Turn<T>, StoreError>> + Send + 'static,
+    W: Fn(Transaction) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Decision<T>, StoreError>> + Send + 'static,
 {
     let own = Arc::clone(shared);
     shared
@@ -43,12 +43,12 @@ where
             for turn in 1..=TURNS_MAX {
                 let mut exclusive = own.connections.exclusive().await.map_err(of_no_row)?;
                 exclusive.begin().await?;
-                match work(Within { shared: Arc::clone(&own), exclusive }).await {
-                    Ok(Turn::Done(done)) => return Ok(done),
+                match work(Transaction { shared: Arc::clone(&own), exclusive }).await {
+                    Ok(Decision::Commit(done)) => return Ok(done),
                     Err(error) if error.kind() != StoreErrorKind::Locked || turn == TURNS_MAX => {
                         return Err(error);
                     }
-                    Ok(Turn::Again) | Err(_) => {}
+                    Ok(Decision::Retry) | Err(_) => {}
                 }
             }
             let problem = "other transactions changed the same rows each time; retry";
@@ -63,7 +63,7 @@ fn of_no_row(error: StoreError) -> StoreError {
 }
 
 /// An open transaction. Dropping it rolls back.
-pub(super) struct Within {
+pub(super) struct Transaction {
     pub(super) shared: Arc<Shared>,
     exclusive: Exclusive,
 }
@@ -88,20 +88,20 @@ impl Found {
     }
 }
 
-impl Within {
-    /// Commits, unless the result is [`Turn::Again`].
-    pub(super) async fn ended<T>(
+impl Transaction {
+    /// Commits, unless the result is [`Decision::Retry`].
+    pub(super) async fn finish<T>(
         mut self,
-        ended: Result<Turn<T>, StoreError>,
-    ) -> Result<Turn<T>, StoreError> {
+        ended: Result<Decision<T>, StoreError>,
+    ) -> Result<Decision<T>, StoreError> {
         let turn = ended?;
-        if matches!(turn, Turn::Done(_)) {
+        if matches!(turn, Decision::Commit(_)) {
             self.exclusive.commit().await?;
         }
         Ok(turn)
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn query(
         &self,
         doing: &'static str,
         statement: &str,
@@ -139,9 +139,9 @@ impl Within {
         let ((), locked, rest, notes) = tokio::try_join!(
             biased;
             self.lock_slots((&scopes, &keys), slots),
-            self.ask("lock operations", &statements.lock, &values),
-            self.ask("read operations", &statements.rest, &values),
-            self.ask("read the server's time", &statements.see, &[]),
+            self.query("lock operations", &statements.lock, &values),
+            self.query("read operations", &statements.rest, &values),
+            self.query("read the server's time", &statements.see, &[]),
         )?;
         let records = locked.iter().map(|row| read_operation(&mut Reader::of(row)));
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
@@ -155,7 +155,7 @@ impl Within {
     ) -> Result<(), StoreError> {
         let values: [Value<'_>; 3] =
             [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&slots, Type::INT2_ARRAY)];
-        self.ask("lock sequences", &self.shared.statements.sequence.lock, &values).await.map(drop)
+        self.query("lock sequences", &self.shared.statements.sequence.lock, &values).await.map(drop)
     }
 
     /// Reads the rest of records that are locked. Fails if the store may not be written to in this way.
@@ -165,8 +165,8 @@ impl Within {
         let statements = &self.shared.statements;
         let (rest, notes) = tokio::try_join!(
             biased;
-            self.ask("read operations", &statements.rest, &values),
-            self.ask("read the server's time", &statements.see, &[]),
+            self.query("read operations", &statements.rest, &values),
+            self.query("read the server's time", &statements.see, &[]),
         )?;
         drop((scopes, keys));
         self.found(records, &rest, (&notes, allowed))
@@ -181,7 +181,7 @@ impl Within {
         let notes = notes.first().ok_or_else(|| damaged("the table of what was purged is empty"))?;
         let mut from = Reader::of(notes);
         let (now, notes) = row::notes(&mut from)?;
-        self.shared.time.saw(now);
+        self.shared.time.record(now);
         standing::check(&mut from, allowed)?;
         let mut others = HashMap::with_capacity(rest.len());
         for row in rest {

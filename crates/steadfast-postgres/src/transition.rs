@@ -17,12 +17,12 @@ use steadfast_core::internal::store::{Columns, RowReader, Standing, Stored, repo
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::batch::{self, Asked, Job, Queue};
+use super::batch::{self, Job, Queue, QueuedJob};
 use super::names::settle_heirs;
 use super::row::{Reader, Value};
 use super::statements::SKEW_MAX_MS;
-use super::transaction::{Turn, Within, in_transaction};
-use super::write::{self, OnFile};
+use super::transaction::{Decision, Transaction, in_transaction};
+use super::write::{self, AnswerChange};
 use super::{Shared, sequence, standing};
 
 pub(super) async fn transition(
@@ -33,9 +33,9 @@ pub(super) async fn transition(
     let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
     let answer = transition.to.answer_mut();
     let answer = answer.map(|answer| shared.seals.answer(&held.id, answer)).transpose()?;
-    let written = Written { answer, reports };
+    let written = OutcomeColumns { answer, reports };
     let written = Arc::new(written);
-    if let Some(step) = Step::predicted(held, &transition, &written)? {
+    if let Some(step) = PredictedTransition::predicted(held, &transition, &written)? {
         match batch::run(shared, step).await {
             Ok(Some(now)) => return Ok(held.apply(transition.rebased(now))),
             Err(error) if error.kind() != StoreErrorKind::Locked => return Err(error),
@@ -43,11 +43,11 @@ pub(super) async fn transition(
         }
     }
     let id = held.id.clone();
-    let work = move |within: Within| {
+    let work = move |transaction: Transaction| {
         let (id, transition, written) = (id.clone(), transition.clone(), Arc::clone(&written));
         async move {
-            let ended = decide(&within, &id, transition, &written).await;
-            within.ended(ended).await
+            let ended = decide(&transaction, &id, transition, &written).await;
+            transaction.finish(ended).await
         }
     };
     match in_transaction(shared, work).await? {
@@ -57,39 +57,39 @@ pub(super) async fn transition(
 }
 
 /// Values that a transition writes beside the record.
-struct Written {
+struct OutcomeColumns {
     answer: Option<Vec<u8>>,
     /// Log lines; see [`reports::lines`].
     reports: String,
 }
 
 async fn decide(
-    within: &Within,
+    transaction: &Transaction,
     id: &steadfast_core::operation::OperationId,
     transition: Transition,
-    written: &Written,
-) -> Result<Turn<Result<Box<Stored>, Declined>>, StoreError> {
-    let mut found = within.lock([id], Standing::check_held).await?;
-    let Some(stored) = found.remove(id) else { return Ok(Turn::Done(Err(Declined::Absent))) };
+    written: &OutcomeColumns,
+) -> Result<Decision<Result<Box<Stored>, Declined>>, StoreError> {
+    let mut found = transaction.lock([id], Standing::check_held).await?;
+    let Some(stored) = found.remove(id) else { return Ok(Decision::Commit(Err(Declined::Absent))) };
     match stored.record.apply(transition.rebased(found.now)) {
         Ok(record) => {
-            write::update(within, [&record]).await?;
-            let answer = OnFile::Now(written.answer.as_deref());
-            write::outcome(within, id, &written.reports, answer).await?;
-            sequence::moved(within, &record).await?;
-            settle_heirs(within, &record, written.answer.as_deref()).await?;
-            Ok(Turn::Done(Ok(Box::new(Stored { record, answer: None, ..stored }))))
+            write::update(transaction, [&record]).await?;
+            let answer = AnswerChange::Set(written.answer.as_deref());
+            write::outcome(transaction, id, &written.reports, answer).await?;
+            sequence::operation_updated(transaction, &record).await?;
+            settle_heirs(transaction, &record, written.answer.as_deref()).await?;
+            Ok(Decision::Commit(Ok(Box::new(Stored { record, answer: None, ..stored }))))
         }
         Err(declined) => {
             // Evidence is not fenced.
-            write::outcome(within, id, &written.reports, OnFile::Kept).await?;
-            Ok(Turn::Done(Err(declined)))
+            write::outcome(transaction, id, &written.reports, AnswerChange::Keep).await?;
+            Ok(Decision::Commit(Err(declined)))
         }
     }
 }
 
 /// A transition whose result is predicted. Its times are relative to the holder's now.
-pub(super) struct Step {
+pub(super) struct PredictedTransition {
     scope: String,
     key: String,
     fence: i64,
@@ -103,16 +103,16 @@ pub(super) struct Step {
     unknown_in: Option<i64>,
     look_ups: i64,
     resends: i64,
-    written: Arc<Written>,
+    written: Arc<OutcomeColumns>,
 }
 
-impl Step {
+impl PredictedTransition {
     /// Predicts a transition. Returns `None` if the row must be read first.
     fn predicted(
         held: &Record,
         transition: &Transition,
-        written: &Arc<Written>,
-    ) -> Result<Option<Step>, StoreError> {
+        written: &Arc<OutcomeColumns>,
+    ) -> Result<Option<PredictedTransition>, StoreError> {
         let now = transition.now;
         let is_held = held.phase() == Phase::InProgress && held.fence == transition.fence;
         // A record of a wrong clock: see `Record::moved`.
@@ -126,7 +126,7 @@ impl Step {
         let Ok(record) = held.apply(transition.clone()) else { return Ok(None) };
         let columns = Columns::of(&record)?;
         let from_now = |at: i64| at.saturating_sub(to_ms(now));
-        Ok(Some(Step {
+        Ok(Some(PredictedTransition {
             scope: record.id.scope.as_str().to_owned(),
             key: record.id.key.as_str().to_owned(),
             fence: columns.fence,
@@ -145,34 +145,37 @@ impl Step {
     }
 }
 
-impl Job for Step {
+impl Job for PredictedTransition {
     /// The server's time if the row was as predicted and is now written; else `None`.
     type Done = Option<Timestamp>;
 
     /// A holder's result must be kept.
-    const SKIPPED_WHEN_DROPPED: bool = false;
+    const SKIPPED_IF_ABANDONED: bool = false;
 
     fn name(&self) -> (&str, &str) {
         (&self.scope, &self.key)
     }
 
-    const SECOND: Option<Timestamp> = None;
+    const DUPLICATE: Option<Timestamp> = None;
 
     fn bytes(&self) -> usize {
         self.written.reports.len() + self.written.answer.as_ref().map_or(0, Vec::len)
     }
 
-    fn queue(shared: &Shared) -> &Queue<Step> {
-        &shared.steps
+    fn queue(shared: &Shared) -> &Queue<PredictedTransition> {
+        &shared.transitions
     }
 
-    async fn send(shared: &Shared, jobs: &[Asked<Step>]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    async fn send(
+        shared: &Shared,
+        jobs: &[QueuedJob<PredictedTransition>],
+    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
         macro_rules! column {
             ($field:ident) => {
-                jobs.iter().map(|asked| asked.job.$field).collect::<Vec<_>>()
+                jobs.iter().map(|queued| queued.job.$field).collect::<Vec<_>>()
             };
             (& $($field:tt)+) => {
-                jobs.iter().map(|asked| &asked.job.$($field)+).collect::<Vec<_>>()
+                jobs.iter().map(|queued| &queued.job.$($field)+).collect::<Vec<_>>()
             };
         }
         let (scope, key, fence, now) = (column!(&scope), column!(&key), column!(fence), column!(now));
@@ -181,7 +184,7 @@ impl Job for Step {
         let (unknown_in, look_ups, resends) = (column!(unknown_in), column!(look_ups), column!(resends));
         let reports = column!(&written.reports);
         let answer: Vec<Option<&[u8]>> =
-            jobs.iter().map(|asked| asked.job.written.answer.as_deref()).collect();
+            jobs.iter().map(|queued| queued.job.written.answer.as_deref()).collect();
         let values: [Value<'_>; 15] = [
             (&scope, Type::TEXT_ARRAY),
             (&key, Type::TEXT_ARRAY),
@@ -200,7 +203,7 @@ impl Job for Step {
             (&answer, Type::BYTEA_ARRAY),
         ];
         let line = shared.connections.get().await?;
-        let rows = line.ask("write transitions", &shared.statements.step, &values).await?;
+        let rows = line.query("write transitions", &shared.statements.transition, &values).await?;
         let mut moved = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);
@@ -211,8 +214,8 @@ impl Job for Step {
             };
             let now = from.time()?;
             moved.insert((scope, key), now);
-            shared.time.saw(now);
+            shared.time.record(now);
         }
-        Ok(jobs.iter().map(|asked| moved.get(&asked.job.name()).copied()).collect())
+        Ok(jobs.iter().map(|queued| moved.get(&queued.job.name()).copied()).collect())
     }
 }

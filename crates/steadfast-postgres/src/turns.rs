@@ -20,12 +20,12 @@ use super::Shared;
 use super::read::Given;
 use super::row::{OPERATION, Reader, Value};
 use super::schema::Schema;
-use super::take::Asked;
-use super::transaction::Within;
+use super::take::TakeValues;
+use super::transaction::Transaction;
 
-/// Cache of [`are_rivals`]: for each account path, the time until which the result is valid, and the result.
+/// Cache of [`is_contended`]: for each account path, the time until which the result is valid, and the result.
 #[derive(Debug, Default)]
-pub(super) struct Rivals(Mutex<HashMap<String, (Instant, bool)>>);
+pub(super) struct ContentionCache(Mutex<HashMap<String, (Instant, bool)>>);
 
 /// Returns true if several accounts that the taker reaches had due operations a short time ago. If not, one
 /// statement takes the due operations. A newcomer beside a tenant with a million operations waits for that time
@@ -33,38 +33,48 @@ pub(super) struct Rivals(Mutex<HashMap<String, (Instant, bool)>>);
 ///
 /// A look costs as much as there are dead entries in the index, which no vacuum removes under an old snapshot.
 /// So it takes at most one part in so many of the time.
-pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<bool, StoreError> {
-    let Some(account) = tenants_of(take) else { return Ok(false) };
+pub(super) async fn is_contended(
+    shared: &Arc<Shared>,
+    take: &Takeover,
+    from: i64,
+) -> Result<bool, StoreError> {
+    let Some(account) = account_of(take) else { return Ok(false) };
     let began = shared.time.instant();
-    let seen = shared.rivals.0.lock().get(account).copied();
-    if let Some((_, are_rivals)) = seen.filter(|(until, _)| began < *until) {
-        return Ok(are_rivals);
+    let seen = shared.contention.0.lock().get(account).copied();
+    if let Some((_, is_contended)) = seen.filter(|(until, _)| began < *until) {
+        return Ok(is_contended);
     }
-    let are_rivals =
-        shared.ask(DOING, question(shared.connections.schema()), values(account, from)).await?.len() > 1;
+    let is_contended =
+        shared.query(DOING, accounts_query(shared.connections.schema()), values(account, from)).await?.len()
+            > 1;
     let ended = shared.time.instant();
-    let until = ended.plus(SEEN_FOR.max(ended.since(began) * SEEN_PART));
-    shared.rivals.0.lock().insert(account.clone(), (until, are_rivals));
-    Ok(are_rivals)
+    let until = ended.plus(VALID_FOR.max(ended.since(began) * QUERY_PART));
+    shared.contention.0.lock().insert(account.clone(), (until, is_contended));
+    Ok(is_contended)
 }
 
 /// Returns the accounts with due operations, of those that the taker reaches, in the order of their turns.
 /// Empty if the take is not for due operations of an account.
-pub(super) async fn line(within: &Within, take: &Takeover, from: i64) -> Result<Vec<String>, StoreError> {
-    let Some(account) = tenants_of(take) else { return Ok(Vec::new()) };
+pub(super) async fn due_accounts(
+    transaction: &Transaction,
+    take: &Takeover,
+    from: i64,
+) -> Result<Vec<String>, StoreError> {
+    let Some(account) = account_of(take) else { return Ok(Vec::new()) };
     let values = values(account, from);
     let values: Vec<Value<'_>> = values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
-    let rows = within.ask(DOING, &question(within.shared.connections.schema()), &values).await?;
+    let rows =
+        transaction.query(DOING, &accounts_query(transaction.shared.connections.schema()), &values).await?;
     let found = rows.iter().map(|row| Reader::of(row).next()).collect::<Result<_, _>>()?;
-    Ok(within.shared.tenants.in_turn(account, found))
+    Ok(transaction.shared.tenants.in_turn(account, found))
 }
 
 /// Returns the account of a take of due operations.
-fn tenants_of(take: &Takeover) -> Option<&String> {
+fn account_of(take: &Takeover) -> Option<&String> {
     take.account.as_ref().filter(|_| take.phase == Phase::Scheduled)
 }
 
-/// Returns the values of the [`question`].
+/// Returns the values of the [`accounts_query`].
 fn values(account: &str, from: i64) -> Vec<(Given, Type)> {
     let (after, before) = behind(account);
     vec![
@@ -81,7 +91,7 @@ fn values(account: &str, from: i64) -> Vec<(Given, Type)> {
 ///
 /// It goes from one account to the next by the index, however many operations each has. Operations that wait
 /// for later are skipped.
-fn question(schema: &Schema) -> String {
+fn accounts_query(schema: &Schema) -> String {
     let open =
         format!("FROM {schema}.operation o WHERE o.phase = 2 AND o.wake_ms IS NOT NULL AND o.vendor = $2");
     format!(
@@ -96,43 +106,43 @@ fn question(schema: &Schema) -> String {
 /// Returns due operations of these accounts, up to the limit: the same number of each, and the rest from the
 /// first ones. A row may come twice, if another was committed meanwhile.
 pub(super) async fn in_turn(
-    within: &Within,
-    (account, line): (&str, &[String]),
-    asked: &Asked,
+    transaction: &Transaction,
+    (account, due_accounts): (&str, &[String]),
+    take_values: &TakeValues,
 ) -> Result<Vec<Row>, StoreError> {
-    let part = asked.limit.unsigned_abs().div_ceil(line.len() as u64) as i64;
+    let part = take_values.limit.unsigned_abs().div_ceil(due_accounts.len() as u64) as i64;
     let (mut rows, mut full) = (Vec::new(), Vec::new());
-    for tenant in line {
-        let wanted = part.min(asked.limit - rows.len() as i64);
+    for tenant in due_accounts {
+        let wanted = part.min(take_values.limit - rows.len() as i64);
         if wanted <= 0 {
             break;
         }
-        let found = due(within, tenant, asked, (wanted, 0)).await?;
+        let found = due(transaction, tenant, take_values, (wanted, 0)).await?;
         if found.len() as i64 == part {
             full.push(tenant);
         }
         if !found.is_empty() {
-            within.shared.tenants.took(account, tenant);
+            transaction.shared.tenants.took(account, tenant);
         }
         rows.extend(found);
     }
     for tenant in full {
-        let wanted = asked.limit - rows.len() as i64;
+        let wanted = take_values.limit - rows.len() as i64;
         if wanted <= 0 {
             break;
         }
-        rows.extend(due(within, tenant, asked, (wanted, part)).await?);
+        rows.extend(due(transaction, tenant, take_values, (wanted, part)).await?);
     }
     Ok(rows)
 }
 
 async fn due(
-    within: &Within,
+    transaction: &Transaction,
     tenant: &String,
-    asked: &Asked,
+    take_values: &TakeValues,
     (limit, passed): (i64, i64),
 ) -> Result<Vec<Row>, StoreError> {
-    let schema = within.shared.connections.schema();
+    let schema = transaction.shared.connections.schema();
     let sql = format!(
         "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE o.phase = 2 AND o.wake_ms IS NOT NULL \
          AND o.vendor = $1 AND {ACCOUNT} = $2 AND (o.seal IS NULL OR o.seal = ANY ($3)) AND o.wake_ms >= $4 \
@@ -140,14 +150,14 @@ async fn due(
          ORDER BY o.wake_ms LIMIT $5 OFFSET $6 FOR UPDATE SKIP LOCKED"
     );
     let values = [
-        (&asked.vendor as _, Type::TEXT),
+        (&take_values.vendor as _, Type::TEXT),
         (tenant as _, Type::TEXT),
-        (&asked.seals as _, Type::BYTEA_ARRAY),
-        (&asked.from as _, Type::INT8),
+        (&take_values.seals as _, Type::BYTEA_ARRAY),
+        (&take_values.from as _, Type::INT8),
         (&limit as _, Type::INT8),
         (&passed as _, Type::INT8),
     ];
-    within.ask(DOING, &sql, &values).await
+    transaction.query(DOING, &sql, &values).await
 }
 
 /// SQL of an operation's account, as the index has it.
@@ -156,6 +166,6 @@ const ACCOUNT: &str =
 
 const DOING: &str = "look for operations to take";
 
-const SEEN_FOR: Duration = Duration::from_secs(1);
+const VALID_FOR: Duration = Duration::from_secs(1);
 
-const SEEN_PART: u32 = 50;
+const QUERY_PART: u32 = 50;

@@ -9,12 +9,16 @@ use steadfast_core::operation::record::{Part, Takeover};
 use steadfast_core::store::StoreError;
 
 use super::row::{OPERATION, Value};
-use super::take::{Asked, LOOK, OF_ACCOUNT, OPEN, READABLE};
-use super::transaction::Within;
+use super::take::{LOOK, OF_ACCOUNT, OPEN, READABLE, TakeValues};
+use super::transaction::Transaction;
 
 /// Returns due operations of all accounts that the taker reaches and wants, locked.
-pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Result<Vec<Row>, StoreError> {
-    let (schema, wanted) = (within.shared.connections.schema(), &take.wanted);
+pub(super) async fn look(
+    transaction: &Transaction,
+    take: &Takeover,
+    take_values: &TakeValues,
+) -> Result<Vec<Row>, StoreError> {
+    let (schema, wanted) = (transaction.shared.connections.schema(), &take.wanted);
     let (only_accounts, only_routes) = parts(&wanted.only);
     let (without_accounts, without_routes) = parts(&wanted.without);
     let since = wanted.waiting_since.map(to_ms);
@@ -33,7 +37,7 @@ pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Res
          AND ($12 IS NULL OR (o.claimed_at_ms <= $12 AND (o.until_ms <= $12 OR {tried}))) \
          ORDER BY o.wake_ms {order} LIMIT $6 FOR UPDATE SKIP LOCKED"
     );
-    let mut values: Vec<Value<'_>> = asked.values(&asked.limit).to_vec();
+    let mut values: Vec<Value<'_>> = take_values.values(&take_values.limit).to_vec();
     values.extend([
         (&only_accounts as _, Type::TEXT_ARRAY),
         (&only_routes as _, Type::TEXT_ARRAY),
@@ -42,7 +46,7 @@ pub(super) async fn look(within: &Within, take: &Takeover, asked: &Asked) -> Res
         (&wanted.tried as _, Type::BOOL),
         (&since as _, Type::INT8),
     ]);
-    within.ask(LOOK, &sql, &values).await
+    transaction.query(LOOK, &sql, &values).await
 }
 
 /// Splits parts into paths of accounts, and patterns of routes.

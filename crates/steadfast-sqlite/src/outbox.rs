@@ -171,7 +171,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
 type Found = (OutboxRow, Option<Vec<u8>>);
 
 pub(super) fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
-    let doing = "look whose rows are in the outbox";
+    let doing = "look for accounts with outbox rows";
     let mut statement = connection.prepare_cached(HAS_ROWS).while_doing(doing)?;
     accounts
         .iter()
@@ -187,7 +187,7 @@ fn waiting(
     (limit, body_bytes_max): (usize, usize),
     seals: &Seals,
 ) -> Result<Page<Found>, StoreError> {
-    let doing = "look into the outbox";
+    let doing = "read outbox rows";
     // The sequences that a rejected row holds are found once, and not for each row that waits behind it.
     let sql = format!(
         "WITH holding AS MATERIALIZED (SELECT sequence, min(number) AS first FROM steadfast_outbox \

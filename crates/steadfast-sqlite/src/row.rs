@@ -47,7 +47,7 @@ pub(super) fn versions(
     connection: &Connection,
     ids: &[OperationId],
 ) -> Result<Vec<Option<Version>>, StoreError> {
-    let doing = "look whether operations have moved";
+    let doing = "read the versions of operations";
     let sql = "SELECT phase, fence FROM operation WHERE scope = ?1 AND key = ?2";
     let version = |row: &mut Reader<'_, '_>| Ok(Version { phase: row.phase()?, fence: row.amount()? });
     let versions = ids.iter().map(|id| {

@@ -38,8 +38,8 @@ async fn ask(connections: &Connections, statement: &'static str) -> Result<i32, 
         .await
 }
 
-fn kind(asked: Result<i32, StoreError>) -> StoreErrorKind {
-    asked.expect_err("it fails").kind()
+fn kind(answer: Result<i32, StoreError>) -> StoreErrorKind {
+    answer.expect_err("it fails").kind()
 }
 
 /// Waits until a statement of another connection is in flight at the server.
@@ -62,11 +62,11 @@ async fn a_killed_connection_loses_its_statements_and_is_replaced() {
         server.kill_backends();
         assert_eq!(kind(waits.await.expect("no panic")), StoreErrorKind::Lost);
         // Another connection that was killed may not have noticed yet.
-        let mut asked = ask(&connections, "SELECT 3").await;
-        while asked.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Lost) {
-            asked = ask(&connections, "SELECT 3").await;
+        let mut answer = ask(&connections, "SELECT 3").await;
+        while answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Lost) {
+            answer = ask(&connections, "SELECT 3").await;
         }
-        assert_eq!(asked.expect("a new connection"), 3);
+        assert_eq!(answer.expect("a new connection"), 3);
     }
 }
 
@@ -93,8 +93,8 @@ async fn all_callers_wait_for_a_restart_and_give_up_on_a_server_that_stays_down(
         let connections = hasty.clone();
         async move { kind(ask(&connections, "SELECT 1").await) }
     });
-    for told in all.collect::<tokio::task::JoinSet<_>>().join_all().await {
-        assert_eq!(told, StoreErrorKind::Unreachable);
+    for kind_of_error in all.collect::<tokio::task::JoinSet<_>>().join_all().await {
+        assert_eq!(kind_of_error, StoreErrorKind::Unreachable);
     }
     let waited = clock.now().since(Instant::ORIGIN);
     assert!(waited < Duration::from_secs(20), "{waited:?}");
@@ -104,14 +104,14 @@ async fn all_callers_wait_for_a_restart_and_give_up_on_a_server_that_stays_down(
     }
     soon(|| server.sql_as("postgres", "postgres", "SELECT 1"));
     // It gets the error at once, while it waits before its next try.
-    let mut asked = ask(&hasty, "SELECT 1").await;
-    while asked.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unreachable)
+    let mut answer = ask(&hasty, "SELECT 1").await;
+    while answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unreachable)
         && clock.now().since(Instant::ORIGIN) < Duration::from_secs(120)
     {
         clock.sleep_until(clock.now().plus(Duration::from_millis(10))).await;
-        asked = ask(&hasty, "SELECT 1").await;
+        answer = ask(&hasty, "SELECT 1").await;
     }
-    asked.expect("the server is back");
+    answer.expect("the server is back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -342,10 +342,10 @@ async fn a_full_pooler_is_busy_and_one_without_a_server_is_unreachable() {
     assert_eq!(kind(ask(&other, "SELECT 1").await), StoreErrorKind::Busy);
     drop(holds);
     server.crash();
-    let met = kind(ask(&other, "SELECT 1").await);
+    let kind_of_error = kind(ask(&other, "SELECT 1").await);
     assert!(
-        matches!(met, StoreErrorKind::Unreachable | StoreErrorKind::Lost | StoreErrorKind::Busy),
-        "{met:?}"
+        matches!(kind_of_error, StoreErrorKind::Unreachable | StoreErrorKind::Lost | StoreErrorKind::Busy),
+        "{kind_of_error:?}"
     );
     server.start_again();
     let clock = SystemClock::new();

@@ -26,7 +26,7 @@ pub(super) async fn rejection(
         "SELECT CASE WHEN rejected_at_ms IS NOT NULL THEN coalesce(rejected, '') END FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 ORDER BY rejected_at_ms IS NULL DESC, number DESC LIMIT 1"
     );
-    let rows = shared.ask("look for a rejected row of the outbox", sql, name(account, key)).await?;
+    let rows = shared.query("look for a rejected row of the outbox", sql, name(account, key)).await?;
     rows.first().map_or(Ok(None), |row| Reader::of(row).next())
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn under_key(
          retention_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms FROM {schema}.outbox \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND key = $4 AND rejected_at_ms IS NULL ORDER BY number"
     );
-    shared.ask("look for the rows of a key in the outbox", sql, name(account, key)).await
+    shared.query("look for the rows of a key in the outbox", sql, name(account, key)).await
 }
 
 /// Returns the values of `namespace`, `vendor`, `account` and `key`.
@@ -59,7 +59,7 @@ pub(super) async fn of_key(shared: &Arc<Shared>, key: &str) -> Result<Vec<Queued
          FROM {schema}.outbox WHERE key = $1 COLLATE \"C\" ORDER BY number"
     );
     let values: Vec<(Given, Type)> = vec![(Box::new(key.to_owned()), Type::TEXT)];
-    let rows = shared.ask("look for the rows of a key in the outbox", sql, values).await?;
+    let rows = shared.query("look for the rows of a key in the outbox", sql, values).await?;
     let read = rows.iter().map(|row| read_queued(&mut Reader::of(row), key));
     read.filter_map(Result::transpose).collect()
 }
@@ -91,7 +91,7 @@ pub(super) async fn remove(
         phase(entry.before),
         phase(entry.after),
     ];
-    let is_gone = !shared.ask("remove a row of the outbox", sql, values).await?.is_empty();
+    let is_gone = !shared.query("remove a row of the outbox", sql, values).await?.is_empty();
     if !is_gone {
         shared.check_new().await?;
     }
@@ -114,7 +114,7 @@ pub(super) async fn sealed_otherwise(
         (Box::new([&[SEALED][..], key].concat()), Type::BYTEA),
         (Box::new(i64::try_from(limit).unwrap_or(i64::MAX)), Type::INT8),
     ];
-    let rows = shared.ask("look for rows of the outbox to seal", sql, values).await?;
+    let rows = shared.query("look for rows of the outbox to seal", sql, values).await?;
     rows.iter().map(|row| read_sealed_row(&mut Reader::of(row))).collect()
 }
 
@@ -133,5 +133,5 @@ pub(super) async fn seal(shared: &Arc<Shared>, rows: Vec<Anew>) -> Result<u64, S
         (Box::new(old), Type::BYTEA_ARRAY),
         (Box::new(new), Type::BYTEA_ARRAY),
     ];
-    Ok(shared.ask("seal rows of the outbox", sql, values).await?.len() as u64)
+    Ok(shared.query("seal rows of the outbox", sql, values).await?.len() as u64)
 }
