@@ -8,9 +8,9 @@ use steadfast_core::internal::store::{Head, RestoredRow, RowReader, Sealed, Seal
 use steadfast_core::operation::{OperationId, Scope};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::prepared::Prepared;
-use super::row::{self, OnFile};
+use super::row::{self, AnswerChange};
 use super::{notes, purge, rows, sealed, sequence, write};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
@@ -78,7 +78,7 @@ pub(super) fn restore(connection: &Prepared<'_>, restore: &Sealed, seals: &Seals
         restore_row(connection, row)?;
     }
     for entry in audit {
-        write::log(connection, entry)?;
+        write::append_audit(connection, entry)?;
     }
     if let Some(notes) = notes {
         notes::write(connection, notes, true)?;
@@ -99,7 +99,7 @@ fn restore_row(connection: &Prepared<'_>, row: &RestoredRow) -> Result<(), Store
     }
     row::insert(connection, record, record.first_fence, request)?;
     let number = connection.last_insert_rowid();
-    row::update(connection, number, record, OnFile::Now(answer.as_deref()))?;
+    row::update(connection, number, record, AnswerChange::Set(answer.as_deref()))?;
     let is_same_life = |(_, first_fence): &(i64, i64)| *first_fence == to_fence(record.first_fence);
     let as_before = held.filter(is_same_life).map_or(number, |(number, _)| number);
     let sql = "UPDATE operation SET reports = ?2, first_scope = ?3, number = ?4 WHERE number = ?1";

@@ -9,7 +9,7 @@ use steadfast_core::internal::store::{RowReader, Seals, Stored, Tenants, behind,
 use steadfast_core::operation::record::Takeover;
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::row::columns;
 use super::rows::{self, Reader};
 use super::sealed;

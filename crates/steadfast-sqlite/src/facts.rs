@@ -17,7 +17,7 @@ use steadfast_core::internal::store::{
 };
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::{notes, rows};
 
 /// Compares the place on record with that of the file. Records the place, or that the store is displaced.

@@ -55,12 +55,12 @@ pub(super) fn is_shared_memory(error: &Error) -> bool {
 }
 
 /// Conversion of SQLite's errors into a store's.
-pub(super) trait While<T> {
+pub(super) trait ErrorContext<T> {
     /// Converts the error; `doing` names the purpose of the statement.
     fn while_doing(self, doing: &str) -> Result<T, StoreError>;
 }
 
-impl<T> While<T> for Result<T, Error> {
+impl<T> ErrorContext<T> for Result<T, Error> {
     fn while_doing(self, doing: &str) -> Result<T, StoreError> {
         self.map_err(|error| failed(doing, error))
     }

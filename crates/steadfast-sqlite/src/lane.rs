@@ -32,7 +32,7 @@ pub(super) trait Job: Send {
 pub(super) struct Lane {
     queue: mpsc::Sender<Box<dyn Job>>,
     /// Panic message of the thread. Empty unless it panicked.
-    note: Arc<OnceLock<String>>,
+    panic_message: Arc<OnceLock<String>>,
     /// Closed after the thread has ended and its connection is shut.
     ended: oneshot::Receiver<()>,
 }
@@ -47,8 +47,8 @@ impl Lane {
     ) -> Result<Lane, StoreError> {
         let (queue, mut jobs) = mpsc::channel::<Box<dyn Job>>(queue_max);
         let (alive, ended) = oneshot::channel::<()>();
-        let note = Arc::new(OnceLock::new());
-        let noted = note.clone();
+        let panic_message = Arc::new(OnceLock::new());
+        let noted = panic_message.clone();
         let run = move || {
             let mut batch = Vec::with_capacity(batch_max);
             let prepared = Prepared::new(&connection);
@@ -69,7 +69,7 @@ impl Lane {
             .name(name.to_owned())
             .spawn(guard::inherited(run))
             .map_err(|error| StoreError::with_source("the SQLite store cannot start a thread", error))?;
-        Ok(Lane { queue, note, ended })
+        Ok(Lane { queue, panic_message, ended })
     }
 
     /// Runs `work` on the thread, and returns its output. Waits while the queue is full.
@@ -110,8 +110,8 @@ impl Lane {
     }
 
     /// A weak sender: it does not keep the thread alive.
-    pub(super) fn offers(&self) -> Offers {
-        Offers { queue: self.queue.downgrade() }
+    pub(super) fn weak(&self) -> WeakLane {
+        WeakLane { queue: self.queue.downgrade() }
     }
 
     /// Returns how many more jobs the queue takes before a caller waits.
@@ -128,8 +128,8 @@ impl Lane {
 
     fn stopped(&self) -> StoreError {
         let problem = "the SQLite store has stopped; open it again";
-        let error = match self.note.get() {
-            Some(note) => StoreError::with_source(problem, note.as_str()),
+        let error = match self.panic_message.get() {
+            Some(panic_message) => StoreError::with_source(problem, panic_message.as_str()),
             None => StoreError::new(problem),
         };
         error.of_kind(StoreErrorKind::Stopped)
@@ -138,11 +138,11 @@ impl Lane {
 
 /// A weak handle for optional work: it does not keep the thread alive.
 #[derive(Debug)]
-pub(super) struct Offers {
+pub(super) struct WeakLane {
     queue: mpsc::WeakSender<Box<dyn Job>>,
 }
 
-impl Offers {
+impl WeakLane {
     /// Runs `work` if there is room in the queue. No caller waits for it, and its result is dropped.
     pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
         let Some(queue) = self.queue.upgrade() else { return };
@@ -184,11 +184,11 @@ impl<S: Send, T: Send, F: FnMut(&Prepared<'_>, &S) -> Result<T, StoreError> + Se
     }
 
     fn reply(self: Box<Self>, ended: Result<(), StoreError>) {
-        let told = match (ended, self.done) {
+        let answer = match (ended, self.done) {
             (Ok(()), Some(done)) => Ok((self.subject, done)),
             (Ok(()), None) => Err(StoreError::new("the SQLite store did not run this call")),
             (Err(error), _) => Err(error),
         };
-        let _ = self.reply.send(told);
+        let _ = self.reply.send(answer);
     }
 }

@@ -63,8 +63,8 @@ pub use builder::SqliteBuilder;
 use lane::{Lane, OnDrop};
 use log::Log;
 use open::Settings;
-use place::Place;
-use write::{First, Met, Step, Written};
+use place::OpenedFile;
+use write::{ClaimResult, FirstClaim, PendingTransition, TransitionResult};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -136,7 +136,7 @@ pub struct Sqlite {
     turn: AtomicUsize,
     /// Lane that runs checkpoints, see [`log`].
     checkpointer: Lane,
-    place: Place,
+    place: OpenedFile,
     wakes: Wakes,
     tenants: Arc<Tenants>,
 }
@@ -162,10 +162,10 @@ impl Sqlite {
 
     fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
         let connection = open::writer(path, settings, &seals)?;
-        let place = Place::of(path);
+        let place = OpenedFile::of(path);
         let checkpointer = open::reader(path, settings)?;
         let checkpointer = Lane::start("steadfast-checkpoint", checkpointer, (1, 1), read::answer)?;
-        let commit = writer::committer(Log::new(checkpointer.offers()));
+        let commit = writer::committer(Log::new(checkpointer.weak()));
         let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), commit)?;
         let reader = || {
             let connection = open::reader(path, settings)?;
@@ -203,23 +203,23 @@ impl Sqlite {
     /// Prepares the values of a claim for the writer, on the caller's thread, as they do not depend on the
     /// file. The result is boxed: within the caller's future it would be so large that to allocate it costs
     /// more than most of its work.
-    fn first(&self, claim: Claim) -> Result<Box<First>, StoreError> {
+    fn first(&self, claim: Claim) -> Result<Box<FirstClaim>, StoreError> {
         let request = self.seals.request(&claim.id, &claim.request)?;
         let (lease, seals) = (claim.lease, self.seals.clone());
-        Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
+        Ok(Box::new(FirstClaim { record: Record::first(claim), request, lease, seals }))
     }
 
     /// Returns the result of a claim from the writer's.
-    fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
-        let (claimed, stored) = match met {
-            Met::Absent { first_fence, place } => {
+    fn claimed(&self, mut first: FirstClaim, result: ClaimResult) -> Result<Claimed, StoreError> {
+        let (claimed, stored) = match result {
+            ClaimResult::Absent { first_fence, place } => {
                 (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
                 first.record.sequence = place;
                 return Ok(Claimed::Fresh(first.record));
             }
-            Met::Unreadable(error) => return Err(error),
-            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
-            Met::Present(held) => *held,
+            ClaimResult::Unreadable(error) => return Err(error),
+            ClaimResult::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
+            ClaimResult::Present(held) => *held,
         };
         Ok(match claimed {
             Claimed::TakenOver(record) => {
@@ -235,7 +235,11 @@ impl Sqlite {
 
     /// Form of [`first`](Self::first) for a transition. Includes the predicted record, which is right if no
     /// other process has changed the operation since.
-    fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
+    fn pending(
+        &self,
+        held: &Record,
+        mut transition: Transition,
+    ) -> Result<Box<PendingTransition>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = transition.to.answer_mut();
         let answer = answer.map(|answer| self.seals.answer(&held.id, answer)).transpose()?;
@@ -243,7 +247,7 @@ impl Sqlite {
         let predicted = if unmoved { held.apply(transition.clone()).ok() } else { None };
         let (predicted, record) = (predicted.is_some(), predicted.unwrap_or_else(|| held.clone()));
         let seals = self.seals.clone();
-        Ok(Box::new(Step { record, predicted, transition, answer, reports, seals }))
+        Ok(Box::new(PendingTransition { record, predicted, transition, answer, reports, seals }))
     }
 }
 
@@ -252,9 +256,9 @@ impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
-        let (first, met) =
+        let (first, result) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first, None)).await?;
-        self.claimed(*first, met)
+        self.claimed(*first, result)
     }
 
     async fn transition(
@@ -263,13 +267,13 @@ impl Store for Sqlite {
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         self.place.check(&self.path)?;
-        let step = self.step(held, transition)?;
-        let (step, written) =
-            self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
+        let pending = self.pending(held, transition)?;
+        let (pending, written) =
+            self.writer.run_on(OnDrop::Finish, pending, |to, pending| write::transition(to, pending)).await?;
         Ok(match written {
-            Written::AsPredicted => Ok(step.record),
-            Written::Moved(stored) => Ok(stored.whole(&self.seals)?),
-            Written::Declined(declined) => Err(declined),
+            TransitionResult::AsPredicted => Ok(pending.record),
+            TransitionResult::Moved(stored) => Ok(stored.whole(&self.seals)?),
+            TransitionResult::Declined(declined) => Err(declined),
         })
     }
 

@@ -12,19 +12,19 @@ use rusqlite::Connection;
 
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
-use super::lane::Offers;
+use super::failure::ErrorContext;
+use super::lane::WeakLane;
 
 /// State of the log of the writer's connection, on the writer's thread.
 pub(super) struct Log {
-    checkpointer: Offers,
+    checkpointer: WeakLane,
     /// Length of the log at the last checkpoint, in pages.
     checkpointed: u32,
 }
 
 impl Log {
     /// Creates the state. `checkpointer` is the queue of a connection that [`checkpoint`] may run on.
-    pub(super) fn new(checkpointer: Offers) -> Log {
+    pub(super) fn new(checkpointer: WeakLane) -> Log {
         Log { checkpointer, checkpointed: 0 }
     }
 

@@ -8,13 +8,13 @@ use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{CLOCKS_DIFFER_MAX, Phase};
 use steadfast_core::store::StoreError;
 
-use super::outbox::{have_rows, not_spared};
-use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
+use super::outbox::{have_rows, is_purgeable};
+use super::write::{DUE, HAS_WRONG_TIME, OF_ACCOUNT};
 use super::{due, notes, rows, sealed};
 
 /// Returns the pending work of the accounts, and true if there is something to purge.
 pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
-    let now = notes::saw(connection, look.now)?.now(look.now);
+    let now = notes::record_time(connection, look.now)?.now(look.now);
     let waiting = look.accounts.iter().map(|account| {
         let first = |phase, until| first_of(connection, (phase, account), (look.now, until), seals);
         Ok(Waiting {
@@ -25,7 +25,7 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
     let waiting = waiting.collect::<Result<Vec<Waiting>, StoreError>>()?;
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {})",
-        not_spared()
+        is_purgeable()
     );
     let expired = rows::first(connection, DOING, (&sql, [to_ms(now)]), |row| row.flag())?.unwrap_or_default();
     let rows = match &*look.outbox {
@@ -62,7 +62,7 @@ fn first_of(
     if in_time.is_some_and(|at| at <= now) {
         return Ok(in_time);
     }
-    let far = first(OF_A_WRONG_CLOCK, now.plus(CLOCKS_DIFFER_MAX))?;
+    let far = first(HAS_WRONG_TIME, now.plus(CLOCKS_DIFFER_MAX))?;
     Ok(far.map(|_| now).or(in_time))
 }
 
@@ -105,18 +105,18 @@ mod tests {
         schedule("n/v/c>x", 2, 440);
         schedule("n/v/c>y", 3, 900);
         schedule("n/v/d", 4, 700);
-        let told = || {
+        let looked_at = || {
             ["n/v/a", "n/v/b", "n/v/c", "n/v/c>x", "n/v/c>y", "n/v/d", "n/v/e"]
                 .map(|account| first(account, 600))
         };
         let expected = [None, Some(450), Some(440), Some(440), None, None, None];
         assert!(!due::is_backlog(&connection, at(600)).expect("the file works"));
-        assert_eq!(told(), expected);
+        assert_eq!(looked_at(), expected);
         for key in 0..300 {
             schedule("n/v/a", 10 + key, 100 + key);
         }
         assert!(due::is_backlog(&connection, at(600)).expect("the file works"));
-        assert_eq!(told(), [Some(100), Some(450), Some(440), Some(440), None, None, None]);
+        assert_eq!(looked_at(), [Some(100), Some(450), Some(440), Some(440), None, None, None]);
         assert_eq!((first("n/v/d", 700), first("n/v/c>y", 899)), (Some(700), None));
     }
 }

@@ -12,9 +12,9 @@ use steadfast_core::operation::record::{Forbidden, Notes, Record};
 use steadfast_core::operation::{Key, OperationId, Scope};
 use steadfast_core::store::StoreError;
 
-use super::row::{self, OnFile};
+use super::row::{self, AnswerChange};
 use super::statements::COPY;
-use super::write::{self, Met};
+use super::write::{self, ClaimResult};
 use super::{notes, purge, rows, sealed, sequence};
 
 /// Closes the operation that a claim supersedes. Returns the claim's result if that operation is an obstacle,
@@ -24,18 +24,18 @@ pub(super) fn supersede(
     first: &Record,
     predecessor: &Key,
     (notes, seals): (&Notes, &Seals),
-) -> Result<Option<Met>, StoreError> {
+) -> Result<Option<ClaimResult>, StoreError> {
     let held = row::load(connection, &first.id)?.map(|held| held.record);
     let old = row::load(connection, &OperationId::new(first.id.scope.clone(), predecessor.clone()))?;
     match superseding(first, held.as_ref(), old.as_ref().map(|old| &old.record), notes) {
-        Superseding::InTheWay(obstacle, effect) => return Ok(Some(Met::InTheWay(obstacle, effect))),
+        Superseding::InTheWay(obstacle, effect) => return Ok(Some(ClaimResult::InTheWay(obstacle, effect))),
         Superseding::Close(closed) => {
             if let Some(old) = old {
                 if let Err(error) = old.check(seals) {
-                    return Ok(Some(Met::Unreadable(error)));
+                    return Ok(Some(ClaimResult::Unreadable(error)));
                 }
-                row::update(connection, old.number, &closed.0, OnFile::Kept)?;
-                write::log(connection, &closed.1)?;
+                row::update(connection, old.number, &closed.0, AnswerChange::Keep)?;
+                write::append_audit(connection, &closed.1)?;
             }
         }
         Superseding::Nothing => {}
@@ -78,7 +78,7 @@ pub(super) fn settle_heirs(
         && let Some(heir) = held.record.settled_by(&former)
     {
         let answer = answer.map(|blob| seals.seal_anew(Part::Answer, (&record.id, &id), blob)).transpose()?;
-        row::update(connection, held.number, &heir, OnFile::Now(answer.as_deref()))?;
+        row::update(connection, held.number, &heir, AnswerChange::Set(answer.as_deref()))?;
         (next, former) = (heir.heir(), Cow::Owned(heir));
     }
     Ok(())
@@ -99,6 +99,6 @@ fn copy(connection: &Connection, number: i64, adopted: &AdoptedRow) -> Result<()
     ];
     rows::change(connection, doing, (COPY, values))?;
     let copy = connection.last_insert_rowid();
-    row::update(connection, copy, record, OnFile::Kept)?;
+    row::update(connection, copy, record, AnswerChange::Keep)?;
     sequence::enter(connection, copy, record)
 }

@@ -113,7 +113,7 @@ pub(super) fn seal(connection: &Connection, sealed: u8) -> Result<(), StoreError
 
 /// Records the time of a command, written as often as it must be, and returns the notes. Refuses unless the
 /// store is open.
-pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
+pub(super) fn record_time(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
     check(connection, Standing::check_new)?;
     let mut notes = read(connection)?;
     let must_write = notes.saw(now);
@@ -122,7 +122,7 @@ pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, Stor
 }
 
 /// Returns an operator's action with the time that it is judged by. Refuses unless the store allows it.
-pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
+pub(super) fn with_time(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
     check(connection, |standing| standing.check_act(&act.action))?;
     let mut notes = read(connection)?;
     let (act, must_write) = act.seen_by(&mut notes);

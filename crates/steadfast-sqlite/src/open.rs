@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use steadfast_core::internal::store::Seals;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::{While, failed};
+use super::failure::{ErrorContext, failed};
 use super::migrations::{FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION};
 use super::{facts, log, sealed};
 
@@ -37,7 +37,7 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { wait_for_lock: patient, pages_max: None, create: true, network_fs: false }
+        Settings { wait_for_lock: wait_five_seconds, pages_max: None, create: true, network_fs: false }
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     let _turn = OPENING.lock();
     if settings.create {
         make(path)?;
-        look(path)?;
+        owner_of(path)?;
     } else {
         find(path)?;
     }
@@ -144,25 +144,25 @@ pub(super) fn find(path: &Path) -> Result<(), StoreError> {
         Err(error) => return Err(StoreError::with_source(format!("{name} cannot be looked at"), error)),
         Ok(found) if !found.is_file() => format!("{name} is not a file"),
         Ok(file) if file.len() == 0 => format!("{name} is an empty file, not a store"),
-        Ok(_) => match look(path)? {
-            Look::Ours => return Ok(()),
-            Look::Nobodys => format!("{name} is not a store yet; the service that opens it makes it one"),
+        Ok(_) => match owner_of(path)? {
+            Owner::Ours => return Ok(()),
+            Owner::Unclaimed => format!("{name} is not a store yet; the service that opens it makes it one"),
         },
     };
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
 }
 
 /// Owner of a file.
-enum Look {
+enum Owner {
     /// Ours, by the first page.
     Ours,
     /// A store may be created in it.
-    Nobodys,
+    Unclaimed,
 }
 
 /// Reads from the file's first page if it is ours, or if it can become a store. Reads that page and no more:
 /// `immutable` neither locks nor recovers, so nothing is written anywhere.
-fn look(path: &Path) -> Result<Look, StoreError> {
+fn owner_of(path: &Path) -> Result<Owner, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
@@ -173,18 +173,18 @@ fn look(path: &Path) -> Result<Look, StoreError> {
         Ok((pages, identity(&connection)?))
     });
     match found {
-        Ok((0, _)) => Ok(Look::Nobodys),
-        Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION).map(|()| Look::Ours),
+        Ok((0, _)) => Ok(Owner::Unclaimed),
+        Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION).map(|()| Owner::Ours),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             if was_never_made(path) {
-                return Ok(Look::Nobodys);
+                return Ok(Owner::Unclaimed);
             }
             let problem = format!("{} is not a database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
         // A file may look damaged without its log, but be whole with it: opening it with its log shows that.
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
-            Ok(Look::Ours)
+            Ok(Owner::Ours)
         }
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
     }
@@ -202,8 +202,8 @@ fn was_never_made(path: &Path) -> bool {
     }
     // A connection that may not write reports that there is something to roll back, and leaves it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let asked = Connection::open_with_flags(path, flags).and_then(|connection| identity(&connection));
-    match asked {
+    let identified = Connection::open_with_flags(path, flags).and_then(|connection| identity(&connection));
+    match identified {
         // Another process has just rolled it back, or is about to.
         Ok(_) => true,
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => true,
@@ -263,7 +263,7 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
 }
 
 /// Migrates the schema, in one transaction. A new file gets its identity in the same one, and before it is
-/// switched to a write-ahead log. It is in the first page from the start, where [`look`] reads it.
+/// switched to a write-ahead log. It is in the first page from the start, where [`owner_of`] reads it.
 fn migrate(
     connection: &Connection,
     path: &Path,
@@ -368,7 +368,7 @@ fn immutable(path: &Path) -> String {
 /// Waits a millisecond, some five thousand times: about five seconds, longer than any commit and any checkpoint
 /// of another process, and within a call's time. SQLite's own handler waits up to 100 ms between tries, which
 /// starves one of two busy processes.
-fn patient(tries: i32) -> bool {
+fn wait_five_seconds(tries: i32) -> bool {
     std::thread::park_timeout(Duration::from_millis(1));
     tries < 5_000
 }

@@ -16,12 +16,12 @@ use steadfast_core::internal::store::{
 use steadfast_core::operation::record::{AuditEntry, Claim, Claimed, Page};
 use steadfast_core::store::{OutboxTally, Queued, Rejected, StoreError};
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::lane::OnDrop;
 use super::prepared::Prepared;
 use super::rows::{self, Reader};
 use super::sealed::keys_at_hand;
-use super::write::{self, First, Met};
+use super::write::{self, ClaimResult, FirstClaim};
 use super::{Sqlite, notes, sealed};
 
 mod aside;
@@ -67,9 +67,10 @@ impl Outbox for Sqlite {
         limit: usize,
         body_bytes_max: usize,
     ) -> Result<Page<OutboxRow>, StoreError> {
-        let (asked, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
+        let (owned_account, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
         let limit = limit.clamp(1, ROWS_MAX);
-        let work = move |connection: &_| waiting(connection, &asked, from, (limit, body_bytes_max), &seals);
+        let work =
+            move |connection: &_| waiting(connection, &owned_account, from, (limit, body_bytes_max), &seals);
         let found = self.reader().run(OnDrop::Skip, work).await?;
         let mut rows = Vec::with_capacity(found.rows.len());
         for row in found.rows {
@@ -83,8 +84,8 @@ impl Outbox for Sqlite {
     }
 
     async fn under_key(&self, account: &Account, key: &str) -> Result<Vec<OutboxRow>, StoreError> {
-        let (asked, key) = (account.clone(), key.to_owned());
-        let work = move |connection: &_| aside::under_key(connection, &asked, &key);
+        let (owned_account, key) = (account.clone(), key.to_owned());
+        let work = move |connection: &_| aside::under_key(connection, &owned_account, &key);
         let found = self.reader().run(OnDrop::Skip, work).await?;
         found.into_iter().map(|row| whole(&self.seals, account, row, usize::MAX)).collect()
     }
@@ -92,9 +93,9 @@ impl Outbox for Sqlite {
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
-        let (first, met) =
+        let (first, result) =
             self.writer.run_on(OnDrop::Skip, first, move |to, first| admit(to, number, first)).await?;
-        met.map(|met| self.claimed(*first, met)).transpose()
+        result.map(|result| self.claimed(*first, result)).transpose()
     }
 
     async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
@@ -168,7 +169,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
 }
 
 /// A row, and its sealed bytes. `None` if it is not sealed.
-type Found = (OutboxRow, Option<Vec<u8>>);
+type RowAndSeal = (OutboxRow, Option<Vec<u8>>);
 
 pub(super) fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
     let doing = "look for accounts with outbox rows";
@@ -186,7 +187,7 @@ fn waiting(
     from: u64,
     (limit, body_bytes_max): (usize, usize),
     seals: &Seals,
-) -> Result<Page<Found>, StoreError> {
+) -> Result<Page<RowAndSeal>, StoreError> {
     let doing = "read outbox rows";
     // The sequences that a rejected row holds are found once, and not for each row that waits behind it.
     let sql = format!(
@@ -223,7 +224,11 @@ fn waiting(
 
 /// Claims the operation of a row that is still there. Removes the row if the operation is then on record for
 /// its request.
-fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
+fn admit(
+    connection: &Prepared<'_>,
+    number: u64,
+    first: &FirstClaim,
+) -> Result<Option<ClaimResult>, StoreError> {
     let doing = "admit a row of the outbox";
     let sql = format!(
         "SELECT enqueued_at_ms FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \
@@ -233,16 +238,16 @@ fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option
     if Guard::RowStillThere.keeps(written.is_none()) {
         return Ok(None);
     }
-    let met = write::claim(connection, first, written)?;
-    let is_on_record = match &met {
-        Met::Absent { .. } => true,
-        Met::Present(held) => !matches!(held.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
-        Met::Unreadable(_) | Met::InTheWay(..) => false,
+    let result = write::claim(connection, first, written)?;
+    let is_on_record = match &result {
+        ClaimResult::Absent { .. } => true,
+        ClaimResult::Present(held) => !matches!(held.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
+        ClaimResult::Unreadable(_) | ClaimResult::InTheWay(..) => false,
     };
     if Guard::RowGoesWithClaim.keeps(is_on_record) {
         rows::change(connection, doing, (REMOVE, [to_number(number)]))?;
     }
-    Ok(Some(met))
+    Ok(Some(result))
 }
 
 fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
@@ -289,7 +294,7 @@ const DISOWN: &str = "UPDATE steadfast_outbox SET on_dead_letter = 'skip', rejec
 
 /// Returns a condition: no outbox row has the key of an operation, or supersedes it; see [`spares`]. The key
 /// alone counts: the account may have another name by now.
-pub(super) fn not_spared() -> &'static str {
+pub(super) fn is_purgeable() -> &'static str {
     spares(NOT_SPARED, "true")
 }
 

@@ -13,33 +13,33 @@ use steadfast_core::store::{StoreError, StoreErrorKind};
 
 /// Identity of the file that was opened.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct OpenedFile {
     /// `None` where the system has no inodes, or did not return one.
-    file: Option<Identity>,
-    lost: AtomicBool,
+    file: Option<DeviceAndInode>,
+    was_replaced: AtomicBool,
 }
 
 /// Device and inode.
-type Identity = (u64, u64);
+type DeviceAndInode = (u64, u64);
 
-impl Place {
-    pub(super) fn of(path: &Path) -> Place {
-        Place { file: identity(path).ok().flatten(), lost: AtomicBool::new(false) }
+impl OpenedFile {
+    pub(super) fn of(path: &Path) -> OpenedFile {
+        OpenedFile { file: identity(path).ok().flatten(), was_replaced: AtomicBool::new(false) }
     }
 
     /// Fails once [`look`](Place::look) has found another file. Makes no system call.
     pub(super) fn check(&self, path: &Path) -> Result<(), StoreError> {
-        if self.lost.load(Ordering::Relaxed) { Err(replaced(path)) } else { Ok(()) }
+        if self.was_replaced.load(Ordering::Relaxed) { Err(replaced(path)) } else { Ok(()) }
     }
 
     /// Compares the file at the path. Where a permission is missing to compare, it counts as the same file.
     pub(super) fn look(&self, path: &Path) -> Result<(), StoreError> {
-        let is_lost = match (self.file, identity(path)) {
+        let is_replaced = match (self.file, identity(path)) {
             (Some(opened), Ok(Some(there))) => Guard::FileReplaced.keeps(opened != there),
             (Some(_), Err(error)) => error.kind() == std::io::ErrorKind::NotFound,
             _ => false,
         };
-        if is_lost && !self.lost.swap(true, Ordering::Relaxed) {
+        if is_replaced && !self.was_replaced.swap(true, Ordering::Relaxed) {
             tracing::error!(path = %path.display(), "the store's file was deleted or replaced while it was open");
         }
         self.check(path)
@@ -47,13 +47,13 @@ impl Place {
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
+fn identity(path: &Path) -> std::io::Result<Option<DeviceAndInode>> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).map(|file| Some((file.dev(), file.ino())))
 }
 
 #[cfg(not(unix))]
-fn identity(_: &Path) -> std::io::Result<Option<Identity>> {
+fn identity(_: &Path) -> std::io::Result<Option<DeviceAndInode>> {
     Ok(None)
 }
 

@@ -11,44 +11,44 @@ use rusqlite::{Connection, Statement};
 
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::statements::{INSERT, UPDATE_HELD};
 
 /// A connection with its own prepared statements. They keep their last values until they get others.
 pub(super) struct Prepared<'c> {
     connection: &'c Connection,
-    insert: Kept<'c>,
-    update_held: Kept<'c>,
+    insert: CachedStatement<'c>,
+    update_held: CachedStatement<'c>,
 }
 
-type Kept<'c> = OnceCell<RefCell<Statement<'c>>>;
+type CachedStatement<'c> = OnceCell<RefCell<Statement<'c>>>;
 
 impl<'c> Prepared<'c> {
     pub(super) fn new(connection: &'c Connection) -> Prepared<'c> {
-        Prepared { connection, insert: Kept::new(), update_held: Kept::new() }
+        Prepared { connection, insert: CachedStatement::new(), update_held: CachedStatement::new() }
     }
 
     /// Returns the statement [`INSERT`].
     pub(super) fn insert(&self) -> Result<RefMut<'_, Statement<'c>>, StoreError> {
-        kept(&self.insert, self.connection, INSERT)
+        cached(&self.insert, self.connection, INSERT)
     }
 
     /// Returns the statement [`UPDATE_HELD`].
     pub(super) fn update_held(&self) -> Result<RefMut<'_, Statement<'c>>, StoreError> {
-        kept(&self.update_held, self.connection, UPDATE_HELD)
+        cached(&self.update_held, self.connection, UPDATE_HELD)
     }
 }
 
-fn kept<'k, 'c>(
-    kept: &'k Kept<'c>,
+fn cached<'k, 'c>(
+    cached: &'k CachedStatement<'c>,
     connection: &'c Connection,
     sql: &str,
 ) -> Result<RefMut<'k, Statement<'c>>, StoreError> {
-    let statement = match kept.get() {
+    let statement = match cached.get() {
         Some(statement) => statement,
         None => {
             let statement = connection.prepare(sql).while_doing("prepare a write")?;
-            kept.get_or_init(|| RefCell::new(statement))
+            cached.get_or_init(|| RefCell::new(statement))
         }
     };
     Ok(statement.borrow_mut())

@@ -12,11 +12,11 @@ use super::{notes, outbox, rows, sequence};
 /// Removes at most `limit` expired rows, and records the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let doing = "purge";
-    let now = notes::saw(connection, now)?.now(now);
+    let now = notes::record_time(connection, now)?.now(now);
     let sql = format!(
         "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms <= ?1 AND {} \
          ORDER BY until_ms LIMIT ?2",
-        outbox::not_spared()
+        outbox::is_purgeable()
     );
     let values = [to_ms(now), i64::try_from(limit).unwrap_or(i64::MAX)];
     let expired = rows::all(connection, doing, (&sql, values), |row| Ok((row.number()?, row.amount()?)))?;

@@ -35,7 +35,7 @@ pub(super) fn get(
     id: &OperationId,
     seals: &Seals,
 ) -> Result<Option<Stored>, StoreError> {
-    sealed::learn(connection, seals)?;
+    sealed::refresh_seals(connection, seals)?;
     let stored = row::load(connection, id)?;
     if stored.is_none() {
         notes::read_from_file(connection)?.1.check_absent()?;

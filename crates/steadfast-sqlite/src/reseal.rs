@@ -7,7 +7,7 @@ use steadfast_core::internal::store::{
 };
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::rows::Reader;
 use super::sealed;
 

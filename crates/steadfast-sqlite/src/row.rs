@@ -10,7 +10,7 @@ use steadfast_core::operation::{Key, OperationId};
 use steadfast_core::store::StoreError;
 use steadfast_core::store::delivery::Version;
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::prepared::Prepared;
 use super::rows::{self, Reader};
 use super::sequence::{self, PLACE};
@@ -96,11 +96,11 @@ pub(super) fn insert(
 
 /// Change of the stored answer.
 #[derive(Clone, Copy)]
-pub(super) enum OnFile<'a> {
+pub(super) enum AnswerChange<'a> {
     /// The answer stays as it is.
-    Kept,
+    Keep,
     /// The answer is replaced by this one, or removed.
-    Now(Option<&'a [u8]>),
+    Set(Option<&'a [u8]>),
 }
 
 /// Updates a row from its record, and its sequence from the row.
@@ -108,7 +108,7 @@ pub(super) fn update(
     connection: &Connection,
     number: i64,
     record: &Record,
-    answer: OnFile<'_>,
+    answer: AnswerChange<'_>,
 ) -> Result<(), StoreError> {
     let columns = Columns::of(record)?;
     let doing = "write a transition";
@@ -133,15 +133,15 @@ pub(super) fn update(
         record.holder.as_deref(),
     ];
     match answer {
-        OnFile::Kept => {
+        AnswerChange::Keep => {
             rows::change(connection, doing, (UPDATE_KEEPING_ANSWER, head))?;
         }
-        OnFile::Now(bytes) => {
+        AnswerChange::Set(bytes) => {
             let all: Vec<&dyn rusqlite::ToSql> = head.iter().copied().chain([&bytes as _]).collect();
             rows::change(connection, doing, (UPDATE, &all[..]))?;
         }
     }
-    sequence::moved(connection, number, record)
+    sequence::operation_updated(connection, number, record)
 }
 
 /// Updates the row of a record if it is in progress under the same fence, and adds to its log. Returns true if

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Params, Row};
 use steadfast_core::internal::store::{RowReader, damaged};
 use steadfast_core::store::StoreError;
 
-use super::failure::While;
+use super::failure::ErrorContext;
 
 /// Reader of one column after the other.
 pub(super) struct Reader<'a, 'b> {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use steadfast_core::internal::store::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex, needs_a_key};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::{facts, notes, outbox, rows};
 
 /// Returns a condition for the rows that this process can read. Unreadable rows must not fill a list's limit,
@@ -39,7 +39,7 @@ pub(super) const NOTE_KEY: &str = "INSERT INTO seal_key (id) VALUES (?1) ON CONF
 
 /// Updates the seal keys from the file, before a blob is trusted: if the file is sealed, they reject a blob in
 /// the clear. A process without a key was refused when it opened the file.
-pub(super) fn learn(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
+pub(super) fn refresh_seals(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
     if seals.current().is_some() && !seals.are_alone() && notes::is_sealed(connection)? {
         seals.stand_alone();
     }
@@ -49,7 +49,7 @@ pub(super) fn learn(connection: &Connection, seals: &Seals) -> Result<(), StoreE
 /// Records that the file is sealed if no record is in the clear, within the transaction of a writer.
 pub(super) fn note(connection: &Connection, seals: &Seals) -> Result<bool, StoreError> {
     notes::seal(connection, SEALED)?;
-    learn(connection, seals)?;
+    refresh_seals(connection, seals)?;
     Ok(seals.are_alone())
 }
 
@@ -59,7 +59,7 @@ pub(super) fn opened(connection: &Connection, seals: &Seals, creates: bool) -> R
     match seals.current() {
         None if notes::is_sealed(connection)? => Err(needs_a_key()),
         Some(_) if creates && !facts::is_used(connection)? => note(connection, seals).map(drop),
-        _ => learn(connection, seals),
+        _ => refresh_seals(connection, seals),
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), Sto
     let Some(id) = seals.current() else {
         return if notes::is_sealed(connection)? { Err(needs_a_key()) } else { Ok(()) };
     };
-    learn(connection, seals)?;
+    refresh_seals(connection, seals)?;
     let doing = "record the seal key";
     rows::change(connection, doing, (NOTE_KEY, [&id[..]])).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the table.
 //!
-//! A change to an operation of a sequence calls [`moved`] in the same transaction. A waiting operation has no
+//! A change to an operation of a sequence calls [`operation_updated`] in the same transaction. A waiting operation has no
 //! `until_ms`, so that it is not in the index of due operations.
 
 use rusqlite::{Connection, params};
@@ -41,7 +41,7 @@ pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Re
     if matches!(record.state, State::Scheduled { .. }) {
         wait(connection, number)?;
     }
-    moved(connection, number, record)
+    operation_updated(connection, number, record)
 }
 
 /// Returns the place of a row.
@@ -52,7 +52,11 @@ pub(super) fn place_of(connection: &Connection, number: i64) -> Result<Option<Bo
 }
 
 /// Updates the holding and the turn of a sequence, after the row of `record` was written.
-pub(super) fn moved(connection: &Connection, number: i64, record: &Record) -> Result<(), StoreError> {
+pub(super) fn operation_updated(
+    connection: &Connection,
+    number: i64,
+    record: &Record,
+) -> Result<(), StoreError> {
     let Some(place) = &record.sequence else { return Ok(()) };
     let doing = "write a place in a sequence";
     let at = match record.state {
@@ -64,8 +68,8 @@ pub(super) fn moved(connection: &Connection, number: i64, record: &Record) -> Re
     pass_turn(connection, record.id.scope.account_path(), place.sequence.name())
 }
 
-/// Form of [`moved`] that finds the row by the record's name.
-pub(super) fn moved_by_name(connection: &Connection, record: &Record) -> Result<(), StoreError> {
+/// Form of [`operation_updated`] that finds the row by the record's name.
+pub(super) fn operation_updated_by_name(connection: &Connection, record: &Record) -> Result<(), StoreError> {
     if record.sequence.is_none() || record.phase() == Phase::InProgress {
         return Ok(());
     }
@@ -73,7 +77,7 @@ pub(super) fn moved_by_name(connection: &Connection, record: &Record) -> Result<
     let sql = "SELECT number FROM operation WHERE scope = ?1 AND key = ?2";
     let name = [record.id.scope.as_str(), record.id.key.as_str()];
     let number = rows::first(connection, doing, (sql, name), |row| row.number())?;
-    moved(connection, number.ok_or_else(|| damaged("an operation has gone"))?, record)
+    operation_updated(connection, number.ok_or_else(|| damaged("an operation has gone"))?, record)
 }
 
 /// Removes a row from its sequence, before the row is removed.

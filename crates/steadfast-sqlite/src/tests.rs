@@ -15,14 +15,14 @@ use steadfast_testkit::contract;
 use super::*;
 
 /// A directory, and a new path in it for each store.
-struct Place {
+struct StoreDirectory {
     directory: TempDir,
     files: AtomicUsize,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { directory: support::in_memory::directory(), files: AtomicUsize::new(0) }
+impl StoreDirectory {
+    fn new() -> StoreDirectory {
+        StoreDirectory { directory: support::in_memory::directory(), files: AtomicUsize::new(0) }
     }
 
     fn path(&self) -> PathBuf {
@@ -44,7 +44,7 @@ impl Place {
 }
 
 /// Gives up on a lock after some ten milliseconds.
-fn hurried(tries: i32) -> bool {
+fn wait_ten_milliseconds(tries: i32) -> bool {
     std::thread::park_timeout(std::time::Duration::from_millis(1));
     tries < 10
 }
@@ -61,13 +61,17 @@ fn id(key: &str) -> OperationId {
 }
 
 fn open_err(path: &Path) -> StoreError {
-    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }, Seals::default())
-        .expect_err("refused")
+    Sqlite::open_with(
+        path,
+        Settings { wait_for_lock: wait_ten_milliseconds, ..Settings::default() },
+        Seals::default(),
+    )
+    .expect_err("refused")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let fresh = async || Arc::new(Sqlite::open(place.path()).expect("opens")) as Arc<dyn Store>;
     contract::check_all(fresh).await;
 }
@@ -87,7 +91,7 @@ impl Wrapper for Two {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_stores_on_one_file_keep_the_contract_together() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let fresh = async || {
         let path = place.path();
         let stores = [(); 2].map(|()| Sqlite::open(&path).expect("opens"));
@@ -99,7 +103,7 @@ async fn two_stores_on_one_file_keep_the_contract_together() {
 /// Cached notes are valid until another process writes to the file, or the writer's own transaction fails.
 #[tokio::test]
 async fn the_next_claim_sees_another_writers_purge() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let (store, other) = (Sqlite::open(&path).expect("opens"), Sqlite::open(&path).expect("opens"));
     let fence = async |store: &Sqlite, key: &str| {
@@ -121,7 +125,7 @@ async fn the_next_claim_sees_another_writers_purge() {
 
 #[tokio::test]
 async fn acknowledged_writes_survive_a_reopen() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
     let Ok(Claimed::Fresh(first)) = store.claim(wanted("a")).await else { panic!("fresh") };
@@ -138,7 +142,7 @@ async fn acknowledged_writes_survive_a_reopen() {
 async fn only_the_owner_may_read_the_file_and_those_beside_it() {
     use std::os::unix::fs::PermissionsExt;
 
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
     store.claim(wanted("a")).await.expect("works");
@@ -157,7 +161,7 @@ async fn only_the_owner_may_read_the_file_and_those_beside_it() {
 
 #[test]
 fn another_programs_file_is_refused_and_stays_as_it_is() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (text, database, logged) = (place.path(), place.path(), place.path());
     fs::write(&text, "name,amount\n".repeat(1_000)).expect("written");
     Connection::open(&database).and_then(|other| other.execute_batch("CREATE TABLE t (x)")).expect("made");
@@ -198,7 +202,7 @@ fn journal(path: &Path) -> PathBuf {
 
 #[tokio::test]
 async fn a_file_whose_creation_was_cut_off_is_created_again() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     cut_off(&path);
     let store = Sqlite::open(&path).expect("opens");
@@ -208,7 +212,7 @@ async fn a_file_whose_creation_was_cut_off_is_created_again() {
 
 #[test]
 fn a_file_that_resembles_a_cut_off_creation_is_left_alone() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let [no_journal, settled_journal, other_header] = [place.path(), place.path(), place.path()];
     cut_off(&no_journal);
     fs::remove_file(journal(&no_journal)).expect("removed");
@@ -228,7 +232,7 @@ fn a_file_that_resembles_a_cut_off_creation_is_left_alone() {
 
 #[test]
 fn without_create_a_file_without_a_store_is_absent_and_unchanged() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let [missing, empty, unmade] = [place.path(), place.path(), place.path()];
     fs::write(&empty, "").expect("written");
     cut_off(&unmade);
@@ -261,7 +265,7 @@ fn without_create_a_file_without_a_store_is_absent_and_unchanged() {
 
 #[test]
 fn a_statement_is_prepared_once_whatever_values_it_gets() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let writer = open::writer(&path, Settings::default(), &Seals::default()).expect("opens");
     let reader = open::reader(&path, Settings::default()).expect("opens");
@@ -276,7 +280,7 @@ fn a_statement_is_prepared_once_whatever_values_it_gets() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
     store.claim(wanted("a")).await.expect("works");
@@ -294,7 +298,7 @@ async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
 
 #[tokio::test]
 async fn a_damaged_file_is_an_error_and_never_a_record() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
     for nth in 0..200 {
@@ -313,7 +317,7 @@ async fn a_damaged_file_is_an_error_and_never_a_record() {
 
 #[tokio::test]
 async fn a_full_file_is_an_error_and_what_was_there_stays() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let settings = Settings { pages_max: Some(64), ..Settings::default() };
     let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
@@ -336,9 +340,9 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
 
 #[tokio::test]
 async fn a_locked_file_is_an_error_after_a_wait() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
-    let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
+    let settings = Settings { wait_for_lock: wait_ten_milliseconds, ..Settings::default() };
     let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let other = Connection::open(&path).expect("opens");
     other.execute_batch("BEGIN IMMEDIATE").expect("holds it");
@@ -352,7 +356,7 @@ async fn a_locked_file_is_an_error_after_a_wait() {
 
 #[tokio::test]
 async fn a_panic_of_the_writer_fails_every_call_and_blocks_none() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let panics = |_: &Connection| -> Result<(), StoreError> { panic!("on purpose") };
     let (first, second) = tokio::join!(store.writer.run(OnDrop::Finish, panics), store.claim(wanted("a")));
@@ -384,7 +388,7 @@ async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
 
 #[tokio::test]
 async fn a_full_queue_blocks_the_next_caller_who_may_go_away() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     let release = busy(&store).await;
     let mut queued = Vec::new();
@@ -418,7 +422,7 @@ async fn a_full_queue_blocks_the_next_caller_who_may_go_away() {
 
 #[tokio::test]
 async fn a_settlement_is_written_after_its_caller_went_away() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
@@ -439,12 +443,12 @@ async fn a_settlement_is_written_after_its_caller_went_away() {
 
 #[tokio::test]
 async fn one_bad_call_does_not_cost_its_group() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let release = busy(&store).await;
     let bad = |connection: &Connection| -> Result<(), StoreError> {
-        let told = connection.execute_batch("INSERT INTO nowhere VALUES (1)");
-        told.map_err(|error| failure::failed("write nowhere", error))
+        let error = connection.execute_batch("INSERT INTO nowhere VALUES (1)");
+        error.map_err(|error| failure::failed("write nowhere", error))
     };
     let together = async {
         tokio::join!(store.claim(wanted("a")), store.writer.run(OnDrop::Skip, bad), store.claim(wanted("b")))
@@ -456,7 +460,7 @@ async fn one_bad_call_does_not_cost_its_group() {
 
 #[tokio::test]
 async fn a_process_without_keys_or_the_seal_feature_refuses_sealed_rows() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     let store = Sqlite::open(&path).expect("opens");
     store.claim(wanted("a")).await.expect("works");
@@ -480,7 +484,7 @@ async fn a_process_without_keys_or_the_seal_feature_refuses_sealed_rows() {
 
 #[tokio::test]
 async fn a_missing_directory_is_named() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.directory.path().join("nowhere/calls.db");
     let error = open_err(&path);
     assert_eq!(error.to_string(), format!("{} cannot be created", path.display()));
@@ -489,7 +493,7 @@ async fn a_missing_directory_is_named() {
 
 #[tokio::test]
 async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (path, copy) = (place.path(), place.path());
     let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
     let store = Sqlite::open(&path).expect("opens");
@@ -509,7 +513,7 @@ async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
 
 #[tokio::test]
 async fn the_log_is_checkpointed_beside_the_writer() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let release = busy(&store).await;
     store.checkpointer.run(OnDrop::Skip, log::checkpoint).await.expect("a busy writer is not waited for");
@@ -537,7 +541,7 @@ async fn claim_many(store: &Arc<Sqlite>, keys: Range<usize>, kib: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_is_checkpointed_automatically() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // Fewer pages than the writer waits for, and more than the checkpointer does.
     claim_many(&store, 0..1_600, 16).await;
@@ -549,7 +553,7 @@ async fn the_log_is_checkpointed_automatically() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_restarts_and_does_not_grow_for_ever() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // 105 MiB, in parts of 4 MiB. While the other connection checkpoints, the writer's own checkpoint is refused and the
     // log grows on, for as long as that takes. So each part waits for it: a log is at most as long as the writer waits
@@ -564,7 +568,7 @@ async fn the_log_restarts_and_does_not_grow_for_ever() {
 
 #[test]
 fn a_file_of_a_schema_that_was_never_published_is_refused_and_left_as_it_is() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let path = place.path();
     for version in [1, 19] {
         let raw = Connection::open(&path).expect("opens");

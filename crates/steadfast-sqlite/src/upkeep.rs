@@ -19,7 +19,7 @@ impl Sealing for Sqlite {
         let dry_run = reseal.dry_run;
         let seals = self.seals.clone();
         let work = move |connection: &_| {
-            sealed::learn(connection, &seals)?;
+            sealed::refresh_seals(connection, &seals)?;
             reseal::find(connection, &reseal, &key)
         };
         let found = self.reader().run(OnDrop::Skip, work).await?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::While;
+use super::failure::ErrorContext;
 use super::open::{self, Settings};
 
 /// Opens a connection for [`wipe`], to a file that is a store.

@@ -17,11 +17,11 @@ use steadfast_core::{Effect, Obstacle};
 
 use super::names::{adopt, settle_heirs, supersede};
 use super::prepared::Prepared;
-use super::row::{self, OnFile};
+use super::row::{self, AnswerChange};
 use super::{due, notes, purge, rows, sealed, sequence};
 
 /// A claim, as the values that it writes if it is the first.
-pub(super) struct First {
+pub(super) struct FirstClaim {
     pub record: Record,
     pub request: Vec<u8>,
     pub lease: Duration,
@@ -29,7 +29,7 @@ pub(super) struct First {
 }
 
 /// Result of a claim in the writer.
-pub(super) enum Met {
+pub(super) enum ClaimResult {
     /// No record of this life of the key: the claim is the first, and is now on file. The life begins with this
     /// fence, and with this place in its sequence.
     Absent { first_fence: u64, place: Option<Box<Place>> },
@@ -45,23 +45,23 @@ pub(super) enum Met {
 /// Carries out a claim. `written` is when the outbox row was enqueued; `None` for a call.
 pub(super) fn claim(
     connection: &Prepared<'_>,
-    first: &First,
+    first: &FirstClaim,
     written: Option<Timestamp>,
-) -> Result<Met, StoreError> {
-    let First { record, request, lease, seals } = first;
-    let notes = notes::saw(connection, record.claimed_at)?;
-    sealed::learn(connection, seals)?;
+) -> Result<ClaimResult, StoreError> {
+    let FirstClaim { record, request, lease, seals } = first;
+    let notes = notes::record_time(connection, record.claimed_at)?;
+    sealed::refresh_seals(connection, seals)?;
     let notes = written.map_or(notes, |written| notes.of_row(written));
     if let Some(key) = &record.predecessor
-        && let Some(met) = supersede(connection, record, key, (&notes, seals))?
+        && let Some(result) = supersede(connection, record, key, (&notes, seals))?
     {
-        return Ok(met);
+        return Ok(result);
     }
     sealed::note_use(connection, seals)?;
     // The index decides which claim is first; only for the others is there anything to read.
     let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
-        return begun(connection, record, first_fence);
+        return begin_life(connection, record, first_fence);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("internal error: the record vanished during the transaction"));
@@ -71,30 +71,30 @@ pub(super) fn claim(
         // As if a purge had come first: the new life's row is as new as its log.
         purge::remove(connection, stored.number)?;
         row::insert(connection, record, record.first_fence, request)?;
-        return begun(connection, record, record.first_fence);
+        return begin_life(connection, record, record.first_fence);
     }
     if let Some(record) = claimed.changes() {
         if let Err(error) = stored.check(seals) {
-            return Ok(Met::Unreadable(error));
+            return Ok(ClaimResult::Unreadable(error));
         }
-        row::update(connection, stored.number, record, OnFile::Now(None))?;
+        row::update(connection, stored.number, record, AnswerChange::Set(None))?;
     }
-    Ok(Met::Present(Box::new((claimed, stored))))
+    Ok(ClaimResult::Present(Box::new((claimed, stored))))
 }
 
 /// Enters a new life of a key into its sequence. Its row is the one that was inserted last.
-fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<Met, StoreError> {
+fn begin_life(connection: &Connection, record: &Record, first_fence: u64) -> Result<ClaimResult, StoreError> {
     let mut place = None;
     if record.sequence.is_some() {
         let number = connection.last_insert_rowid();
         sequence::enter(connection, number, record)?;
         place = sequence::place_of(connection, number)?;
     }
-    Ok(Met::Absent { first_fence, place })
+    Ok(ClaimResult::Absent { first_fence, place })
 }
 
 /// A transition, as the writer gets it.
-pub(super) struct Step {
+pub(super) struct PendingTransition {
     /// The predicted record, if `predicted`; else the holder's.
     pub record: Record,
     /// True if the record was predicted: the holder's is in progress under the transition's fence.
@@ -108,7 +108,7 @@ pub(super) struct Step {
 }
 
 /// Result of a transition in the writer.
-pub(super) enum Written {
+pub(super) enum TransitionResult {
     /// The predicted record was written.
     AsPredicted,
     /// The record was not as predicted, and is now this.
@@ -118,19 +118,22 @@ pub(super) enum Written {
 
 /// Carries out a transition. Nearly always the record has not changed since its holder read it. Fence and phase
 /// prove that, and one statement is enough, where loading the row first costs as much as the write.
-pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Written, StoreError> {
-    let Step { record, predicted, transition, answer, reports, seals } = step;
+pub(super) fn transition(
+    connection: &Prepared<'_>,
+    pending: &PendingTransition,
+) -> Result<TransitionResult, StoreError> {
+    let PendingTransition { record, predicted, transition, answer, reports, seals } = pending;
     let answer = answer.as_deref();
     notes::check_held(connection)?;
     if answer.is_some() {
         sealed::note_use(connection, seals)?;
     }
     if *predicted && row::update_held(connection, record, answer, reports)? {
-        sequence::moved_by_name(connection, record)?;
-        return Ok(Written::AsPredicted);
+        sequence::operation_updated_by_name(connection, record)?;
+        return Ok(TransitionResult::AsPredicted);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
-        return Ok(Written::Declined(Declined::Absent));
+        return Ok(TransitionResult::Declined(Declined::Absent));
     };
     // Also for a declined transition: evidence is not fenced.
     if !reports.is_empty() {
@@ -138,11 +141,11 @@ pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Writt
     }
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
-            row::update(connection, stored.number, &record, OnFile::Now(answer))?;
+            row::update(connection, stored.number, &record, AnswerChange::Set(answer))?;
             settle_heirs(connection, &record, answer, seals)?;
-            Written::Moved(Box::new(Stored { record, answer: None, ..stored }))
+            TransitionResult::Moved(Box::new(Stored { record, answer: None, ..stored }))
         }
-        Err(declined) => Written::Declined(declined),
+        Err(declined) => TransitionResult::Declined(declined),
     })
 }
 
@@ -151,26 +154,26 @@ pub(super) fn take(
     take: &Takeover,
     (tenants, seals): (&Tenants, &Seals),
 ) -> Result<Vec<Stored>, StoreError> {
-    notes::saw(connection, take.now)?;
-    sealed::learn(connection, seals)?;
+    notes::record_time(connection, take.now)?;
+    sealed::refresh_seals(connection, seals)?;
     let mut found = match (take.phase, take.account.as_deref()) {
         (Phase::Scheduled, Some(account)) if take.wanted.is_all() => {
             due::in_turn(connection, (take, account), tenants, seals)?
         }
         (Phase::Scheduled, Some(account)) => due::wanted(connection, (take, account), seals)?,
-        _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
+        _ => find_operations(connection, take, (DUE, take.now, take.limit), seals)?,
     };
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let limit = (take.limit - found.len()).max(FAR_MAX);
-        found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, limit), seals)?);
+        found.extend(find_operations(connection, take, (HAS_WRONG_TIME, from, limit), seals)?);
     }
     let mut taken = Vec::new();
     for stored in found {
         if taken.len() < take.limit
             && let Some(record) = stored.record.take(take)
         {
-            row::update(connection, stored.number, &record, OnFile::Now(None))?;
+            row::update(connection, stored.number, &record, AnswerChange::Set(None))?;
             taken.push(Stored { record, answer: None, ..stored });
         }
     }
@@ -178,7 +181,7 @@ pub(super) fn take(
 }
 
 /// Returns operations that a taker may have, among those that `clause` selects by a time, at most `limit`.
-fn look_for(
+fn find_operations(
     connection: &Connection,
     take: &Takeover,
     (clause, time, limit): (&str, Timestamp, usize),
@@ -207,7 +210,7 @@ pub(super) const DUE: &str = "until_ms <= ?2";
 /// Condition for rows that a wrong clock scheduled far ahead, except operations that were enqueued for later,
 /// which keep their time. No index has the time of the last change, so only the rows with the latest times are
 /// checked. A backlog that is due in an hour must not be read through each second.
-pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
+pub(super) const HAS_WRONG_TIME: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
      AND attempts = 0 AND effect = 0 AND until_ms > updated_at_ms) AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
 
@@ -224,9 +227,9 @@ pub(super) fn act(
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Forbidden::Absent));
     };
-    sealed::learn(connection, seals)?;
+    sealed::refresh_seals(connection, seals)?;
     stored.check(seals)?;
-    let (record, entry) = match stored.record.act(&notes::seen(connection, act)?) {
+    let (record, entry) = match stored.record.act(&notes::with_time(connection, act)?) {
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
     };
@@ -236,9 +239,10 @@ pub(super) fn act(
         return Ok(Err(forbidden));
     }
     // An operator's action brings no answer: the stored answer stays as long as the state has one.
-    let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
+    let answer =
+        if record.phase() == Phase::Scheduled { AnswerChange::Set(None) } else { AnswerChange::Keep };
     row::update(connection, stored.number, &record, answer)?;
-    log(connection, &entry)?;
+    append_audit(connection, &entry)?;
     Ok(Ok(Stored { record, ..stored }))
 }
 
@@ -252,7 +256,7 @@ pub(super) fn append_evidence(
     Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }
 
-pub(super) fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+pub(super) fn append_audit(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
         .map_err(|error| StoreError::with_source("cannot serialize an action", error))?;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use steadfast_core::internal::ext::StoreErrorExt;
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
-use super::failure::{While, failed, is_shared_memory};
+use super::failure::{ErrorContext, failed, is_shared_memory};
 use super::lane::Job;
 use super::log::Log;
 use super::prepared::Prepared;
@@ -30,26 +30,26 @@ fn commit(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>, last: &mut L
     if batch.is_empty() {
         return;
     }
-    match together(connection, batch, last) {
+    match run_in_transaction(connection, batch, last) {
         Ok(()) => batch.drain(..).for_each(|job| job.reply(Ok(()))),
         // One job of many failed. The others must not fail with it: each gets its own transaction.
-        Err(Ended { at: Step::Job, .. }) if batch.len() > 1 => {
+        Err(RolledBack { at: TransactionStep::Job, .. }) if batch.len() > 1 => {
             for mut job in batch.drain(..) {
-                let ended = together(connection, std::slice::from_mut(&mut job), last);
-                job.reply(ended.map_err(|ended| ended.error));
+                let outcome = run_in_transaction(connection, std::slice::from_mut(&mut job), last);
+                job.reply(outcome.map_err(|outcome| outcome.error));
             }
         }
-        Err(ended) => batch.drain(..).for_each(|job| job.reply(Err(ended.error.again()))),
+        Err(outcome) => batch.drain(..).for_each(|job| job.reply(Err(outcome.error.again()))),
     }
 }
 
 /// Error and step of a transaction that was rolled back.
-struct Ended {
-    at: Step,
+struct RolledBack {
+    at: TransactionStep,
     error: StoreError,
 }
 
-enum Step {
+enum TransactionStep {
     Begin,
     Job,
     Commit,
@@ -59,34 +59,34 @@ enum Step {
 /// `None` before the first.
 type LastVersion = Option<i64>;
 
-fn together(
+fn run_in_transaction(
     connection: &Prepared<'_>,
     jobs: &mut [Box<dyn Job>],
     last: &mut LastVersion,
-) -> Result<(), Ended> {
-    let ended = attempt(connection, jobs, last);
-    notes::transaction_ended(ended.is_ok());
-    if ended.is_err() && !connection.is_autocommit() {
+) -> Result<(), RolledBack> {
+    let outcome = attempt(connection, jobs, last);
+    notes::transaction_ended(outcome.is_ok());
+    if outcome.is_err() && !connection.is_autocommit() {
         // If this fails too, the next BEGIN fails.
         let _ = connection.execute_batch("ROLLBACK");
     }
-    ended
+    outcome
 }
 
 fn attempt(
     connection: &Prepared<'_>,
     jobs: &mut [Box<dyn Job>],
     last: &mut LastVersion,
-) -> Result<(), Ended> {
-    let at = |at| move |error| Ended { at, error };
-    execute(connection, "BEGIN IMMEDIATE", "begin a transaction").map_err(at(Step::Begin))?;
-    let unchanged = still_ours(connection, last).map_err(at(Step::Begin))?;
+) -> Result<(), RolledBack> {
+    let at = |at| move |error| RolledBack { at, error };
+    execute(connection, "BEGIN IMMEDIATE", "begin a transaction").map_err(at(TransactionStep::Begin))?;
+    let unchanged = check_schema(connection, last).map_err(at(TransactionStep::Begin))?;
     notes::transaction_began(unchanged);
     // Checked again: BEGIN may have waited for another process, for longer than some callers did.
     for job in jobs.iter_mut().filter(|job| !job.is_abandoned()) {
-        job.run(connection).map_err(at(Step::Job))?;
+        job.run(connection).map_err(at(TransactionStep::Job))?;
     }
-    end(connection).map_err(at(Step::Commit))
+    end(connection).map_err(at(TransactionStep::Commit))
 }
 
 /// Commits. The commit stands in the log before it is in the memory that connections share. If that memory
@@ -110,7 +110,7 @@ fn execute(connection: &Connection, sql: &str, doing: &str) -> Result<(), StoreE
 
 /// Checks that the schema is still of this release: another process of a newer one may have migrated it since.
 /// Returns true if no other process has written to the file since the last transaction.
-fn still_ours(connection: &Connection, last: &mut LastVersion) -> Result<bool, StoreError> {
+fn check_schema(connection: &Connection, last: &mut LastVersion) -> Result<bool, StoreError> {
     let doing = "read the schema's version";
     let number = |pragma: &str| {
         let mut statement = connection.prepare_cached(pragma).while_doing(doing)?;

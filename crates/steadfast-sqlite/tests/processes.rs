@@ -65,7 +65,7 @@ fn two_processes_sweep_each_operation_once() {
 async fn a_killed_processs_acknowledged_writes_are_all_on_record() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
-    let mut told = BTreeSet::new();
+    let mut acknowledged = BTreeSet::new();
     for round in 0..5 {
         let mut child = start(&path, &format!("settle {round}"));
         let mut output = BufReader::new(child.stderr.take().expect("piped"));
@@ -73,24 +73,25 @@ async fn a_killed_processs_acknowledged_writes_are_all_on_record() {
         for _ in 0..100 + round * 37 {
             let mut line = String::new();
             output.read_line(&mut line).expect("a line");
-            told.insert(line.trim().to_owned());
+            acknowledged.insert(line.trim().to_owned());
         }
         child.kill().expect("SIGKILL");
         // Lines that it wrote before it died count as well; a last line that was cut off does not.
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut output, &mut rest).expect("the rest");
-        told.extend(rest.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(String::from));
+        acknowledged
+            .extend(rest.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(String::from));
         child.wait().expect("gone");
     }
     let store = Sqlite::open(&path).expect("opens");
-    for line in told.iter().filter(|line| !line.is_empty()) {
-        let (word, key) = line.split_once(' ').expect("a word and a key");
+    for line in acknowledged.iter().filter(|line| !line.is_empty()) {
+        let (action, key) = line.split_once(' ').expect("a word and a key");
         let record = store.get(&id(key)).await.expect("works").unwrap_or_else(|| panic!("{line} is lost"));
-        if word == "settled" {
+        if action == "settled" {
             assert!(matches!(record.state, State::Succeeded { .. }), "{line}: {:?}", record.state);
         }
     }
-    assert!(told.len() > 800, "{} acknowledged writes", told.len());
+    assert!(acknowledged.len() > 800, "{} acknowledged writes", acknowledged.len());
 }
 
 /// Mode bits bind every user but root, so that a child of root's opens the files as `nobody`.
@@ -125,8 +126,8 @@ async fn a_file_without_write_permission_is_read_only_and_unchanged() {
     for place in [&file, &around, &nothing] {
         let path = place.join("calls.db");
         let before = std::fs::read(&path).ok();
-        let said = lines_of(start_as(&path, "open", is_root.then_some(directory.path())));
-        assert_eq!(said, ["ReadOnly"], "{}", place.display());
+        let lines = lines_of(start_as(&path, "open", is_root.then_some(directory.path())));
+        assert_eq!(lines, ["ReadOnly"], "{}", place.display());
         assert!(std::fs::read(&path).ok() == before, "{} was touched", path.display());
         let beside = read_dir(place).expect("a directory").count();
         assert_eq!(beside, usize::from(before.is_some()), "{}: something was made", place.display());
@@ -156,7 +157,7 @@ async fn claim_all(store: Arc<Sqlite>) {
         let store = store.clone();
         tokio::spawn(async move {
             if let Claimed::Fresh(record) = store.claim(claim(&nth.to_string())).await.expect("works") {
-                say("claimed", record.id.key.as_str());
+                acknowledge("claimed", record.id.key.as_str());
             }
         })
     });
@@ -174,7 +175,7 @@ async fn sweep(store: &Sqlite) {
             return;
         }
         for record in taken {
-            say("took", record.id.key.as_str());
+            acknowledge("took", record.id.key.as_str());
         }
     }
 }
@@ -184,18 +185,18 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
         let key = format!("{round}-{nth}");
         let claimed = store.claim(claim(&key)).await.expect("works");
         let Claimed::Fresh(held) = claimed else { panic!("a new key") };
-        say("claimed", &key);
+        acknowledge("claimed", &key);
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), vec![7; 1024]);
         let to = State::Succeeded { answer, reconciled: false };
         let transition = commands::transition(&held, NOW, to);
         store.transition(&held, transition).await.expect("works").expect("the holder may write");
-        say("settled", &key);
+        acknowledge("settled", &key);
     }
 }
 
 /// Writes one line in one write, so that a kill cuts between lines.
-fn say(word: &str, key: &str) {
-    let line = format!("{word} {key}\n");
+fn acknowledge(action: &str, key: &str) {
+    let line = format!("{action} {key}\n");
     let mut output = std::io::stderr().lock();
     output.write_all(line.as_bytes()).and_then(|()| output.flush()).expect("somebody listens");
 }

@@ -10,8 +10,8 @@ use steadfast_core::internal::store::{
 use steadfast_core::operation::record::AuditEntry;
 use steadfast_core::store::{Queued, StoreError};
 
-use super::{Found, REMOVE, to_number};
-use crate::failure::While;
+use super::{REMOVE, RowAndSeal, to_number};
+use crate::failure::ErrorContext;
 use crate::rows::{self, Reader};
 use crate::{notes, sealed, write};
 
@@ -31,7 +31,7 @@ pub(super) fn under_key(
     connection: &Connection,
     Account { namespace, vendor, account }: &Account,
     key: &str,
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<RowAndSeal>, StoreError> {
     let doing = "look for the rows of a key in the outbox";
     let values = [namespace, vendor, account, key];
     rows::all(connection, doing, (UNDER_KEY, values), |row| read_outbox(row, 0))
@@ -50,7 +50,7 @@ pub(super) fn remove(connection: &Connection, number: u64, entry: &AuditEntry) -
     let doing = "remove a row of the outbox";
     let is_gone = rows::change(connection, doing, (REMOVE, [to_number(number)]))? > 0;
     if is_gone {
-        write::log(connection, entry)?;
+        write::append_audit(connection, entry)?;
     }
     Ok(is_gone)
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params_from_iter};
 use steadfast_core::internal::store::{Account, Statement};
 use steadfast_core::store::StoreError;
 
-use crate::failure::While;
+use crate::failure::ErrorContext;
 
 pub(super) fn write(connection: &Connection, statements: &[Statement]) -> Result<(), StoreError> {
     let doing = "write a row of the outbox";

@@ -19,13 +19,13 @@ use crate::Sqlite;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-struct Place {
+struct StoreDirectory {
     directory: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { directory: support::in_memory::directory() }
+impl StoreDirectory {
+    fn new() -> StoreDirectory {
+        StoreDirectory { directory: support::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {
@@ -41,9 +41,9 @@ impl Place {
         Connection::open(self.path()).expect("opens")
     }
 
-    fn holds(&self, word: &str) -> bool {
+    fn holds(&self, text: &str) -> bool {
         let file = std::fs::read(self.path()).expect("readable");
-        file.windows(word.len()).any(|window| window == word.as_bytes())
+        file.windows(text.len()).any(|window| window == text.as_bytes())
     }
 }
 
@@ -74,7 +74,7 @@ fn all() -> Reseal {
 
 #[tokio::test]
 async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_written() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (service, new) = (place.open(Some(SealKeys::new([1; 32]).with_older([2; 32]))), new_key());
     let held = claims(&service, wanted("settled", "x")).await;
     claims(&service, wanted("removed", "x")).await;
@@ -99,7 +99,7 @@ async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_writte
 
 #[tokio::test]
 async fn a_batch_is_a_commit_and_a_killed_reseal_is_completed_by_the_next() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let old = place.open(Some(SealKeys::new([1; 32])));
     for nth in 0..10 {
         claims(&old, wanted(&nth.to_string(), "x")).await;
@@ -110,7 +110,7 @@ async fn a_batch_is_a_commit_and_a_killed_reseal_is_completed_by_the_next() {
     let batch = Sealing::reseal(&store, &three).await.expect("works");
     assert_eq!((batch.found, batch.resealed), (3, 3));
     // Killed here: its file and log, as they are on the disk.
-    let killed = Place::new();
+    let killed = StoreDirectory::new();
     for suffix in ["", "-wal"] {
         let name = format!("calls.db{suffix}");
         std::fs::copy(place.directory.path().join(&name), killed.directory.path().join(&name))
@@ -130,7 +130,7 @@ async fn a_batch_is_a_commit_and_a_killed_reseal_is_completed_by_the_next() {
 
 #[tokio::test]
 async fn bodies_of_many_megabytes_are_not_read_at_once() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = place.open(None);
     for nth in 0..4 {
         claims(&store, wanted(&nth.to_string(), vec![b'x'; BATCH_BYTES_MAX * 2 / 3])).await;
@@ -144,7 +144,7 @@ async fn bodies_of_many_megabytes_are_not_read_at_once() {
 
 #[tokio::test]
 async fn a_damaged_row_is_reported_and_blocks_no_other() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let old = place.open(Some(SealKeys::new([1; 32])));
     for key in ["a", "b", "c"] {
         claims(&old, wanted(key, "x")).await;
@@ -162,7 +162,7 @@ async fn a_damaged_row_is_reported_and_blocks_no_other() {
 
 #[tokio::test]
 async fn a_wipe_removes_unsealed_bytes_from_the_file() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = place.open(None);
     for nth in 0..50 {
         claims(&store, wanted(&nth.to_string(), format!("hunter2 {}", "x".repeat(2_000)))).await;

@@ -27,13 +27,13 @@ const LATER: Timestamp = Timestamp::from_millis(2_000_000);
 /// Text in every place of a request and an answer that is sealed.
 const MARKER: &str = "hunter2";
 
-struct Place {
+struct StoreDirectory {
     directory: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { directory: support::in_memory::directory() }
+impl StoreDirectory {
+    fn new() -> StoreDirectory {
+        StoreDirectory { directory: support::in_memory::directory() }
     }
 
     fn path(&self) -> PathBuf {
@@ -172,7 +172,7 @@ async fn the_contract_holds_over_a_sealed_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_in_the_clear_is_not_read_where_the_file_is_sealed() {
-    let place = Arc::new(Place::new());
+    let place = Arc::new(StoreDirectory::new());
     let opened = Arc::clone(&place);
     let open: contract::Open =
         Box::new(move |keys| Arc::new(opened.open(keys.as_ref()).expect("opens")) as Arc<dyn Store>);
@@ -186,8 +186,8 @@ async fn a_record_in_the_clear_is_not_read_where_the_file_is_sealed() {
 
 #[tokio::test]
 async fn neither_bodies_nor_headers_nor_queries_are_in_the_files() {
-    let place = Place::new();
-    let found = |place: &Place| {
+    let place = StoreDirectory::new();
+    let found = |place: &StoreDirectory| {
         let holds = |bytes: &[u8]| bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes());
         place.bytes().iter().filter(|(_, bytes)| holds(bytes)).count()
     };
@@ -200,7 +200,7 @@ async fn neither_bodies_nor_headers_nor_queries_are_in_the_files() {
     store.close().await;
     assert_eq!((found(&place), place.bytes().len()), (0, 1), "the file");
     // The search finds what is there.
-    let open = Place::new();
+    let open = StoreDirectory::new();
     let store = open.open(None).expect("opens");
     settles(&store, "a").await;
     assert_eq!(found(&open), 1, "the log");
@@ -210,7 +210,7 @@ async fn neither_bodies_nor_headers_nor_queries_are_in_the_files() {
 
 #[tokio::test]
 async fn a_file_is_refused_without_its_keys_and_stays_as_it_is() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (one, two, three) = (key(1), key(2), key(3));
     let store = place.with(&one);
     for nth in 0..5 {
@@ -229,7 +229,7 @@ async fn a_file_is_refused_without_its_keys_and_stays_as_it_is() {
     // Now with a log beside the file, as a killed process leaves it: not moved into the file either.
     let store = place.with(&two.clone().with_older([1; 32]));
     settles(&store, "new").await;
-    let (crashed, copy) = (Place::new(), |from: &Place, to: &Place| {
+    let (crashed, copy) = (StoreDirectory::new(), |from: &StoreDirectory, to: &StoreDirectory| {
         for (path, bytes) in from.bytes() {
             fs::write(to.directory.path().join(path.file_name().expect("a name")), bytes).expect("written");
         }
@@ -253,7 +253,7 @@ async fn a_file_is_refused_without_its_keys_and_stays_as_it_is() {
 
 #[tokio::test]
 async fn a_file_may_be_sealed_later_and_its_older_rows_stay_readable() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = place.open(None).expect("opens");
     settles(&store, "open").await;
     let held = claims(&store, "under way").await;
@@ -277,7 +277,7 @@ async fn a_file_may_be_sealed_later_and_its_older_rows_stay_readable() {
 
 #[tokio::test]
 async fn a_rotation_leaves_everything_readable_and_an_unused_key_is_retired() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (old, new) = (key(1), key(2));
     let store = place.with(&old);
     settles(&store, "old").await;
@@ -309,7 +309,7 @@ async fn a_rotation_leaves_everything_readable_and_an_unused_key_is_retired() {
 
 #[tokio::test]
 async fn a_key_that_comes_back_after_it_was_retired_is_named_again() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (old, new) = (key(1), key(2));
     let slow = place.with(&old);
     assert_eq!(place.keys_named(), [""; 0], "no key before its first use");
@@ -330,7 +330,7 @@ async fn a_key_that_comes_back_after_it_was_retired_is_named_again() {
 
 #[tokio::test]
 async fn a_key_that_is_used_while_it_is_being_retired_stays() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (old, rotated) = (place.with(&key(1)), Seals::with(key(2)));
     claims(&old, "a").await;
     let raw = place.raw();
@@ -349,7 +349,7 @@ async fn a_key_that_is_used_while_it_is_being_retired_stays() {
 
 #[tokio::test]
 async fn an_answer_alone_names_its_key_too() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = place.open(None).expect("opens");
     let held = claims(&store, "a").await;
     store.close().await;
@@ -361,7 +361,7 @@ async fn an_answer_alone_names_its_key_too() {
 
 #[tokio::test]
 async fn a_process_leaves_unreadable_rows_alone() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let (old, new) = (key(1), key(2));
     // Two processes on one file; the second has rotated already.
     let (behind, ahead) = (place.with(&old), place.with(&new.clone().with_older([1; 32])));
@@ -415,7 +415,7 @@ async fn a_process_leaves_unreadable_rows_alone() {
 
 #[tokio::test]
 async fn a_process_without_keys_takes_unsealed_rows() {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let plain = place.open(None).expect("opens");
     claims(&plain, "open").await;
     let sealing = place.with(&key(1));
@@ -427,7 +427,7 @@ async fn a_process_without_keys_takes_unsealed_rows() {
 
 /// Reads `key` after another program without a key ran `sql` on its file.
 async fn after(sql: &str, key_read: &str) -> StoreError {
-    let place = Place::new();
+    let place = StoreDirectory::new();
     let store = place.with(&key(1));
     for key in ["a", "b"] {
         settles(&store, key).await;
