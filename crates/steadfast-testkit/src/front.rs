@@ -220,8 +220,8 @@ async fn serve(stream: TcpStream, shared: &Wiring) -> io::Result<()> {
     let mut backend = None;
     loop {
         match serve_one(&mut client, &mut backend, shared).await {
-            Ok(Next::KeepAlive) => {}
-            Ok(Next::Close) => return Ok(()),
+            Ok(AfterRequest::KeepAlive) => {}
+            Ok(AfterRequest::Close) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let refusal = ResponseHead::plain(400, "Bad Request");
                 return client.stream.write_all(&refusal.encode(b"not HTTP/1.1", true)).await;
@@ -232,18 +232,22 @@ async fn serve(stream: TcpStream, shared: &Wiring) -> io::Result<()> {
 }
 
 /// A connection to a backend that a caller's connection has left open.
-struct Kept {
+struct OpenBackend {
     serial: u64,
     backend: Reader,
 }
 
-enum Next {
+enum AfterRequest {
     KeepAlive,
     Close,
 }
 
-async fn serve_one(client: &mut Reader, backend: &mut Option<Kept>, shared: &Wiring) -> io::Result<Next> {
-    let Some(head) = client.head(wire::parse_request).await? else { return Ok(Next::Close) };
+async fn serve_one(
+    client: &mut Reader,
+    backend: &mut Option<OpenBackend>,
+    shared: &Wiring,
+) -> io::Result<AfterRequest> {
+    let Some(head) = client.head(wire::parse_request).await? else { return Ok(AfterRequest::Close) };
     let framing = head.framing()?;
     let method = Method::from_bytes(head.method.as_bytes()).map_err(wire::invalid)?;
     if let Some(page) = shared.page.as_deref().filter(|_| is_page(&head.path())) {
@@ -251,7 +255,7 @@ async fn serve_one(client: &mut Reader, backend: &mut Option<Kept>, shared: &Wir
     }
     let fault = shared.plan.decide(&method, &head.path());
     match fault {
-        Some(Fault::DropBeforeRead) => return Ok(Next::Close),
+        Some(Fault::DropBeforeRead) => return Ok(AfterRequest::Close),
         Some(Fault::Reset) => return reset(&client.stream),
         Some(Fault::Hang) => return hang(client, shared).await,
         _ => {}
@@ -260,8 +264,8 @@ async fn serve_one(client: &mut Reader, backend: &mut Option<Kept>, shared: &Wir
         client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
     let body = client.body(framing).await?;
-    let told = fault.filter(|fault| !fault.is_transport()).map(Fault::to_header);
-    let (response, answer) = match forward(shared, backend, &head, told.as_deref(), &body).await {
+    let fault_header = fault.filter(|fault| !fault.is_transport()).map(Fault::to_header);
+    let (response, answer) = match forward(shared, backend, &head, fault_header.as_deref(), &body).await {
         Ok(answered) => answered,
         Err(error) => {
             *backend = None;
@@ -272,24 +276,24 @@ async fn serve_one(client: &mut Reader, backend: &mut Option<Kept>, shared: &Wir
     let close = head.wants_close();
     let bytes = response.encode(&answer, close);
     match fault {
-        Some(Fault::DropAfterApply) => return Ok(Next::Close),
+        Some(Fault::DropAfterApply) => return Ok(AfterRequest::Close),
         Some(Fault::ResetAfterApply) => return reset(&client.stream),
         Some(Fault::HangAfterApply) => return hang(client, shared).await,
         Some(Fault::TruncatedBody) => {
             client.stream.write_all(first_half(&bytes, answer.len()).0).await?;
-            return Ok(Next::Close);
+            return Ok(AfterRequest::Close);
         }
         Some(Fault::SlowBody(pause)) => {
             let (first, second) = first_half(&bytes, answer.len());
             client.stream.write_all(first).await?;
             if !stays(&client.stream, shared.pace.pause(pause)).await {
-                return Ok(Next::Close);
+                return Ok(AfterRequest::Close);
             }
             client.stream.write_all(second).await?;
         }
         _ => client.stream.write_all(&bytes).await?,
     }
-    Ok(if close { Next::Close } else { Next::KeepAlive })
+    Ok(if close { AfterRequest::Close } else { AfterRequest::KeepAlive })
 }
 
 /// Splits an encoded answer in the middle of its body; one without a body, in the middle of its head.
@@ -300,21 +304,21 @@ fn first_half(bytes: &[u8], body_bytes: usize) -> (&[u8], &[u8]) {
 }
 
 /// Turns the coming close into an RST: a linger of zero discards unsent bytes and skips the FIN.
-fn reset(stream: &TcpStream) -> io::Result<Next> {
+fn reset(stream: &TcpStream) -> io::Result<AfterRequest> {
     stream.set_zero_linger()?;
-    Ok(Next::Close)
+    Ok(AfterRequest::Close)
 }
 
 /// Holds the connection until the caller gives up. Reads and drops the caller's further bytes: an unread body
 /// would hide that the caller has gone, and the pause would go on moving an automatic clock.
-async fn hang(client: &mut Reader, shared: &Wiring) -> io::Result<Next> {
+async fn hang(client: &mut Reader, shared: &Wiring) -> io::Result<AfterRequest> {
     let mut unread = [0; 4096];
     let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };
     tokio::select! {
         () = shared.pace.pause(Duration::MAX) => {}
         () = gone => {}
     }
-    Ok(Next::Close)
+    Ok(AfterRequest::Close)
 }
 
 /// Returns true if the caller is still there when `pause` is over. Ends at once when it goes.
@@ -334,7 +338,7 @@ async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
 
 async fn forward(
     shared: &Wiring,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<OpenBackend>,
     head: &RequestHead,
     fault: Option<&str>,
     body: &[u8],
@@ -342,12 +346,12 @@ async fn forward(
     // Until the answer is there.
     let lease = shared.backend.lease();
     let keeps = shared.keeps_backend;
-    let Kept { backend, .. } = match kept.take().filter(|kept| kept.serial == lease.serial) {
+    let OpenBackend { backend, .. } = match kept.take().filter(|kept| kept.serial == lease.serial) {
         Some(known) => kept.insert(known),
         None => {
             let stream = TcpStream::connect(lease.address).await?;
             stream.set_nodelay(true)?;
-            kept.insert(Kept { serial: lease.serial, backend: Reader::new(stream) })
+            kept.insert(OpenBackend { serial: lease.serial, backend: Reader::new(stream) })
         }
     };
     backend.stream.write_all(&head.encode(fault, body, !keeps)).await?;
@@ -386,7 +390,7 @@ async fn serve_page(
     page: &dyn Page,
     head: &RequestHead,
     framing: Framing,
-) -> io::Result<Next> {
+) -> io::Result<AfterRequest> {
     if head.expects_continue() {
         client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
@@ -402,7 +406,7 @@ async fn serve_page(
     response.framing(&head.method)?;
     let body = if head.method == "HEAD" { &[] } else { answer.body.as_slice() };
     client.stream.write_all(&response.encode(body, close)).await?;
-    Ok(if close { Next::Close } else { Next::KeepAlive })
+    Ok(if close { AfterRequest::Close } else { AfterRequest::KeepAlive })
 }
 
 #[cfg(test)]

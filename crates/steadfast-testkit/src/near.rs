@@ -114,7 +114,7 @@ mod tests {
         let read = |text: &str| toml::from_str::<Outer>(text);
         let good = read("[inner]\nsearch_lag = 3\ntoken = 't'").unwrap().inner;
         assert_eq!((good.search_lag, good.token.as_deref()), (3, Some("t")));
-        for (text, line, said) in [
+        for (text, line, expected) in [
             (
                 "[inner]\ntoken = 't'\nserch_lag = 3",
                 "line 3, column 1",
@@ -125,7 +125,7 @@ mod tests {
             ("inner = 3", "line 1, column 9", "expected struct Inner"),
         ] {
             let problem = read(text).unwrap_err().to_string();
-            assert!(problem.contains(line) && problem.contains(said), "{problem}");
+            assert!(problem.contains(line) && problem.contains(expected), "{problem}");
         }
     }
 }

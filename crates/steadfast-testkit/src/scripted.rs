@@ -52,23 +52,23 @@ pub struct ScriptedTransport(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    steps: VecDeque<Step>,
-    rest: Option<Step>,
+    steps: VecDeque<ScriptStep>,
+    rest: Option<ScriptStep>,
     /// True if `header` and `after` change the step for the rest, because that was added last.
     at_rest: bool,
     requests: Vec<Request>,
 }
 
 #[derive(Clone)]
-struct Step {
-    outcome: Outcome,
+struct ScriptStep {
+    outcome: ScriptedOutcome,
     /// True if the connection breaks after the body.
     breaks_off: bool,
     delay: Option<(Duration, TestClock)>,
 }
 
 #[derive(Clone)]
-enum Outcome {
+enum ScriptedOutcome {
     Answer(Answer),
     Fail(SendErrorKind),
     Hang,
@@ -77,9 +77,9 @@ enum Outcome {
     Mistake(String),
 }
 
-impl Step {
-    fn of(outcome: Outcome) -> Step {
-        Step { outcome, breaks_off: false, delay: None }
+impl ScriptStep {
+    fn of(outcome: ScriptedOutcome) -> ScriptStep {
+        ScriptStep { outcome, breaks_off: false, delay: None }
     }
 }
 
@@ -94,7 +94,7 @@ impl ScriptedTransport {
     /// Adds a step: this answer.
     #[must_use]
     pub fn reply(self, answer: Answer) -> ScriptedTransport {
-        self.push(Outcome::Answer(answer))
+        self.push(ScriptedOutcome::Answer(answer))
     }
 
     /// Adds a step: this status without headers. A success has the body `{}`, because an empty success of a
@@ -117,7 +117,7 @@ impl ScriptedTransport {
     /// Adds a step: a failure of this kind. Its effect is the kind's: see [`SendErrorKind::effect`].
     #[must_use]
     pub fn fail(self, kind: SendErrorKind) -> ScriptedTransport {
-        self.push(Outcome::Fail(kind))
+        self.push(ScriptedOutcome::Fail(kind))
     }
 
     /// Adds a step without an answer: the exchange ends only by being dropped, for example by a timeout. On an
@@ -125,7 +125,7 @@ impl ScriptedTransport {
     /// that timeout.
     #[must_use]
     pub fn hang(self) -> ScriptedTransport {
-        self.push(Outcome::Hang)
+        self.push(ScriptedOutcome::Hang)
     }
 
     /// Adds a step whose connection is never made: the exchange ends only by being dropped, as with
@@ -133,7 +133,7 @@ impl ScriptedTransport {
     /// reports [`SendErrorKind::Connect`].
     #[must_use]
     pub fn never_connects(self) -> ScriptedTransport {
-        self.push(Outcome::NeverConnects)
+        self.push(ScriptedOutcome::NeverConnects)
     }
 
     /// Adds a header to the last step's answer, beside any of the same name.
@@ -141,15 +141,15 @@ impl ScriptedTransport {
     pub fn header(self, name: &str, value: &str) -> ScriptedTransport {
         let parsed = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
         self.last(|step| match (&mut step.outcome, parsed) {
-            (Outcome::Answer(answer), Some((name, value))) => {
+            (ScriptedOutcome::Answer(answer), Some((name, value))) => {
                 answer.headers.append(name, value);
             }
-            (Outcome::Mistake(_), _) => {}
+            (ScriptedOutcome::Mistake(_), _) => {}
             (outcome, None) => {
-                *outcome = Outcome::Mistake(format!("header {name:?} or its value is not valid"));
+                *outcome = ScriptedOutcome::Mistake(format!("header {name:?} or its value is not valid"));
             }
             (outcome, Some(_)) => {
-                *outcome = Outcome::Mistake(format!("header {name:?} on a step without answer"));
+                *outcome = ScriptedOutcome::Mistake(format!("header {name:?} on a step without answer"));
             }
         })
     }
@@ -172,13 +172,13 @@ impl ScriptedTransport {
     /// Sets this answer for all requests after the last step. The last such setting counts.
     #[must_use]
     pub fn always(self, answer: Answer) -> ScriptedTransport {
-        self.rest(Outcome::Answer(answer))
+        self.rest(ScriptedOutcome::Answer(answer))
     }
 
     /// Sets this failure for all requests after the last step. The last such setting counts.
     #[must_use]
     pub fn always_fail(self, kind: SendErrorKind) -> ScriptedTransport {
-        self.rest(Outcome::Fail(kind))
+        self.rest(ScriptedOutcome::Fail(kind))
     }
 
     /// Sets a function that answers all requests after the last step. The last such setting counts. It is
@@ -188,7 +188,7 @@ impl ScriptedTransport {
         self,
         respond: impl Fn(&Request) -> Result<Answer, SendErrorKind> + Send + Sync + 'static,
     ) -> ScriptedTransport {
-        self.rest(Outcome::Respond(Arc::new(respond)))
+        self.rest(ScriptedOutcome::Respond(Arc::new(respond)))
     }
 
     /// Returns every request that was sent, in the order in which they began, also those that failed. They
@@ -203,23 +203,23 @@ impl ScriptedTransport {
         self.0.lock().steps.len()
     }
 
-    fn push(self, outcome: Outcome) -> ScriptedTransport {
+    fn push(self, outcome: ScriptedOutcome) -> ScriptedTransport {
         let mut script = self.0.lock();
-        script.steps.push_back(Step::of(outcome));
+        script.steps.push_back(ScriptStep::of(outcome));
         script.at_rest = false;
         drop(script);
         self
     }
 
-    fn rest(self, outcome: Outcome) -> ScriptedTransport {
+    fn rest(self, outcome: ScriptedOutcome) -> ScriptedTransport {
         let mut script = self.0.lock();
-        script.rest = Some(Step::of(outcome));
+        script.rest = Some(ScriptStep::of(outcome));
         script.at_rest = true;
         drop(script);
         self
     }
 
-    fn last(self, change: impl FnOnce(&mut Step)) -> ScriptedTransport {
+    fn last(self, change: impl FnOnce(&mut ScriptStep)) -> ScriptedTransport {
         let mut script = self.0.lock();
         let script_ref = &mut *script;
         let last = if script_ref.at_rest { script_ref.rest.as_mut() } else { script_ref.steps.back_mut() };
@@ -227,15 +227,15 @@ impl ScriptedTransport {
             Some(step) => change(step),
             None => {
                 let mistake =
-                    Outcome::Mistake("the script begins with a header or a delay, not a step".into());
-                script_ref.steps.push_back(Step::of(mistake));
+                    ScriptedOutcome::Mistake("the script begins with a header or a delay, not a step".into());
+                script_ref.steps.push_back(ScriptStep::of(mistake));
             }
         }
         drop(script);
         self
     }
 
-    fn step(&self, request: &Request) -> Option<Step> {
+    fn step(&self, request: &Request) -> Option<ScriptStep> {
         let mut script = self.0.lock();
         script.requests.push(request.clone());
         script.steps.pop_front().or_else(|| script.rest.clone())
@@ -274,18 +274,18 @@ impl ScriptedTransport {
             .step(request)
             .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
         limits.nothing_sent();
-        if !matches!(step.outcome, Outcome::NeverConnects) && !limits.begin_sending() {
+        if !matches!(step.outcome, ScriptedOutcome::NeverConnects) && !limits.begin_sending() {
             return Err(SendError::new(SendErrorKind::Connect));
         }
         if let Some((delay, clock)) = step.delay {
             clock.latency(delay).await;
         }
         let answer = match step.outcome {
-            Outcome::Answer(answer) => answer,
-            Outcome::Fail(kind) => return Err(SendError::new(kind)),
-            Outcome::Hang | Outcome::NeverConnects => std::future::pending().await,
-            Outcome::Respond(respond) => respond(request).map_err(SendError::new)?,
-            Outcome::Mistake(mistake) => {
+            ScriptedOutcome::Answer(answer) => answer,
+            ScriptedOutcome::Fail(kind) => return Err(SendError::new(kind)),
+            ScriptedOutcome::Hang | ScriptedOutcome::NeverConnects => std::future::pending().await,
+            ScriptedOutcome::Respond(respond) => respond(request).map_err(SendError::new)?,
+            ScriptedOutcome::Mistake(mistake) => {
                 return Err(SendError::with_source(SendErrorKind::Request, mistake));
             }
         };
@@ -304,10 +304,10 @@ impl fmt::Debug for ScriptedTransport {
     }
 }
 
-fn answer(status: u16, headers: HeaderMap, body: impl Into<Bytes>) -> Outcome {
+fn answer(status: u16, headers: HeaderMap, body: impl Into<Bytes>) -> ScriptedOutcome {
     match StatusCode::from_u16(status) {
-        Ok(status) => Outcome::Answer(Answer::new(status, headers, body)),
-        Err(_) => Outcome::Mistake(format!("{status} is not an HTTP status")),
+        Ok(status) => ScriptedOutcome::Answer(Answer::new(status, headers, body)),
+        Err(_) => ScriptedOutcome::Mistake(format!("{status} is not an HTTP status")),
     }
 }
 

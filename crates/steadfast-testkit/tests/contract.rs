@@ -27,12 +27,12 @@ async fn a_shared_store_of_unknown_type_keeps_the_contract() {
 #[derive(Debug, Default)]
 struct Plain {
     store: Memory,
-    asked: AtomicUsize,
+    calls: AtomicUsize,
 }
 
 impl Wrapper for Plain {
     fn inner(&self) -> &dyn Store {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
         &self.store
     }
 }
@@ -42,9 +42,9 @@ async fn a_wrapper_keeps_the_contract_and_has_the_inner_stores_capabilities() {
     contract::check_all(async || Arc::new(Plain::default()) as Arc<dyn Store>).await;
     let plain = Arc::new(Plain::default());
     let shared: Arc<dyn Store> = plain.clone();
-    let (before, maintenance) = (plain.asked.load(Ordering::Relaxed), shared.maintenance());
+    let (before, maintenance) = (plain.calls.load(Ordering::Relaxed), shared.maintenance());
     assert!(maintenance.is_some(), "maintenance has a default, and must be passed on all the same");
-    assert_eq!(plain.asked.load(Ordering::Relaxed), before + 1);
+    assert_eq!(plain.calls.load(Ordering::Relaxed), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

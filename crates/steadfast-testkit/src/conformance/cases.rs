@@ -131,9 +131,9 @@ impl Conformance<'_> {
         what: impl FnOnce() -> String,
         ask: impl FnOnce(&dyn steadfast_core::vendor::Vendor) -> T,
     ) -> Option<T> {
-        let said = catch_unwind(AssertUnwindSafe(|| ask(self.vendor))).ok();
-        book.hold(NEVER_PANICS, said.is_some(), what);
-        said
+        let result = catch_unwind(AssertUnwindSafe(|| ask(self.vendor))).ok();
+        book.hold(NEVER_PANICS, result.is_some(), what);
+        result
     }
 }
 

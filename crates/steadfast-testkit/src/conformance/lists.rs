@@ -17,7 +17,7 @@ pub(super) struct List {
     last: Answer,
 }
 
-type Said = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
+type NextPage = Result<Option<Url>, Box<dyn StdError + Send + Sync>>;
 
 impl Conformance<'_> {
     /// Adds the vendor's answers to a page of the list at `path`, with its query: one with more pages behind
@@ -47,8 +47,8 @@ impl Conformance<'_> {
     }
 
     fn goes_on(&self, list: &List, book: &mut Book) {
-        let said = self.next_page(&list.asked, &list.more, book);
-        let next = said.and_then(Result::ok).flatten();
+        let parsed = self.next_page(&list.asked, &list.more, book);
+        let next = parsed.and_then(Result::ok).flatten();
         book.hold(GOES_ON, next.is_some(), || "the page that list() gives".to_owned());
         if let Some(next) = next {
             let is_there = next.origin() == self.vendor.base_url().origin();
@@ -61,17 +61,17 @@ impl Conformance<'_> {
             self.is_no_end(&list.asked, &broken, book);
         }
         let last = self.next_page(&list.asked, &list.last, book);
-        let ends = last.is_none_or(|said| matches!(said, Ok(None)));
+        let ends = last.is_none_or(|parsed| matches!(parsed, Ok(None)));
         book.hold(ENDS, ends, || "the last page that list() gives".to_owned());
     }
 
     fn is_no_end(&self, asked: &Request, answer: &Answer, book: &mut Book) {
-        let said = self.next_page(asked, answer, book);
-        let is_end = matches!(said, Some(Ok(None)));
+        let parsed = self.next_page(asked, answer, book);
+        let is_end = matches!(parsed, Some(Ok(None)));
         book.hold(WHOLE, !is_end, || String::from_utf8_lossy(&answer.body).chars().take(100).collect());
     }
 
-    fn next_page(&self, asked: &Request, answer: &Answer, book: &mut Book) -> Option<Said> {
+    fn next_page(&self, asked: &Request, answer: &Answer, book: &mut Book) -> Option<NextPage> {
         self.asked(book, || "next_page".to_owned(), |vendor| vendor.next_page(asked, answer))
     }
 }

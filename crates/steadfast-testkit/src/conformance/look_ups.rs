@@ -40,8 +40,8 @@ impl Conformance<'_> {
         book: &mut Book,
     ) -> Finding {
         let what = || format!("read_look_up: {}", shown(answer));
-        let said = self.asked(book, what, |vendor| vendor.read_look_up(subject, asked, answer));
-        said.unwrap_or(Finding::CannotTell)
+        let finding = self.asked(book, what, |vendor| vendor.read_look_up(subject, asked, answer));
+        finding.unwrap_or(Finding::CannotTell)
     }
 
     /// Checks that an answer proves neither that there is an effect nor that there is none.
@@ -52,9 +52,9 @@ impl Conformance<'_> {
         answer: &Answer,
         book: &mut Book,
     ) {
-        let said = self.finding(about, answer, book);
-        let is_open = !matches!(said, Finding::Found(_) | Finding::Absent);
-        book.hold(rule, is_open, || format!("{}: {}", shown(answer), name(&said)));
+        let finding = self.finding(about, answer, book);
+        let is_open = !matches!(finding, Finding::Found(_) | Finding::Absent);
+        book.hold(rule, is_open, || format!("{}: {}", shown(answer), name(&finding)));
     }
 
     fn failed_answers(&self, subject: &Subject<'_>, asked: &Request, book: &mut Book) {
@@ -90,10 +90,10 @@ impl Conformance<'_> {
             return;
         };
         let ours = found(subject.wire_key, AFTER);
-        let said = self.finding(about, &ours, book);
+        let finding = self.finding(about, &ours, book);
         // The adapter may ask for a part of the object next, to compare it.
-        book.hold(FINDS, matches!(said, Finding::Found(_) | Finding::Next(_)), || {
-            format!("{}: {}", shown(&ours), name(&said))
+        book.hold(FINDS, matches!(finding, Finding::Found(_) | Finding::Next(_)), || {
+            format!("{}: {}", shown(&ours), name(&finding))
         });
         for part in 1..8 {
             let mut broken = ours.clone();
@@ -103,10 +103,10 @@ impl Conformance<'_> {
         let other_key = wire_key(true).to_string();
         let other = found(&other_key, AFTER);
         if other != ours {
-            let said = self.finding(about, &other, book);
-            book.hold(OTHERS, !matches!(said, Finding::Found(_)), || shown(&other));
+            let finding = self.finding(about, &other, book);
+            book.hold(OTHERS, !matches!(finding, Finding::Found(_)), || shown(&other));
             let by_key = asked.url.as_str().contains(subject.wire_key);
-            book.hold(FILTERED, !by_key || said != Finding::Absent, || shown(&other));
+            book.hold(FILTERED, !by_key || finding != Finding::Absent, || shown(&other));
         }
         if let Some(another) = &self.another {
             self.proves_nothing(SENT, about, &another(subject.wire_key, AFTER), book);
@@ -114,8 +114,8 @@ impl Conformance<'_> {
         for ago in [Duration::from_secs(3600), Duration::from_secs(30 * 24 * 3600)] {
             let older = found(subject.wire_key, CLAIMED_AT.minus(ago));
             if older != ours {
-                let said = self.finding(about, &older, book);
-                book.hold(OLDER, !matches!(said, Finding::Found(_)), || shown(&older));
+                let finding = self.finding(about, &older, book);
+                book.hold(OLDER, !matches!(finding, Finding::Found(_)), || shown(&older));
             }
         }
     }

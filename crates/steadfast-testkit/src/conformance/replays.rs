@@ -8,7 +8,7 @@ use steadfast_core::transport::Answer;
 use steadfast_core::vendor::{SpeaksFor, Verdict};
 
 use super::cases::with_status;
-use super::verdicts::{CREDENTIALS, Case, NO_SUCCESS, Said};
+use super::verdicts::{CREDENTIALS, Case, CheckedVerdict, NO_SUCCESS};
 use super::{Book, Conformance};
 
 impl Conformance<'_> {
@@ -60,8 +60,8 @@ impl Conformance<'_> {
 
     /// Checks a success from the vendor's record, and the meaning of its marks.
     fn kept_success(&self, case: &Case, marked: &Answer, book: &mut Book) {
-        let is_told = |said: &Said<'_>| said.verdict == Verdict::Done { replayed: true };
-        self.said(case, marked, book).hold(book, TOLD, is_told);
+        let is_reported = |checked: &CheckedVerdict<'_>| checked.verdict == Verdict::Done { replayed: true };
+        self.checked(case, marked, book).hold(book, REPORTED, is_reported);
         for status in 500..600 {
             self.kept_failure(case, &with_status(marked, status), book);
         }
@@ -78,41 +78,41 @@ impl Conformance<'_> {
     }
 
     fn kept_failure(&self, case: &Case, marked: &Answer, book: &mut Book) {
-        let said = self.said(case, marked, book);
-        self.one_failure(case, marked.status.as_u16(), &said, book);
-        said.hold(book, NOT_RETRIED, |said| !is_retry(said));
+        let checked = self.checked(case, marked, book);
+        self.one_failure(case, marked.status.as_u16(), &checked, book);
+        checked.hold(book, NOT_RETRIED, |checked| !is_retry(checked));
     }
 
     /// Checks the vendor's own refusal from its record.
     fn kept_no(&self, case: &Case, marked: &Answer, book: &mut Book) {
         self.speaks_in_the_window(case, marked, book);
-        let said = self.said(case, marked, book);
-        said.hold(book, NOT_RETRIED, |said| !is_retry(said));
+        let checked = self.checked(case, marked, book);
+        checked.hold(book, NOT_RETRIED, |checked| !is_retry(checked));
         // A 401 or 403 is no outcome, and a conflict may be caused by the earlier attempt.
         let is_outcome = !matches!(marked.status.as_u16(), 401 | 403 | 409);
         let has_window = self.vendor.replay_window(&case.request).is_some();
         if case.in_window && has_window && is_outcome {
-            said.hold(book, EVERY_ATTEMPT, speaks_for_earlier);
+            checked.hold(book, EVERY_ATTEMPT, speaks_for_earlier);
         }
     }
 
     fn speaks_in_the_window(&self, case: &Case, marked: &Answer, book: &mut Book) {
-        let said = self.said(case, marked, book);
-        said.hold(book, NO_SUCCESS, |said| !said.is_done());
+        let checked = self.checked(case, marked, book);
+        checked.hold(book, NO_SUCCESS, |checked| !checked.is_done());
         if matches!(marked.status.as_u16(), 401 | 403) {
-            said.hold(book, CREDENTIALS, |said| !speaks_for_earlier(said));
+            checked.hold(book, CREDENTIALS, |checked| !speaks_for_earlier(checked));
         } else {
-            said.hold(book, WINDOW, |said| case.in_window || !speaks_for_earlier(said));
+            checked.hold(book, WINDOW, |checked| case.in_window || !speaks_for_earlier(checked));
         }
     }
 }
 
-fn is_retry(said: &Said<'_>) -> bool {
-    matches!(said.verdict, Verdict::Retry { .. })
+fn is_retry(checked: &CheckedVerdict<'_>) -> bool {
+    matches!(checked.verdict, Verdict::Retry { .. })
 }
 
-fn speaks_for_earlier(said: &Said<'_>) -> bool {
-    matches!(said.verdict, Verdict::Refused { speaks_for: SpeaksFor::EarlierToo, .. })
+fn speaks_for_earlier(checked: &CheckedVerdict<'_>) -> bool {
+    matches!(checked.verdict, Verdict::Refused { speaks_for: SpeaksFor::EarlierToo, .. })
 }
 
 /// Returns the failure with the headers of the marked answer. Its body keeps its own type.
@@ -127,7 +127,7 @@ fn with_marks(failure: &Answer, marked: &Answer) -> Answer {
     answer
 }
 
-const TOLD: &str = "a success marked as a replay is done, and reported as a replay";
+const REPORTED: &str = "a success marked as a replay is done, and reported as a replay";
 const NOT_RETRIED: &str = "a failure marked as a replay is final, and is not retried";
 const WINDOW: &str = "after the window, a refusal marked as a replay speaks for this attempt alone";
 const EVERY_ATTEMPT: &str = "in the window, a refusal marked as a replay speaks for every attempt";

@@ -73,13 +73,18 @@ impl Conformance<'_> {
         let attempt = Attempt::new(&case.request, case.keyed, outcome, now);
         let attempt = attempt.after(case.before).in_window(case.in_window);
         let what = || format!("classify: {}", case.shown(outcome));
-        let said = self.asked(book, what, |vendor| vendor.classify(&attempt));
-        said.unwrap_or(Verdict::Unknown)
+        let checked = self.asked(book, what, |vendor| vendor.classify(&attempt));
+        checked.unwrap_or(Verdict::Unknown)
     }
 
     /// Returns the adapter's verdict on an answer, to check several rules on it.
-    pub(super) fn said<'c>(&self, case: &'c Case, answer: &'c Answer, book: &mut Book) -> Said<'c> {
-        Said { verdict: self.verdict(case, CLAIMED_AT, Ok(answer), book), case, answer }
+    pub(super) fn checked<'c>(
+        &self,
+        case: &'c Case,
+        answer: &'c Answer,
+        book: &mut Book,
+    ) -> CheckedVerdict<'c> {
+        CheckedVerdict { verdict: self.verdict(case, CLAIMED_AT, Ok(answer), book), case, answer }
     }
 
     fn without_an_answer(&self, case: &Case, book: &mut Book) {
@@ -98,14 +103,14 @@ impl Conformance<'_> {
     }
 
     fn successes(&self, case: &Case, book: &mut Book) {
-        self.said(case, &self.success, book).hold(book, DONE, Said::is_done);
+        self.checked(case, &self.success, book).hold(book, DONE, CheckedVerdict::is_done);
         if case.request.method.is_safe() {
             return;
         }
         for status in [200, 201, 202, 207] {
             let unlabelled = answer(status, &[], format!("\u{feff}\r\n {PAGE}"));
             for page in [page(status), unlabelled] {
-                self.said(case, &page, book).hold(book, PAGE_IS_NONE, |said| !said.is_done());
+                self.checked(case, &page, book).hold(book, PAGE_IS_NONE, |checked| !checked.is_done());
             }
         }
     }
@@ -115,33 +120,43 @@ impl Conformance<'_> {
             let own = self.failure.as_ref().map(|own| with_status(own, status));
             let by_all = [Some(answer(status, &[], "")), Some(page(status)), Some(problem(status)), own];
             for answer in by_all.into_iter().flatten() {
-                self.one_failure(case, status, &self.said(case, &answer, book), book);
+                self.one_failure(case, status, &self.checked(case, &answer, book), book);
             }
             let is_write = !case.request.method.is_safe();
             if is_write && (400..500).contains(&status) && !matches!(status, 425 | 429) {
-                self.said(case, &page(status), book).hold(book, PROXY, Said::is_open);
+                self.checked(case, &page(status), book).hold(book, PROXY, CheckedVerdict::is_open);
             }
         }
         self.own_no(case, book);
     }
 
     /// Checks the rules for a failure of this status, by any author.
-    pub(super) fn one_failure(&self, case: &Case, status: u16, said: &Said<'_>, book: &mut Book) {
+    pub(super) fn one_failure(
+        &self,
+        case: &Case,
+        status: u16,
+        checked: &CheckedVerdict<'_>,
+        book: &mut Book,
+    ) {
         let is_write = !case.request.method.is_safe();
         let is_gone = case.request.method == Method::DELETE && matches!(status, 404 | 410);
-        said.hold(book, if status == 409 { CONFLICT } else { NO_SUCCESS }, |said| is_gone || !said.is_done());
+        checked.hold(book, if status == 409 { CONFLICT } else { NO_SUCCESS }, |checked| {
+            is_gone || !checked.is_done()
+        });
         let rule = if matches!(status, 401 | 403) { CREDENTIALS } else { SPEAKS };
-        said.hold(book, rule, |said| self.may_speak(case, status, &said.verdict));
+        checked.hold(book, rule, |checked| self.may_speak(case, status, &checked.verdict));
         match status {
-            300..400 if is_write => said.hold(book, REDIRECT, Said::is_open),
-            408 if is_write => said.hold(book, TIMED_OUT, Said::is_open),
-            500.. if is_write => said.hold(book, SERVER, Said::is_open),
+            300..400 if is_write => checked.hold(book, REDIRECT, CheckedVerdict::is_open),
+            408 if is_write => checked.hold(book, TIMED_OUT, CheckedVerdict::is_open),
+            500.. if is_write => checked.hold(book, SERVER, CheckedVerdict::is_open),
             408 | 500.. => {
-                said.hold(book, SERVER, |said| !matches!(said.verdict, Verdict::Refused { .. }));
+                checked.hold(book, SERVER, |checked| !matches!(checked.verdict, Verdict::Refused { .. }));
             }
-            425 | 429 => said.hold(book, LIMITED, |said| matches!(said.verdict, Verdict::Retry { .. })),
-            409 if is_write => said.hold(book, CONFLICT, |said| {
-                !matches!(said.verdict, Verdict::Retry { effect: Effect::None, .. })
+            425 | 429 => {
+                checked.hold(book, LIMITED, |checked| matches!(checked.verdict, Verdict::Retry { .. }))
+            }
+            409 if is_write => checked.hold(book, CONFLICT, |checked| {
+                !matches!(checked.verdict, Verdict::Retry { effect: Effect::None, .. })
             }),
             _ => {}
         }
@@ -151,16 +166,16 @@ impl Conformance<'_> {
     fn own_no(&self, case: &Case, book: &mut Book) {
         let Some(own) = &self.failure else { return };
         if case.before == Effect::None {
-            let is_final = |said: &Said<'_>| matches!(said.verdict, Verdict::Refused { .. });
-            self.said(case, own, book).hold(book, OWN_NO, is_final);
+            let is_final = |checked: &CheckedVerdict<'_>| matches!(checked.verdict, Verdict::Refused { .. });
+            self.checked(case, own, book).hold(book, OWN_NO, is_final);
         } else if case.request.method == Method::DELETE {
-            self.said(case, &with_status(own, 404), book).hold(book, GONE, Said::is_done);
+            self.checked(case, &with_status(own, 404), book).hold(book, GONE, CheckedVerdict::is_done);
         }
     }
 
     /// Returns true if a refusal is of the kind of its status, and speaks for no more attempts than it can.
-    fn may_speak(&self, case: &Case, status: u16, said: &Verdict) -> bool {
-        let Verdict::Refused { refusal, speaks_for } = *said else { return true };
+    fn may_speak(&self, case: &Case, status: u16, checked: &Verdict) -> bool {
+        let Verdict::Refused { refusal, speaks_for } = *checked else { return true };
         if matches!(status, 401 | 403) {
             return refusal == Refusal::Unauthorized && speaks_for == SpeaksFor::ThisAttempt;
         }
@@ -222,13 +237,13 @@ impl Conformance<'_> {
 }
 
 /// A verdict, with its case and answer.
-pub(super) struct Said<'c> {
+pub(super) struct CheckedVerdict<'c> {
     pub(super) verdict: Verdict,
     case: &'c Case,
     answer: &'c Answer,
 }
 
-impl Said<'_> {
+impl CheckedVerdict<'_> {
     pub(super) fn hold(&self, book: &mut Book, rule: &'static str, holds: impl FnOnce(&Self) -> bool) {
         book.hold(rule, holds(self), || format!("{}: {:?}", self.case.shown(Ok(self.answer)), self.verdict));
     }

@@ -43,9 +43,9 @@ pub async fn check_displaced(store: &dyn Store) {
 
     let shown = store::here(store, None, ("", ""), LATER).await.expect("the store works");
     assert_eq!(shown.displaced.as_deref(), Some("another file"));
-    for (said, by) in [(Said::WillMove, "ada"), (Said::Copy, ""), (Said::Moved, " ")] {
-        let error = store::here(store, Some(said), (by, "staging"), LATER).await.expect_err("refused");
-        assert_eq!(error.kind(), StoreErrorKind::Invalid, "{said:?}: {error}");
+    for (answer, by) in [(Said::WillMove, "ada"), (Said::Copy, ""), (Said::Moved, " ")] {
+        let error = store::here(store, Some(answer), (by, "staging"), LATER).await.expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::Invalid, "{answer:?}: {error}");
     }
     check_left_to_the_original(store, maintenance).await;
     // Once the store is declared moved, everything continues.
@@ -65,11 +65,11 @@ async fn check_left_to_the_original(store: &dyn Store, maintenance: &dyn Mainten
     }
     for key in ["due", "held", "letter", "refuted", "first"] {
         let record = get(store, &name(key)).await.expect("is there");
-        let said = record.resolved.as_ref().map(|said| (&said.resolution, &*said.by, &*said.why));
-        assert_eq!(said, Some((&Resolution::Disowned, "ada", "staging")), "{key}");
+        let answer = record.resolved.as_ref().map(|answer| (&answer.resolution, &*answer.by, &*answer.why));
+        assert_eq!(answer, Some((&Resolution::Disowned, "ada", "staging")), "{key}");
         assert_eq!((record.phase(), record.effect), (Phase::Resolved, Effect::Unknown), "{key}");
-        let told = claim(store, claim_at(&name(key), LATER)).await;
-        assert!(matches!(told, Claimed::Settled(_)), "{key}: {told:?}");
+        let result = claim(store, claim_at(&name(key), LATER)).await;
+        assert!(matches!(result, Claimed::Settled(_)), "{key}: {result:?}");
         for (action, why) in
             [(Action::Redrive { forced: true }, Forbidden::Resolved), (Action::Reopen, Forbidden::Resolved)]
         {
@@ -115,8 +115,8 @@ async fn fill(store: &dyn Store) {
 }
 
 #[track_caller]
-fn refused(told: Result<(), StoreError>) {
-    let error = told.expect_err("it may be a copy");
+fn refused(result: Result<(), StoreError>) {
+    let error = result.expect_err("it may be a copy");
     assert_eq!(error.kind(), StoreErrorKind::Displaced, "{error}");
 }
 

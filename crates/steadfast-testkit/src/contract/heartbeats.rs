@@ -19,25 +19,25 @@ pub async fn check_heartbeats(store: &dyn Store) {
     assert_eq!(both, [peer(a, "one", "1", 300), peer(a, "two", "2", 0), peer(b, "two", "of b", 0)]);
     // A heartbeat for another account is not returned.
     let again = NOW.plus(Duration::from_millis(999));
-    let heard = beat(store, again, &[(a, "one", Some("1'"))]).await;
-    assert_eq!(heard, [peer(a, "one", "1'", 0), peer(a, "two", "2", 699)], "the last word of each");
+    let peers = beat(store, again, &[(a, "one", Some("1'"))]).await;
+    assert_eq!(peers, [peer(a, "one", "1'", 0), peer(a, "two", "2", 699)], "the last word of each");
     let at_its_end = later.plus(LASTS);
-    let heard = beat(store, at_its_end, &[(a, "three", None)]).await;
-    assert_eq!(heard, [peer(a, "one", "1'", 301)], "two has said nothing for as long as its word lasts");
-    let heard = beat(store, at_its_end, &[(a, "one", None)]).await;
-    assert_eq!(heard, [], "one has taken its word back");
-    let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await;
-    assert_eq!(heard, [peer(a, "one", "3", 0)], "and is there again");
+    let peers = beat(store, at_its_end, &[(a, "three", None)]).await;
+    assert_eq!(peers, [peer(a, "one", "1'", 301)], "two has said nothing for as long as its word lasts");
+    let peers = beat(store, at_its_end, &[(a, "one", None)]).await;
+    assert_eq!(peers, [], "one has taken its word back");
+    let peers = beat(store, at_its_end, &[(a, "one", Some("3"))]).await;
+    assert_eq!(peers, [peer(a, "one", "3", 0)], "and is there again");
     // A heartbeat of a clock that was ahead, and was set back or died: its real time is unknown.
-    let said = at_its_end.plus(Duration::from_secs(90_000));
-    let heard_at = said.minus(LASTS);
-    beat(store, said, &[(a, "ahead", Some("4"))]).await;
-    let heard = beat(store, heard_at, &[(a, "two", None)]).await;
-    assert_eq!(heard, [peer(a, "ahead", "4", 0)], "by as much as it lasts it is ahead");
-    let heard = beat(store, heard_at.minus(Duration::from_millis(1)), &[(a, "two", None)]).await;
-    assert_eq!(heard, [], "ahead by more");
-    let heard = beat(store, heard_at, &[(a, "two", None)]).await;
-    assert_eq!(heard, [], "it is forgotten");
+    let written_at = at_its_end.plus(Duration::from_secs(90_000));
+    let read_at = written_at.minus(LASTS);
+    beat(store, written_at, &[(a, "ahead", Some("4"))]).await;
+    let peers = beat(store, read_at, &[(a, "two", None)]).await;
+    assert_eq!(peers, [peer(a, "ahead", "4", 0)], "by as much as it lasts it is ahead");
+    let peers = beat(store, read_at.minus(Duration::from_millis(1)), &[(a, "two", None)]).await;
+    assert_eq!(peers, [], "ahead by more");
+    let peers = beat(store, read_at, &[(a, "two", None)]).await;
+    assert_eq!(peers, [], "it is forgotten");
     assert_eq!(beat(store, at_its_end, &[]).await, [], "nothing was asked");
 }
 

@@ -10,7 +10,7 @@ use steadfast_core::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast_core::store::Store;
 use steadfast_core::{Effect, Obstacle, Reason, Refusal};
 
-use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
+use super::operators::{BY, LATER, WHY, act, act_on, audit, dead};
 use super::views::report;
 use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
@@ -41,21 +41,21 @@ pub async fn check_starting_over(store: &dyn Store) {
         let old = id("test/over//POST /x", start);
         let before = predecessor(store, &old, start).await;
         let new = id("test/over//POST /x", &format!("{start}-2"));
-        let told = claim(store, over(&new, &old)).await;
+        let result = claim(store, over(&new, &old)).await;
         let kept = get(store, &old).await;
         if let Some((obstacle, effect)) = expected {
-            assert_eq!(told, Claimed::InTheWay { obstacle, effect }, "{start}");
+            assert_eq!(result, Claimed::InTheWay { obstacle, effect }, "{start}");
             assert_eq!((get(store, &new).await, kept), (None, before), "{start}: nothing is written");
             continue;
         }
-        let Claimed::Fresh(record) = told else { panic!("{start}: {told:?}") };
+        let Claimed::Fresh(record) = result else { panic!("{start}: {result:?}") };
         assert_eq!(record.predecessor, Some(old.key.clone()), "{start}");
         assert_eq!(get(store, &new).await, Some(record), "{start}");
         let (kept, before) = (kept.expect("is there"), before.expect("was there"));
         let superseded = Resolution::Superseded { key: new.key.clone() };
-        let said = kept.resolved.clone().expect("closed");
-        assert_eq!((&said.resolution, said.at), (&superseded, LATER), "{start}");
-        assert_eq!(kept, Record { resolved: Some(said), updated_at: LATER, ..before }, "{start}");
+        let resolved = kept.resolved.clone().expect("closed");
+        assert_eq!((&resolved.resolution, resolved.at), (&superseded, LATER), "{start}");
+        assert_eq!(kept, Record { resolved: Some(resolved), updated_at: LATER, ..before }, "{start}");
         let entry = audit(store, Some(&old)).await.pop().expect("on the audit record");
         // A refused operation is never sent again.
         let (after, why_not) = match start {
@@ -68,12 +68,12 @@ pub async fn check_starting_over(store: &dyn Store) {
             (Action::Reopen, Forbidden::Resolved),
             (Action::Resolve(Resolution::NotApplied), why_not),
         ] {
-            assert_eq!(do_it(store, &old, act(action)).await, Err(why_not), "{start}");
+            assert_eq!(act_on(store, &old, act(action)).await, Err(why_not), "{start}");
         }
         let other = id("test/over//POST /x", &format!("{start}-3"));
-        let told = claim(store, over(&other, &old)).await;
+        let result = claim(store, over(&other, &old)).await;
         let elsewhere = Claimed::InTheWay { obstacle: Obstacle::Resolved, effect: Effect::Unknown };
-        assert_eq!(told, elsewhere, "{start}: it may have come under the other key");
+        assert_eq!(result, elsewhere, "{start}: it may have come under the other key");
     }
 }
 
@@ -108,8 +108,8 @@ pub async fn check_adoption(store: &dyn Store) {
         let late = before.fence;
         store.append_evidence(&old, vec![report(1)]).await.expect("works").expect("is there");
         let to = Scope::from_stored("test/new/b/POST /x");
-        let told = do_it(store, &old, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
-        assert_eq!(get(store, &old).await.as_ref(), Some(&told), "{start}");
+        let result = act_on(store, &old, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
+        assert_eq!(get(store, &old).await.as_ref(), Some(&result), "{start}");
         let new = OperationId::new(to.clone(), old.key.clone());
         let moved = get(store, &new).await.expect("under its new name");
         let expected = Record {
@@ -135,14 +135,14 @@ pub async fn check_adoption(store: &dyn Store) {
         let entry = audit(store, Some(&old)).await.pop().expect("on the audit record");
         assert_eq!(entry.action, Action::Adopt { to: to.clone() });
         if matches!(start, "succeeded" | "refused") {
-            assert_eq!(told, before, "{start}: settled under both names");
+            assert_eq!(result, before, "{start}: settled under both names");
         } else {
             let resolution = Resolution::Adopted { scope: to.clone() };
-            let said = Resolved { resolution, by: BY.into(), why: WHY.into(), at: LATER };
-            assert_eq!((told.phase(), told.resolved), (Phase::Resolved, Some(said)), "{start}");
-            assert_eq!(told.effect, Effect::Unknown, "{start}: it goes on elsewhere");
+            let resolved = Resolved { resolution, by: BY.into(), why: WHY.into(), at: LATER };
+            assert_eq!((result.phase(), result.resolved), (Phase::Resolved, Some(resolved)), "{start}");
+            assert_eq!(result.effect, Effect::Unknown, "{start}: it goes on elsewhere");
             assert!(matches!(claim(store, claim_at(&old, LATER)).await, Claimed::Settled(_)), "{start}");
-            let again = do_it(store, &old, act(Action::Adopt { to: Scope::from_stored("third") })).await;
+            let again = act_on(store, &old, act(Action::Adopt { to: Scope::from_stored("third") })).await;
             assert_eq!(again, Err(Forbidden::Resolved), "{start}");
             let stale = write(store, &old, transition_at(late, LATER, refuse(Refusal::Rejected))).await;
             assert_eq!(stale, Err(Declined::Fenced), "{start}: an earlier holder");
@@ -161,11 +161,11 @@ pub async fn check_late_success_of_an_adopted_name(store: &dyn Store) {
         let mut last = old.clone();
         for account in names {
             let to = Scope::from_stored(format!("test/new/{account}/POST /late"));
-            do_it(store, &last, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
+            act_on(store, &last, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
             last = OperationId::new(to, old.key.clone());
         }
         if start == "compensated" {
-            do_it(store, &last, act(Action::Resolve(Resolution::Compensated))).await.expect("allowed");
+            act_on(store, &last, act(Action::Resolve(Resolution::Compensated))).await.expect("allowed");
         }
         let held = get(store, &last).await.expect("is there");
         let late = write(store, &old, transition_at(before.fence, LATER, succeed())).await.expect("proof");
@@ -175,9 +175,12 @@ pub async fn check_late_success_of_an_adopted_name(store: &dyn Store) {
             continue;
         }
         assert_eq!((&found.state, found.effect), (&late.state, Effect::Applied), "{start}");
-        let told = claim(store, claim_at(&last, LATER)).await;
-        assert!(matches!(&told, Claimed::Settled(record) if record.state == late.state), "{start}: {told:?}");
-        let redriven = do_it(store, &last, act(Action::Redrive { forced: false })).await;
+        let result = claim(store, claim_at(&last, LATER)).await;
+        assert!(
+            matches!(&result, Claimed::Settled(record) if record.state == late.state),
+            "{start}: {result:?}"
+        );
+        let redriven = act_on(store, &last, act(Action::Redrive { forced: false })).await;
         assert_eq!(redriven, Err(Forbidden::NotDead), "{start}");
     }
 }
@@ -196,8 +199,8 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     write(store, &new, transition_at(3, settled, succeed())).await.expect("the holder may write");
     let adopt = |now| Act { now, ..act(Action::Adopt { to: to.clone() }) };
     let over = settled.plus(KEEP);
-    let told = do_it(store, &old, adopt(over.minus(Duration::from_millis(1)))).await;
-    assert_eq!(told, Err(Forbidden::NameTaken));
+    let result = act_on(store, &old, adopt(over.minus(Duration::from_millis(1)))).await;
+    assert_eq!(result, Err(Forbidden::NameTaken));
     assert_eq!(get(store, &old).await, Some(before));
     assert_eq!(audit(store, Some(&old)).await, []);
     for now in [over.minus(DOUBTED_FOR), over] {
@@ -216,14 +219,14 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
         };
         assert_eq!(store.take(look).await.expect("works"), []);
     }
-    do_it(store, &old, adopt(over)).await.expect("its time is over");
+    act_on(store, &old, adopt(over)).await.expect("its time is over");
     let moved = get(store, &new).await.expect("is there");
     assert_eq!((moved.phase(), moved.effect), (Phase::Dead, Effect::Unknown));
     assert!(moved.fence > 3, "above all that held the name");
     let late = write(store, &new, transition_at(3, over, succeed())).await;
     assert_eq!(late, Err(Declined::Fenced), "of the life before");
     let itself = Act { now: over, ..act(Action::Adopt { to: to.clone() }) };
-    assert_eq!(do_it(store, &new, itself).await, Err(Forbidden::NameTaken), "its own name");
+    assert_eq!(act_on(store, &new, itself).await, Err(Forbidden::NameTaken), "its own name");
 }
 
 /// Checks that an operator whose clock is ahead of all others frees no name.
@@ -233,7 +236,7 @@ pub async fn check_adoption_by_one_clock(store: &dyn Store) {
     dead(store, &old, Effect::Unknown).await;
     take(store, claim_at(&new, NOW)).await;
     write(store, &new, transition_at(1, NOW, succeed())).await.expect("the holder may write");
-    let alone = do_it(store, &old, Act { now: NOW.plus(KEEP), ..act(Action::Adopt { to }) }).await;
+    let alone = act_on(store, &old, Act { now: NOW.plus(KEEP), ..act(Action::Adopt { to }) }).await;
     assert_eq!(alone, Err(Forbidden::NameTaken));
     assert_eq!(audit(store, Some(&old)).await, []);
 }
@@ -243,8 +246,9 @@ pub async fn check_supersession_by_one_clock(store: &dyn Store) {
     let (old, new) = (id("test/supersede//POST /x", "ahead"), id("test/supersede//POST /x", "ahead/2"));
     take(store, claim_at(&old, NOW)).await;
     write(store, &old, transition_at(1, NOW, succeed())).await.expect("the holder may write");
-    let told = store.claim(Claim { now: NOW.plus(KEEP), ..over(&new, &old) }).await.expect("the store works");
-    let Claimed::InTheWay { obstacle, effect } = told else { panic!("{told:?}") };
+    let result =
+        store.claim(Claim { now: NOW.plus(KEEP), ..over(&new, &old) }).await.expect("the store works");
+    let Claimed::InTheWay { obstacle, effect } = result else { panic!("{result:?}") };
     assert_eq!((obstacle, effect), (Obstacle::Succeeded, Effect::Applied));
 }
 
@@ -257,8 +261,8 @@ pub async fn check_supersession_after_a_pause(store: &dyn Store) {
     assert!(matches!(claim(store, Claim { now: later, ..over(&new, &old) }).await, Claimed::Fresh(_)));
     let closed = store.get(&old).await.expect("the store works").expect("it is on record");
     assert_eq!(closed.updated_at, later);
-    let told = claim(store, claim_at(&old, later.plus(DOUBTED_FOR * 2))).await;
-    assert!(matches!(told, Claimed::Settled(_)), "a second effect: {told:?}");
+    let result = claim(store, claim_at(&old, later.plus(DOUBTED_FOR * 2))).await;
+    assert!(matches!(result, Claimed::Settled(_)), "a second effect: {result:?}");
 }
 
 /// Checks that a cancelled operation is a resolved dead letter, with its effect as on record. It can be
@@ -267,8 +271,9 @@ pub async fn check_cancellation(store: &dyn Store) {
     for (start, effect) in [("waiting", Effect::None), ("left", Effect::Unknown)] {
         let id = id("test/cancel//POST /x", start);
         let before = predecessor(store, &id, start).await.expect("was there");
-        let told = do_it(store, &id, act(Action::Cancel)).await.expect("allowed");
-        let said = Resolved { resolution: Resolution::Cancelled, by: BY.into(), why: WHY.into(), at: LATER };
+        let result = act_on(store, &id, act(Action::Cancel)).await.expect("allowed");
+        let resolved =
+            Resolved { resolution: Resolution::Cancelled, by: BY.into(), why: WHY.into(), at: LATER };
         let unknown_since = (effect == Effect::Unknown).then(|| LATER.plus(before.attempt_max));
         let expected = Record {
             state: State::Dead { reason: Reason::Closed, answer: None },
@@ -276,14 +281,14 @@ pub async fn check_cancellation(store: &dyn Store) {
             effect,
             unknown_since,
             updated_at: LATER,
-            resolved: Some(said),
+            resolved: Some(resolved),
             ..before.clone()
         };
-        assert_eq!((&told, get(store, &id).await.as_ref()), (&expected, Some(&expected)), "{start}");
+        assert_eq!((&result, get(store, &id).await.as_ref()), (&expected, Some(&expected)), "{start}");
         if effect == Effect::None {
-            let redriven = do_it(store, &id, act(Action::Redrive { forced: false })).await;
+            let redriven = act_on(store, &id, act(Action::Redrive { forced: false })).await;
             assert_eq!(redriven, Err(Forbidden::Resolved));
-            assert_eq!(do_it(store, &id, act(Action::Reopen)).await.expect("allowed").phase(), Phase::Dead);
+            assert_eq!(act_on(store, &id, act(Action::Reopen)).await.expect("allowed").phase(), Phase::Dead);
         }
         let late = write(store, &id, transition_at(before.fence, LATER, succeed())).await;
         assert!(late.is_ok(), "{start}: proof");
@@ -323,5 +328,5 @@ async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option
         _ => return Some(record),
     };
     let at = Act { now: NOW, ..act(Action::Resolve(resolution)) };
-    Some(do_it(store, id, at).await.expect("allowed"))
+    Some(act_on(store, id, at).await.expect("allowed"))
 }

@@ -43,11 +43,11 @@ pub async fn check_every_action_from_every_phase(store: &dyn Store) {
             let id = id("test/acts//POST /x", &case.replace('"', "'"));
             let before = prepare(store, &id, start).await;
             let logged = audit(store, Some(&id)).await.len();
-            let told = do_it(store, &id, act(action.clone())).await;
-            assert_eq!(told.as_ref().map(Record::phase).map_err(|told| *told), expected, "{case}");
+            let result = act_on(store, &id, act(action.clone())).await;
+            assert_eq!(result.as_ref().map(Record::phase).map_err(|result| *result), expected, "{case}");
             let kept = get(store, &id).await.expect("a record");
             let log = audit(store, Some(&id)).await;
-            match told {
+            match result {
                 Err(_) => {
                     assert_eq!(kept, before, "{case}: nothing changes");
                     assert_eq!(log.len(), logged, "{case}: and nothing is logged");
@@ -62,7 +62,7 @@ pub async fn check_every_action_from_every_phase(store: &dyn Store) {
     }
     let absent = id("test/acts//POST /x", "absent");
     for action in actions() {
-        assert_eq!(do_it(store, &absent, act(action)).await, Err(Forbidden::Absent));
+        assert_eq!(act_on(store, &absent, act(action)).await, Err(Forbidden::Absent));
     }
     assert_eq!(audit(store, Some(&absent)).await, []);
 }
@@ -70,7 +70,7 @@ pub async fn check_every_action_from_every_phase(store: &dyn Store) {
 /// Checks a redrive: due at once, next fence, no answer. The window starts anew only where the attempts proved
 /// that nothing took effect.
 pub async fn check_redrive(store: &dyn Store) {
-    for (key, effect, said, forced) in [
+    for (key, effect, is_clean, forced) in [
         ("clean", Effect::None, false, false),
         ("unsure", Effect::Unknown, false, false),
         ("unsure, forced", Effect::Unknown, false, true),
@@ -78,30 +78,30 @@ pub async fn check_redrive(store: &dyn Store) {
     ] {
         let id = id("test/redrive//POST /x", key);
         let dead = dead(store, &id, effect).await;
-        if said {
-            do_it(store, &id, act(Action::Resolve(Resolution::NotApplied))).await.expect("allowed");
+        if is_clean {
+            act_on(store, &id, act(Action::Resolve(Resolution::NotApplied))).await.expect("allowed");
         }
-        let told = do_it(store, &id, act(Action::Redrive { forced })).await.expect("allowed");
+        let result = act_on(store, &id, act(Action::Redrive { forced })).await.expect("allowed");
         let expected = Record {
             state: State::Scheduled { at: LATER },
             fence: 2,
             attempts: 0,
-            effect: if said { Effect::None } else { effect },
+            effect: if is_clean { Effect::None } else { effect },
             claimed_at: if effect == Effect::None { LATER } else { NOW },
             updated_at: LATER,
             on_unknown: OnUnknown::Park,
             resends_left: u32::from(forced),
-            unknown_since: if said { None } else { dead.unknown_since },
+            unknown_since: if is_clean { None } else { dead.unknown_since },
             resolved: None,
             ..dead
         };
-        assert_eq!(told, expected, "{key}");
+        assert_eq!(result, expected, "{key}");
         let late = write(store, &id, transition_at(1, LATER, refuse(Refusal::Rejected))).await;
         assert_eq!(late, Err(Declined::Fenced), "an earlier holder");
-        let again = do_it(store, &id, act(Action::Redrive { forced: true })).await;
+        let again = act_on(store, &id, act(Action::Redrive { forced: true })).await;
         assert_eq!(again, Err(Forbidden::NotDead), "it is redriven once");
-        let told = claim(store, claim_at(&id, LATER)).await;
-        assert!(matches!(told, Claimed::TakenOver(Record { fence: 3, .. })), "and due: {told:?}");
+        let result = claim(store, claim_at(&id, LATER)).await;
+        assert!(matches!(result, Claimed::TakenOver(Record { fence: 3, .. })), "and due: {result:?}");
     }
 }
 
@@ -115,7 +115,7 @@ pub async fn check_redrives_at_once(store: Arc<dyn Store>) {
         let (store, id) = (store.clone(), id.clone());
         tokio::spawn(async move {
             let act = Act { fence: Some(1), ..act(Action::Redrive { forced: false }) };
-            do_it(&*store, &id, act).await.is_ok()
+            act_on(&*store, &id, act).await.is_ok()
         })
     });
     let mut done = 0;
@@ -144,13 +144,13 @@ pub async fn check_actions_are_guarded(store: &dyn Store) {
         (Forbidden::TooLong, Act { by: too_long(Act::BY_BYTES_MAX), ..resolve() }),
         (Forbidden::TooLong, Act { why: too_long(Act::WHY_BYTES_MAX), ..resolve() }),
     ] {
-        assert_eq!(do_it(store, &id, act.clone()).await, Err(expected), "{act:?}");
+        assert_eq!(act_on(store, &id, act.clone()).await, Err(expected), "{act:?}");
     }
     assert_eq!(get(store, &id).await, Some(dead));
     let mut long = act(Action::Redrive { forced: false });
     (long.by, long.why) = ("ß".repeat(127), "理".repeat(Act::WHY_BYTES_MAX / 3));
     long.fence = Some(1);
-    do_it(store, &id, long.clone()).await.expect("within the limits, and of this fence");
+    act_on(store, &id, long.clone()).await.expect("within the limits, and of this fence");
     let log = audit(store, Some(&id)).await;
     assert_eq!(log.iter().map(|entry| (&entry.by, &entry.why)).collect::<Vec<_>>(), [(&long.by, &long.why)]);
 }
@@ -165,10 +165,10 @@ pub async fn check_resolution(store: &dyn Store) {
     ] {
         let id = id("test/resolve//POST /x", key);
         let dead = dead(store, &id, Effect::Unknown).await;
-        let told = do_it(store, &id, act(Action::Resolve(resolution.clone()))).await.expect("allowed");
+        let result = act_on(store, &id, act(Action::Resolve(resolution.clone()))).await.expect("allowed");
         let resolved = Resolved { resolution, by: BY.into(), why: WHY.into(), at: LATER };
-        assert_eq!(told, Record { resolved: Some(resolved), updated_at: LATER, ..dead });
-        assert_eq!(claim(store, claim_at(&id, LATER)).await, Claimed::Settled(told.clone()));
+        assert_eq!(result, Record { resolved: Some(resolved), updated_at: LATER, ..dead });
+        assert_eq!(claim(store, claim_at(&id, LATER)).await, Claimed::Settled(result.clone()));
         let late = write(store, &id, transition_at(1, LATER, succeed())).await;
         assert_eq!(late.is_ok(), promoted, "{key}: {late:?}");
         let kept = get(store, &id).await.expect("a record");
@@ -179,7 +179,7 @@ pub async fn check_resolution(store: &dyn Store) {
     let purge = async |now| store.purge(now, 100).await.expect("the store works");
     assert_eq!(purge(end.minus(std::time::Duration::from_millis(1))).await, 0);
     let undone = id("test/resolve//POST /x", "undone");
-    do_it(store, &undone, Act { now: end, ..act(Action::Purge) }).await.expect("its time is over");
+    act_on(store, &undone, Act { now: end, ..act(Action::Purge) }).await.expect("its time is over");
     assert_eq!(purge(end).await, 3);
     assert_eq!(get(store, &undone).await, None);
     assert_eq!(audit(store, Some(&undone)).await.len(), 2, "what was done stays known");
@@ -215,7 +215,7 @@ async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
         "adopted" => Resolution::Adopted { scope: Scope::from_stored("other") },
         _ => return record,
     };
-    do_it(store, id, act(Action::Resolve(resolution))).await.expect("allowed")
+    act_on(store, id, act(Action::Resolve(resolution))).await.expect("allowed")
 }
 
 pub(super) async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
@@ -248,7 +248,7 @@ pub(super) fn act(action: Action) -> Act {
     Act { action, by: BY.into(), why: WHY.into(), now: LATER, fence: None }
 }
 
-pub(super) async fn do_it(store: &dyn Store, id: &OperationId, act: Act) -> Result<Record, Forbidden> {
+pub(super) async fn act_on(store: &dyn Store, id: &OperationId, act: Act) -> Result<Record, Forbidden> {
     store.act(id, act).await.expect("the store works")
 }
 

@@ -14,21 +14,24 @@ use super::{LEASE, NOW, claim_at, get, id, succeed, take, transition_at};
 pub async fn check_claims_at_once(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
         let id = id("test/races//POST /x", &format!("claims {round}"));
-        let told = all_claim(&store, vec![claim_at(&id, NOW); CALLERS]).await;
-        let fresh = told.iter().filter(|told| matches!(told, Claimed::Fresh(_))).count();
+        let result = all_claim(&store, vec![claim_at(&id, NOW); CALLERS]).await;
+        let fresh = result.iter().filter(|result| matches!(result, Claimed::Fresh(_))).count();
         let end = NOW.plus(LEASE);
-        let busy = told.iter().filter(|told| **told == Claimed::Busy { frees_at: end }).count();
+        let busy = result.iter().filter(|result| **result == Claimed::Busy { frees_at: end }).count();
         assert_eq!((fresh, busy), (1, CALLERS - 1), "claims of a new operation");
 
-        let told = all_claim(&store, vec![claim_at(&id, end); CALLERS]).await;
-        let taken = told.iter().filter(|told| matches!(told, Claimed::TakenOver(_))).count();
-        let busy = told.iter().filter(|told| matches!(told, Claimed::Busy { .. })).count();
+        let result = all_claim(&store, vec![claim_at(&id, end); CALLERS]).await;
+        let taken = result.iter().filter(|result| matches!(result, Claimed::TakenOver(_))).count();
+        let busy = result.iter().filter(|result| matches!(result, Claimed::Busy { .. })).count();
         assert_eq!((taken, busy), (1, CALLERS - 1), "claims after the lease");
         assert_eq!(get(&*store, &id).await.map(|record| record.fence), Some(2), "taken over once");
     }
     let apart = (0..CALLERS).map(|nth| claim_at(&id("test/races//POST /y", &nth.to_string()), NOW));
-    let told = all_claim(&store, apart.collect()).await;
-    assert!(told.iter().all(|told| matches!(told, Claimed::Fresh(_))), "different operations: {told:?}");
+    let result = all_claim(&store, apart.collect()).await;
+    assert!(
+        result.iter().all(|result| matches!(result, Claimed::Fresh(_))),
+        "different operations: {result:?}"
+    );
 }
 
 /// Checks 64 settlements under one fence at once: the first counts, and the others are declined.
@@ -43,9 +46,9 @@ pub async fn check_settlements_at_once(store: Arc<dyn Store>) {
             transition.attempts = nth as u32;
             transition
         });
-        let told = all_write(&store, &record, transitions.collect()).await;
-        let won: Vec<&Record> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
-        let settled = told.iter().filter(|told| **told == Err(Declined::Settled)).count();
+        let result = all_write(&store, &record, transitions.collect()).await;
+        let won: Vec<&Record> = result.iter().filter_map(|result| result.as_ref().ok()).collect();
+        let settled = result.iter().filter(|result| **result == Err(Declined::Settled)).count();
         assert_eq!((won.len(), settled), (1, CALLERS - 1));
         assert_eq!(get(&*store, &id).await.as_ref(), won.first().copied(), "the winner's record is kept");
     }
@@ -56,11 +59,11 @@ async fn all_claim(store: &Arc<dyn Store>, claims: Vec<Claim>) -> Vec<Claimed> {
         let store = store.clone();
         tokio::spawn(async move { store.claim(claim).await.expect("the store works") })
     });
-    let mut told = Vec::new();
+    let mut result = Vec::new();
     for task in spawned.collect::<Vec<_>>() {
-        told.push(task.await.expect("no panic"));
+        result.push(task.await.expect("no panic"));
     }
-    told
+    result
 }
 
 async fn all_write(
@@ -72,11 +75,11 @@ async fn all_write(
         let (store, held) = (store.clone(), held.clone());
         tokio::spawn(async move { store.transition(&held, transition).await.expect("the store works") })
     });
-    let mut told = Vec::new();
+    let mut result = Vec::new();
     for task in spawned.collect::<Vec<_>>() {
-        told.push(task.await.expect("no panic"));
+        result.push(task.await.expect("no panic"));
     }
-    told
+    result
 }
 
 const CALLERS: usize = 64;

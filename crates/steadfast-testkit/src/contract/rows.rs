@@ -14,11 +14,11 @@ use super::{KEEP, NOW, claim_at, get, let_pass, succeed, take, transition_at, wr
 
 /// Checks that a row is read as it was written, for its account alone, in pages.
 pub async fn check_rows(store: &dyn Store) {
-    let outbox = begun(store).await;
+    let outbox = outbox_of(store).await;
     assert_eq!(outbox.have_rows(&[of("a"), of("b")]).await.expect("the store works"), [false, false]);
     assert_eq!(outbox.counts().await.expect("the store works"), []);
     for (account, key) in [("a", "one"), ("b", "one"), ("a", "two"), ("a", "three")] {
-        lay(outbox, &of(account), &row(key)).await;
+        commit_row(outbox, &of(account), &row(key)).await;
     }
     assert_eq!(
         outbox.have_rows(&[of("b"), of("c"), of("a")]).await.expect("the store works"),
@@ -57,9 +57,9 @@ pub async fn check_rows(store: &dyn Store) {
 /// Checks that a row is admitted once, and is removed in the commit that records its operation. A row whose
 /// request did not become the operation's stays.
 pub async fn check_admission(store: &dyn Store) {
-    let outbox = begun(store).await;
+    let outbox = outbox_of(store).await;
     let one = name("a", "one");
-    let number = lay(outbox, &of("a"), &row("one")).await;
+    let number = commit_row(outbox, &of("a"), &row("one")).await;
     let admitted = outbox.admit(number, claim_at(&one, NOW)).await.expect("the store works");
     assert!(matches!(admitted, Some(Claimed::Fresh(_))), "{admitted:?}");
     assert_eq!((get(store, &one).await.is_some(), waiting(outbox, "a").await), (true, vec![]));
@@ -78,7 +78,7 @@ pub async fn check_admission(store: &dyn Store) {
 /// Checks that a row is admitted after those before it in its sequence. A rejected row holds the sequence, if a
 /// dead letter would.
 pub async fn check_row_sequences(store: &dyn Store) {
-    let outbox = begun(store).await;
+    let outbox = outbox_of(store).await;
     let held = async |line: &str| outbox.holds_back(&of("a"), line).await.expect("the store works");
     let admit = async |number, key: &str| {
         let admitted = outbox.admit(number, claim_at(&name("a", key), NOW)).await;
@@ -91,7 +91,7 @@ pub async fn check_row_sequences(store: &dyn Store) {
         let keys = [1, 2, 3].map(|nth| format!("{line}-{nth}"));
         let mut rows = Vec::new();
         for key in &keys {
-            rows.push(lay(outbox, &of("a"), &in_line(key)).await);
+            rows.push(commit_row(outbox, &of("a"), &in_line(key)).await);
         }
         assert!(held(line).await && !held("another").await);
         assert!(!admit(rows[1], &keys[1]).await, "one is before it");
@@ -105,9 +105,10 @@ pub async fn check_row_sequences(store: &dyn Store) {
 /// Checks that a rejected row is listed with its reason, and not admitted any more. A removed row is in the
 /// audit record. A disowned row holds nothing.
 pub async fn check_rejection(store: &dyn Store) {
-    let outbox = begun(store).await;
+    let outbox = outbox_of(store).await;
     let number =
-        lay(outbox, &of("a"), &OutboxRow { sequence: Some(Sequence::new("line")), ..row("one") }).await;
+        commit_row(outbox, &of("a"), &OutboxRow { sequence: Some(Sequence::new("line")), ..row("one") })
+            .await;
     let why = async || outbox.rejection(&of("a"), "one").await.expect("the store works");
     assert_eq!(why().await, None);
     assert!(outbox.reject(number, "no route", NOW).await.expect("the store works"));
@@ -127,7 +128,7 @@ pub async fn check_rejection(store: &dyn Store) {
     assert_eq!(why().await, None);
     for key in ["two", "three"] {
         let in_line = OutboxRow { sequence: Some(Sequence::new("line")), ..row(key) };
-        lay(outbox, &of("a"), &in_line).await;
+        commit_row(outbox, &of("a"), &in_line).await;
     }
     assert_eq!(outbox.disown("a copy", NOW).await.expect("the store works"), 2);
     assert!(!outbox.holds_back(&of("a"), "line").await.expect("the store works"));
@@ -137,11 +138,11 @@ pub async fn check_rejection(store: &dyn Store) {
 
 /// Checks that a purge spares the record that decides a row's claim, also a rejected row's.
 pub async fn check_spared_records(store: &dyn Store) {
-    let outbox = begun(store).await;
+    let outbox = outbox_of(store).await;
     let kept = name("a", "kept");
     take(store, claim_at(&kept, NOW)).await;
     write(store, &kept, transition_at(1, NOW, succeed())).await.expect("its holder");
-    let number = lay(outbox, &of("a"), &row("kept")).await;
+    let number = commit_row(outbox, &of("a"), &row("kept")).await;
     assert!(outbox.reject(number, "no route", NOW).await.expect("the store works"));
     let over = NOW.plus(KEEP);
     let_pass(store, over).await;
@@ -153,13 +154,13 @@ pub async fn check_spared_records(store: &dyn Store) {
 }
 
 /// Returns the store's outbox, once the store has seen the suite's time.
-async fn begun(store: &dyn Store) -> &dyn Outbox {
+async fn outbox_of(store: &dyn Store) -> &dyn Outbox {
     store.believed(NOW).await.expect("the store works");
     store.outbox().expect("the store has an outbox")
 }
 
 /// Commits a row, and returns its number.
-async fn lay(outbox: &dyn Outbox, account: &Account, row: &OutboxRow) -> u64 {
+async fn commit_row(outbox: &dyn Outbox, account: &Account, row: &OutboxRow) -> u64 {
     let statements = outbox.put(account, row).expect("it can be written");
     outbox.write(statements).await.expect("the store works");
     let rows = outbox.under_key(account, &row.key).await.expect("the store works");

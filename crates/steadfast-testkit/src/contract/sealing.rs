@@ -97,11 +97,11 @@ pub async fn check_reseal(open: &Open) {
     // Records in the clear come first: a store that is empty when a key first opens it is sealed from then on.
     let all = [(None, "plain"), (Some(key(1)), "old"), (Some(key(2).with_older([1; 32])), "new")];
     let (mut names, mut stores) = (Vec::new(), Vec::new());
-    for (keys, word) in all {
+    for (keys, label) in all {
         stores.push(open(keys));
         let store = &stores[stores.len() - 1];
         for end in ["held", "done", "dead"] {
-            let id = name(&format!("{word} {end}"));
+            let id = name(&format!("{label} {end}"));
             let held = take(&**store, claim_at(&id, NOW)).await;
             match end {
                 "done" => {
@@ -145,11 +145,11 @@ pub async fn check_reseal(open: &Open) {
         assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
     }
     // A holder keeps its operation through all of this.
-    for word in ["plain", "old"] {
-        let id = name(&format!("{word} held"));
+    for label in ["plain", "old"] {
+        let id = name(&format!("{label} held"));
         let done = State::Succeeded { answer: answer(200, "late"), reconciled: false };
         let ended = write(&*rotated, &id, transition_at(1, NOW, done)).await;
-        assert_eq!(ended.map(|record| record.phase()), Ok(Phase::Succeeded), "{word}");
+        assert_eq!(ended.map(|record| record.phase()), Ok(Phase::Succeeded), "{label}");
     }
 }
 

@@ -128,12 +128,12 @@ const TABLE: [Row; 10] = {
 /// Checks each call from each starting state, with the current fence, an older one and one never given out.
 pub async fn check_every_call_from_every_state(store: &dyn Store) {
     for row in &TABLE {
-        for (call, told) in CALLS.into_iter().zip(row.current) {
-            check_cell(store, row.start, call, 1, told).await;
+        for (call, result) in CALLS.into_iter().zip(row.current) {
+            check_cell(store, row.start, call, 1, result).await;
         }
-        for (call, told) in CALLS[2..].iter().zip(row.other_fence) {
+        for (call, result) in CALLS[2..].iter().zip(row.other_fence) {
             for fence in [0, 2] {
-                check_cell(store, row.start, *call, fence, told).await;
+                check_cell(store, row.start, *call, fence, result).await;
             }
         }
     }
@@ -144,22 +144,22 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
     let id = id("test/table//POST /x", &case);
     let before = prepare(store, start, &id).await;
     assert_eq!(get(store, &id).await, before, "{case}: what was written is what is read");
-    let (told, given) = match call {
+    let (result, given) = match call {
         Call::Claim | Call::ClaimOther => make_claim(store, &id, call).await,
         _ => match write(store, &id, transition_at(fence, LATER, written(call))).await {
             Ok(record) => (Outcome::Moved, Some(record)),
             Err(declined) => (Outcome::Declined(declined), None),
         },
     };
-    assert_eq!(told, expected, "{case}");
+    assert_eq!(result, expected, "{case}");
     let after = get(store, &id).await;
-    match told {
+    match result {
         Outcome::Fresh | Outcome::TakenOver(_) | Outcome::Freed | Outcome::Moved => {
             assert_eq!(after, given, "{case}: the record given is the record kept");
             let after = after.unwrap_or_else(|| panic!("{case}: a record"));
             assert_eq!(after.state, state_after(call), "{case}");
             assert_eq!(after.updated_at, LATER, "{case}");
-            assert_eq!(after.fence, fence_after(told), "{case}");
+            assert_eq!(after.fence, fence_after(result), "{case}");
             let applied = after.effect == Effect::Applied;
             assert_eq!(
                 applied,
@@ -230,7 +230,7 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome
             assert_eq!(held, Fingerprint::from_bytes([7; 32]), "the fingerprint on record");
             (Outcome::Mismatch, None)
         }
-        told @ Claimed::InTheWay { .. } => panic!("no predecessor was named: {told:?}"),
+        result @ Claimed::InTheWay { .. } => panic!("no predecessor was named: {result:?}"),
     }
 }
 
@@ -256,8 +256,8 @@ fn state_after(call: Call) -> State {
 }
 
 /// Returns the fence after a call: a takeover raises it by one; nothing else does.
-fn fence_after(told: Outcome) -> u64 {
-    if matches!(told, Outcome::TakenOver(_) | Outcome::Freed) { 2 } else { 1 }
+fn fence_after(result: Outcome) -> u64 {
+    if matches!(result, Outcome::TakenOver(_) | Outcome::Freed) { 2 } else { 1 }
 }
 
 /// Time of the call under test: the very moment at which the first lease expires.

@@ -29,8 +29,8 @@ pub async fn check_fences(store: &dyn Store) {
                 refuse(Refusal::Rejected),
                 dead_letter(Reason::Exhausted),
             ] {
-                let told = write(store, &id, transition_at(earlier, now, to)).await;
-                assert_eq!(told, Err(Declined::Fenced), "holder {earlier} under fence {fence}");
+                let result = write(store, &id, transition_at(earlier, now, to)).await;
+                assert_eq!(result, Err(Declined::Fenced), "holder {earlier} under fence {fence}");
             }
         }
         assert_eq!(get(store, &id).await, Some(record));
@@ -64,12 +64,12 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
                 write(store, &id, let_go).await.expect("the holder may write");
             }
             let early = end.minus(Duration::from_millis(1));
-            let told = claim(store, claim_at(&id, early)).await;
-            assert_eq!(told, Claimed::Busy { frees_at: end }, "lease {name}, a millisecond early");
+            let result = claim(store, claim_at(&id, early)).await;
+            assert_eq!(result, Claimed::Busy { frees_at: end }, "lease {name}, a millisecond early");
             let mut on_time = claim_at(&id, end);
             on_time.lease = Duration::ZERO;
-            let told = claim(store, on_time).await;
-            assert!(matches!(told, Claimed::TakenOver(_)), "lease {name}, on time: {told:?}");
+            let result = claim(store, on_time).await;
+            assert!(matches!(result, Claimed::TakenOver(_)), "lease {name}, on time: {result:?}");
         }
     }
     let id = id("test/leases//POST /x", "of nothing");
@@ -77,8 +77,8 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
     wanted.lease = Duration::ZERO;
     let record = take(store, wanted).await;
     assert_eq!(record.state, State::InProgress { lease_until: NOW });
-    let told = claim(store, claim_at(&id, NOW)).await;
-    assert!(matches!(told, Claimed::TakenOver(_)), "a lease of 0 is over at once: {told:?}");
+    let result = claim(store, claim_at(&id, NOW)).await;
+    assert!(matches!(result, Claimed::TakenOver(_)), "a lease of 0 is over at once: {result:?}");
 }
 
 /// Checks that a late success of a fenced holder settles the operation, also under a new holder and while it
@@ -104,24 +104,24 @@ pub async fn check_late_success(store: &dyn Store) {
             before = write(store, &id, transition).await.expect("the holder may write");
         }
         for stray in [first.fence - 1, second.fence + 1] {
-            let told = write(store, &id, transition_at(stray, later, succeed())).await;
-            assert_eq!(told, Err(Declined::Fenced), "{key}: not of this life");
+            let result = write(store, &id, transition_at(stray, later, succeed())).await;
+            assert_eq!(result, Err(Declined::Fenced), "{key}: not of this life");
         }
-        let told = write(store, &id, transition_at(first.fence, later, succeed())).await;
+        let result = write(store, &id, transition_at(first.fence, later, succeed())).await;
         if !proof {
-            assert_eq!(told, Err(Declined::Fenced), "{key}");
+            assert_eq!(result, Err(Declined::Fenced), "{key}");
             assert_eq!(get(store, &id).await, Some(before), "{key}: nothing changes");
             continue;
         }
-        let record = told.expect("the answer is proof");
+        let record = result.expect("the answer is proof");
         assert_eq!((record.state.name(), record.effect), ("succeeded", Effect::Applied), "{key}");
         assert_eq!(record.fence, second.fence, "{key}: nothing is taken over");
         assert_eq!(get(store, &id).await.as_ref(), Some(&record), "{key}");
         let again = write(store, &id, transition_at(first.fence, later, succeed())).await;
         assert_eq!(again, Err(Declined::Fenced), "{key}: the first answer stays");
         for to in [State::InProgress { lease_until: FAR }, succeed(), dead_letter(Reason::Unknown)] {
-            let told = write(store, &id, transition_at(second.fence, later, to)).await;
-            assert_eq!(told, Err(Declined::Settled), "{key}: its holder is told");
+            let result = write(store, &id, transition_at(second.fence, later, to)).await;
+            assert_eq!(result, Err(Declined::Settled), "{key}: its holder is told");
         }
         assert!(matches!(claim(store, claim_at(&id, later)).await, Claimed::Settled(_)));
     }
@@ -166,8 +166,8 @@ pub async fn check_lives(store: &dyn Store) {
             now = now.plus(KEEP);
             let_pass(store, now.minus(Duration::from_millis(1))).await;
             again.now = now.minus(Duration::from_millis(1));
-            let told = claim(store, again).await;
-            assert!(matches!(told, Claimed::Settled(_)), "{key}: a millisecond early: {told:?}");
+            let result = claim(store, again).await;
+            assert!(matches!(result, Claimed::Settled(_)), "{key}: a millisecond early: {result:?}");
             if purged {
                 store.purge(now, 100).await.expect("the store works");
                 assert_eq!(get(store, &id).await, None, "{key}");
@@ -238,8 +238,8 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
     for (id, record) in stay {
         assert_eq!(get(store, &id).await, Some(record));
     }
-    let told = claim(store, claim_at(&go[0], NOW)).await;
-    assert!(matches!(told, Claimed::Fresh(_)), "a purged name is free: {told:?}");
+    let result = claim(store, claim_at(&go[0], NOW)).await;
+    assert!(matches!(result, Claimed::Fresh(_)), "a purged name is free: {result:?}");
 }
 
 /// Checks that a host whose clock is days ahead expires nothing for the others, however often it asks, and
@@ -255,8 +255,8 @@ pub async fn check_doubted_times(store: &dyn Store) {
     };
     let is_kept = async |id: &OperationId, now: Timestamp| {
         store.purge(now, 100).await.expect("the store works");
-        let told = claim(store, claim_at(id, now)).await;
-        matches!(told, Claimed::Settled(_))
+        let result = claim(store, claim_at(id, now)).await;
+        matches!(result, Claimed::Settled(_))
     };
     let believed = async |now: Timestamp| store.believed(now).await.expect("the store works");
     let first = settle("first", NOW).await;

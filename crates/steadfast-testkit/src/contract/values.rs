@@ -44,8 +44,8 @@ pub async fn check_look_alike_names(store: &dyn Store) {
         ("", "b"),
     ];
     for (scope, key) in names {
-        let told = claim(store, claim_at(&id(scope, key), NOW)).await;
-        assert!(matches!(told, Claimed::Fresh(_)), "{scope:?} {key:?} is new: {told:?}");
+        let result = claim(store, claim_at(&id(scope, key), NOW)).await;
+        assert!(matches!(result, Claimed::Fresh(_)), "{scope:?} {key:?} is new: {result:?}");
     }
     for (scope, key) in names {
         let name = id(scope, key);

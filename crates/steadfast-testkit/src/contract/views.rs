@@ -65,9 +65,9 @@ pub async fn check_filters(store: &dyn Store) {
         assert_eq!(keys(store, &filter).await, expected, "{filter:?}");
     }
     let by_code = Filter { code: Some("UNKNOWN.effect".into()), ..Filter::default() };
-    let told =
+    let result =
         store.list(&by_code, None, 100).await.expect_err("no list of a store reads the log of attempts");
-    assert_eq!(told.kind(), StoreErrorKind::Invalid);
+    assert_eq!(result.kind(), StoreErrorKind::Invalid);
     for summary in list(store, &Filter::default()).await {
         let record = get(store, &summary.id).await.expect("a record");
         assert_eq!(summary, record.summary(), "a row says what the record says");
@@ -118,8 +118,8 @@ pub async fn check_pages(store: &dyn Store) {
         "a filter frozen at the start leaves out what came later"
     );
     for stray in ["", "x", "1;2", "18446744073709551616"] {
-        let told = store.list(&Filter::default(), Some(stray), 1).await;
-        assert!(told.is_err(), "{stray:?} is no cursor");
+        let result = store.list(&Filter::default(), Some(stray), 1).await;
+        assert!(result.is_err(), "{stray:?} is no cursor");
     }
 }
 
@@ -225,15 +225,15 @@ pub async fn check_backlog(store: &dyn Store) {
     assert_eq!((of_spared.tried, of_spared.last.as_ref().map(Key::as_str)), (0, Some("spared")));
     let keys = keys(store, &Filter { due_before: Some(at(4)), ..Filter::default() }).await;
     assert_eq!(keys, ["first"], "those behind it are not due");
-    let said = |now| async move { delivery(store).backlog(now).await.expect("the store works").peers };
+    let peers_at = |now| async move { delivery(store).backlog(now).await.expect("the store works").peers };
     let lasts = Duration::from_secs(1);
     let beat = Beat { account: "test/a/x".into(), dispatcher: "one".into(), says: Some("1".into()) };
-    let told = delivery(store).heartbeat(&Heartbeat { now: NOW, lasts, beats: vec![beat] }).await;
-    told.expect("the store works");
-    let heard = said(at(300)).await;
-    assert_eq!((heard.len(), &heard[0].says[..], heard[0].ago), (1, "1", Duration::from_millis(300)));
+    let result = delivery(store).heartbeat(&Heartbeat { now: NOW, lasts, beats: vec![beat] }).await;
+    result.expect("the store works");
+    let peers = peers_at(at(300)).await;
+    assert_eq!((peers.len(), &peers[0].says[..], peers[0].ago), (1, "1", Duration::from_millis(300)));
     super::let_pass(store, NOW.plus(lasts)).await;
-    assert_eq!(said(NOW.plus(lasts)).await, [], "it has lasted");
+    assert_eq!(peers_at(NOW.plus(lasts)).await, [], "it has lasted");
 }
 
 /// Fills a store: one operation in each phase, each with its own time of the last change, and one of another

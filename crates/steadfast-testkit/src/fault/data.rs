@@ -76,8 +76,8 @@ impl<'de> Deserialize<'de> for FaultPlan {
 pub fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(FaultPlan, S), D::Error> {
-    let written: Written<S> = near(deserializer)?;
-    let plan = match (written.seed, written.rate, written.among.as_slice()) {
+    let file: PlanFile<S> = near(deserializer)?;
+    let plan = match (file.seed, file.rate, file.among.as_slice()) {
         (None, None, []) => FaultPlan::new(),
         (Some(seed), Some(rate), among) if (0.0..=1.0).contains(&rate) && !among.is_empty() => {
             FaultPlan::seeded(seed, rate, among)
@@ -87,13 +87,13 @@ pub fn planned<'de, S: Default + DeserializeOwned, D: Deserializer<'de>>(
             return Err(de::Error::custom(need));
         }
     };
-    written.fault.iter().for_each(|rule| rule.add_to(&plan));
-    Ok((plan, written.settings))
+    file.fault.iter().for_each(|rule| rule.add_to(&plan));
+    Ok((plan, file.settings))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: Default + DeserializeOwned")]
-struct Written<S> {
+struct PlanFile<S> {
     seed: Option<u64>,
     rate: Option<f64>,
     #[serde(default)]
@@ -126,7 +126,7 @@ pub struct FaultRule {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenRule {
+struct RuleFile {
     fault: Fault,
     path: Option<String>,
     method: Option<String>,
@@ -137,27 +137,27 @@ struct WrittenRule {
 
 impl<'de> Deserialize<'de> for FaultRule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FaultRule, D::Error> {
-        near::<WrittenRule, D>(deserializer)?.try_into().map_err(de::Error::custom)
+        near::<RuleFile, D>(deserializer)?.try_into().map_err(de::Error::custom)
     }
 }
 
-impl TryFrom<WrittenRule> for FaultRule {
+impl TryFrom<RuleFile> for FaultRule {
     type Error = String;
 
-    fn try_from(written: WrittenRule) -> Result<FaultRule, String> {
-        let times = match (written.always, written.times) {
+    fn try_from(file: RuleFile) -> Result<FaultRule, String> {
+        let times = match (file.always, file.times) {
             (true, None) => None,
             (true, Some(_)) => return Err("times and always exclude each other".to_owned()),
             (false, times @ (None | Some(1..=TIMES_MAX))) => Some(times.unwrap_or(1)),
             (false, Some(_)) => return Err(format!("times is between 1 and {TIMES_MAX}")),
         };
-        let method = written.method.map(|method| method.to_uppercase());
+        let method = file.method.map(|method| method.to_uppercase());
         let method = match method.as_deref().map(str::parse) {
             None => None,
             Some(Ok(method)) => Some(method),
             Some(Err(_)) => return Err("method is no HTTP method".to_owned()),
         };
-        Ok(FaultRule { fault: written.fault, path: written.path.unwrap_or_default(), method, times })
+        Ok(FaultRule { fault: file.fault, path: file.path.unwrap_or_default(), method, times })
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_invalid_plan_is_refused_with_a_hint() {
-        for (text, said) in [
+        for (text, expected) in [
             ("[[fault]]\nfault = 'lightning'", "a fault, one of drop-before-read, drop-after-apply"),
             ("[[fault]]\nfault = 'reset'\ntime = 2", "unknown field `time`; did you mean `times`?"),
             ("[settings]\nbusy_for = '1s'", "a plan of faults has no settings"),
@@ -237,17 +237,17 @@ mod tests {
             ("seed = 1\nrate = nan\namong = ['reset']", "seed, rate (0 to 1) and among (faults) go together"),
         ] {
             let problem = read(text).unwrap_err();
-            assert!(problem.contains(said), "{text}: {problem}");
+            assert!(problem.contains(expected), "{text}: {problem}");
         }
     }
 
     #[test]
     fn every_faults_name_can_be_read_again() {
         for name in super::super::names() {
-            let written = name.replace("=250", "=1").replace("=none", "=vendor:1500");
-            let fault = Fault::from_header(&written).unwrap();
-            assert_eq!(serde_json::to_value(fault).unwrap(), written.as_str());
-            assert_eq!(serde_json::from_value::<Fault>(written.into()).unwrap(), fault);
+            let file = name.replace("=250", "=1").replace("=none", "=vendor:1500");
+            let fault = Fault::from_header(&file).unwrap();
+            assert_eq!(serde_json::to_value(fault).unwrap(), file.as_str());
+            assert_eq!(serde_json::from_value::<Fault>(file.into()).unwrap(), fault);
         }
     }
 }

@@ -54,11 +54,11 @@ fn a_seeds_decision_depends_on_the_ordinal_alone() {
 #[test]
 fn a_seed_keeps_near_its_rate_and_uses_every_fault() {
     let plan = FaultPlan::seeded(1, 0.25, &EVERY);
-    let met = decisions(&plan, 10_000).into_iter().flatten().count();
+    let faulted = decisions(&plan, 10_000).into_iter().flatten().count();
     // Five standard deviations of a binomial with n = 10,000 and p = 1/4 are 217.
-    assert!((2_283..=2_717).contains(&met), "{met}");
+    assert!((2_283..=2_717).contains(&faulted), "{faulted}");
     assert_eq!(plan.counts().len(), EVERY.len());
-    assert_eq!(plan.injected_total(), met as u64);
+    assert_eq!(plan.injected_total(), faulted as u64);
 }
 
 #[test]

@@ -233,14 +233,14 @@ async fn the_backend_gets_the_vendors_faults_in_a_header() {
         plan.next(fault);
         assert_eq!(post(&front).await.unwrap(), BODY);
     }
-    let told: Vec<_> = seen.lock().unwrap().iter().map(|seen| seen.2.clone().unwrap()).collect();
-    assert_eq!(told, faults.map(Fault::to_header));
+    let header_value: Vec<_> = seen.lock().unwrap().iter().map(|seen| seen.2.clone().unwrap()).collect();
+    assert_eq!(header_value, faults.map(Fault::to_header));
 }
 
 #[tokio::test]
 async fn a_fault_header_from_outside_is_removed() {
     let (front, plan, seen) = started().await;
-    for (fault, told) in
+    for (fault, header_value) in
         [(None, None), (Some(Fault::Html), Some("html")), (Some(Fault::DropAfterApply), None)]
     {
         if let Some(fault) = fault {
@@ -248,7 +248,7 @@ async fn a_fault_header_from_outside_is_removed() {
         }
         let client = reqwest::Client::new();
         let _ = client.post(front.url()).header("X-Testkit-Fault", "error-500-after").send().await;
-        assert_eq!(seen.lock().unwrap().last().unwrap().2.as_deref(), told);
+        assert_eq!(seen.lock().unwrap().last().unwrap().2.as_deref(), header_value);
     }
     assert_eq!(applied(&seen), 3);
 }

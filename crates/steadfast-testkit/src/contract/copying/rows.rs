@@ -34,7 +34,7 @@ pub(super) async fn fill(store: &dyn Store) {
         ("replaced", dead_letter(Reason::Exhausted)),
         ("adopted", dead_letter(Reason::Unknown)),
     ] {
-        let held = take(store, with_all(key)).await;
+        let held = take(store, with_every_field(key)).await;
         let mut transition = transition_at(held.fence, at(1), to);
         transition.effect = if key == "unknown" { Effect::Unknown } else { Effect::None };
         transition.unknown_since = Some(at(1)).filter(|_| key == "unknown");
@@ -88,7 +88,7 @@ pub(super) async fn act(store: &dyn Store, key: &str, action: Action) {
 }
 
 /// Returns a claim with a value in each of its fields.
-fn with_all(key: &str) -> Claim {
+fn with_every_field(key: &str) -> Claim {
     let mut claim = claim_at(&id("test/copied/a/POST /x", key), at(1));
     Arc::make_mut(&mut claim.request).headers.insert("x-customer", HeaderValue::from_static("17"));
     claim.keep = Duration::from_secs(36 * 3600);
