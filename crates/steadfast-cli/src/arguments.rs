@@ -275,9 +275,9 @@ pub(crate) struct RedriveArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ResolveArguments {
     #[command(flatten)]
-    pub many: Many,
+    pub many: ManyArguments,
     #[command(flatten)]
-    pub word: Word,
+    pub resolution: ResolutionArguments,
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
@@ -286,7 +286,7 @@ pub(crate) struct ResolveArguments {
 
 /// Operations for a command on many, and its confirmation.
 #[derive(Args, Debug)]
-pub(crate) struct Many {
+pub(crate) struct ManyArguments {
     /// The operations: keys, wire keys from the vendor's dashboard, or whole names
     #[arg(value_name = "OPERATION")]
     pub operations: Vec<String>,
@@ -303,7 +303,7 @@ pub(crate) struct Many {
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Word {
+pub(crate) struct ResolutionArguments {
     /// It took effect, and this is the vendor's ID for it
     #[arg(long, value_name = "VENDOR_ID", value_parser = NonEmptyStringValueParser::new())]
     pub applied: Option<String>,
@@ -321,7 +321,7 @@ pub(crate) struct Word {
 #[derive(Args, Debug)]
 pub(crate) struct CancelArguments {
     #[command(flatten)]
-    pub many: Many,
+    pub many: ManyArguments,
     #[command(flatten)]
     pub select: SelectWaiting,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::arguments::{
 use crate::failure::{DONE, Failure, HELD_BACK};
 use crate::named::{absent_vendor, find_recorded};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::signature::Signature;
 use crate::{
     copying, dispatch, export, fakes, here, manual, many, migrate, outbox, print, rename, reseal, status,
@@ -25,7 +25,7 @@ use crate::{
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
-    let place = Place::named_by(arguments.store, arguments.vendors);
+    let place = StorePlace::named_by(arguments.store, arguments.vendors);
     match arguments.command {
         Command::Check { file } => check(&place, file.as_ref().or(place.vendors.as_ref()), output),
         Command::Completions { shell } => {
@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
 }
 
 async fn dead_letters(
-    place: &Place,
+    place: &StorePlace,
     command: DeadLettersCommand,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -91,7 +91,7 @@ async fn dead_letters(
         DeadLettersCommand::Edit(arguments) => edit(place, arguments, output).await,
         DeadLettersCommand::Export { select, view, signature, output: path } => {
             let how = opening(&view, &signature)?;
-            let what = export::Exported { select, redact: view.redact, how };
+            let what = export::Export { select, redact: view.redact, how };
             export::export(place, &what, path.as_deref(), output).await
         }
         DeadLettersCommand::Purge { signer } => {
@@ -102,7 +102,7 @@ async fn dead_letters(
     }
 }
 
-fn check(place: &Place, file: Option<&PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
+fn check(place: &StorePlace, file: Option<&PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
     let Some(file) = file else {
         let problem = "which vendors file? Name it: steadfast check FILE, or set STEADFAST_VENDORS";
         return Err(Failure::Arguments(problem.to_owned()));
@@ -127,7 +127,7 @@ fn man(directory: Option<&Path>, output: &mut Output<'_>) -> Result<u8, Failure>
     output.put(DONE, &json!({ "files": files }), |_, out| print::files(&files, out))
 }
 
-async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+async fn show(place: &StorePlace, arguments: &ShowArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let how = opening(&arguments.view, &arguments.signature)?;
     let letters = place.open()?.redact(&arguments.view.redact);
     let name = &arguments.operation.name;
@@ -152,7 +152,7 @@ async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>)
 }
 
 async fn redrive(
-    place: &Place,
+    place: &StorePlace,
     arguments: &RedriveArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -188,11 +188,15 @@ async fn redrive(
 /// Returns the arguments that do the redrive after its dry run.
 fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
     let needs_why = arguments.force || arguments.overwrite;
-    let of = many::Asked { dry_run: arguments.dry_run, is_frozen: arguments.select.is_frozen(), needs_why };
+    let of = many::DryRunArguments {
+        dry_run: arguments.dry_run,
+        is_frozen: arguments.select.is_frozen(),
+        needs_why,
+    };
     of.to_do_it(&arguments.signature, redriven)
 }
 
-async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+async fn edit(place: &StorePlace, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let key = Key::new(arguments.key).map_err(|error| Failure::Arguments(format!("--key: {error}")))?;
     let mut how = arguments.signature.name_and_reason()?;
     how.force = arguments.force;

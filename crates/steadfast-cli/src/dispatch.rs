@@ -21,7 +21,7 @@ use steadfast::dispatcher::Dispatcher;
 
 use crate::failure::{DONE, Failure};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::signals::Signals;
 
 mod gauges;
@@ -45,14 +45,14 @@ pub(crate) struct DispatchArguments {
     pub look_every: Duration,
     /// The form of the log on the standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
-    pub log: Form,
+    pub log: LogFormat,
     /// The most detailed level that is logged: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log_level: Level,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum LogFormat {
     /// A line of text for each event
     Text,
     /// A JSON object on a line for each event
@@ -61,7 +61,7 @@ pub(crate) enum Form {
 
 /// Delivers until a signal asks to stop.
 pub(crate) async fn dispatch(
-    place: &Place,
+    place: &StorePlace,
     arguments: DispatchArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -123,12 +123,14 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Sets up the log. Other crates log only warnings: their messages about requests may have any content. A
 /// second subscriber is not possible, and there is no first one.
-fn log_to_stderr(form: Form, level: Level) {
+fn log_to_stderr(form: LogFormat, level: Level) {
     let targets = Targets::new().with_target("steadfast", level).with_default(level.min(Level::WARN));
     let layer = tracing_subscriber::fmt::layer().with_writer(|| Lines(io::stderr())).with_ansi(false);
     let _ = match form {
-        Form::Text => tracing::subscriber::set_global_default(registry().with(layer.with_filter(targets))),
-        Form::Json => {
+        LogFormat::Text => {
+            tracing::subscriber::set_global_default(registry().with(layer.with_filter(targets)))
+        }
+        LogFormat::Json => {
             tracing::subscriber::set_global_default(registry().with(layer.json().with_filter(targets)))
         }
     };

@@ -11,19 +11,19 @@ use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters};
 use crate::failure::{DONE, Failure};
 use crate::named::absent_vendor;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::print;
 use crate::selection::Select;
 
 /// Contents of an export.
-pub(crate) struct Exported {
+pub(crate) struct Export {
     pub select: Select,
     pub redact: Vec<String>,
     /// Name and reason for showing bodies; `None` withholds them.
     pub how: Option<Change>,
 }
 
-impl Exported {
+impl Export {
     async fn write(
         &self,
         letters: &DeadLetters,
@@ -39,8 +39,8 @@ impl Exported {
 
 /// Exports dead letters. The output is lines, so only an export into a file leaves room for an answer.
 pub(crate) async fn export(
-    place: &Place,
-    what: &Exported,
+    place: &StorePlace,
+    what: &Export,
     path: Option<&Path>,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {

@@ -40,7 +40,7 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
             act(entry, out)?;
         }
         let status = report.status.map(|status| status.to_string());
-        let met = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let outcome = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let took = format_duration(Duration::from_millis(millis(report.latency)));
         if report.is_look_up() {
             writeln!(out, "lookup at {}, {took}", report.started_at)?;
@@ -49,15 +49,15 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
                 Effect::None => "it did not take effect",
                 _ => "it cannot tell",
             };
-            writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
+            writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&outcome)), "    "))?;
             continue;
         }
         // Numbered here: an attempt that is no step has the same number as the next one.
         sent += 1;
         writeln!(out, "attempt {sent} at {}, {took}", report.started_at)?;
         let no_step = if is_step { "" } else { "; no step of the ladder" };
-        let met = format!("{}; {}, effect {}{no_step}", plain(&met), report.verdict, report.effect);
-        writeln!(out, "{}", wrapped(&met, "    "))?;
+        let outcome = format!("{}; {}, effect {}{no_step}", plain(&outcome), report.verdict, report.effect);
+        writeln!(out, "{}", wrapped(&outcome, "    "))?;
     }
     acts.try_for_each(|entry| act(entry, out))
 }
@@ -69,14 +69,14 @@ fn are_steps(shown: &Shown) -> Vec<bool> {
         shown.audit.iter().any(|entry| is_redrive(entry) && is_between(entry))
     };
     let following = shown.attempts.iter().skip(1).map(|report| Some(report.started_at)).chain([None]);
-    let lines = shown.attempts.iter().zip(following).map(|(report, next)| Line {
+    let lines = shown.attempts.iter().zip(following).map(|(report, next)| LogLine {
         number: (!report.is_look_up()).then_some(report.number),
         then_redriven: redriven(report.started_at, next),
     });
     steps(&lines.collect::<Vec<_>>(), shown.summary.attempts)
 }
 
-struct Line {
+struct LogLine {
     /// The attempt's number. `None` for a lookup.
     number: Option<u32>,
     then_redriven: bool,
@@ -84,10 +84,10 @@ struct Line {
 
 /// Returns for each line if it is a step. An attempt that is no step has the number of the next one, and the
 /// record does not count it.
-fn steps(lines: &[Line], counted: u32) -> Vec<bool> {
+fn steps(lines: &[LogLine], counted: u32) -> Vec<bool> {
     let mut counted = counted;
     let mut steps: Vec<bool> = Vec::with_capacity(lines.len());
-    for Line { number, then_redriven } in lines.iter().rev() {
+    for LogLine { number, then_redriven } in lines.iter().rev() {
         if *then_redriven {
             // The count before a redrive is not on record.
             counted = u32::MAX;
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn an_attempt_with_a_repeated_or_uncounted_number_is_no_step() {
         let of = |numbers: &[u32], redriven_after: Option<usize>, counted| {
-            let lines = numbers.iter().enumerate().map(|(nth, number)| Line {
+            let lines = numbers.iter().enumerate().map(|(nth, number)| LogLine {
                 number: (*number > 0).then_some(*number),
                 then_redriven: Some(nth) == redriven_after,
             });

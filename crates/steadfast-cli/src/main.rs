@@ -36,7 +36,7 @@ use clap::Parser;
 
 use arguments::Arguments;
 use failure::Failure;
-use output::{Answer, Output, say};
+use output::{Answer, Output, print_problem};
 
 fn main() -> ExitCode {
     let (json, command, result) = match Arguments::try_parse() {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             (json, Some(command), run(arguments))
         }
         // Help and version.
-        Err(said) if said.exit_code() == 0 => said.exit(),
+        Err(help) if help.exit_code() == 0 => help.exit(),
         // The arguments cannot be parsed, but the form of the answer is known.
         Err(error) => {
             (std::env::args_os().any(|argument| argument == "--json"), None, Err(Failure::Usage(error)))
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             }
             let _ = match &failure {
                 Failure::Usage(error) => error.print(),
-                other => say(&format!("steadfast: {}", other.text())),
+                other => print_problem(&format!("steadfast: {}", other.text())),
             };
             ExitCode::from(failure.exit_code())
         }

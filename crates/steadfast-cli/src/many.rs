@@ -7,23 +7,23 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::Resolution;
 use steadfast::store::Queued;
 
-use crate::arguments::{CancelArguments, Many, ResolveArguments};
+use crate::arguments::{CancelArguments, ManyArguments, ResolveArguments};
 use crate::failure::{DONE, Failure, HELD_BACK};
 use crate::named::{absent_vendor, find_recorded, find_whole};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::signature::Signature;
 use crate::{outbox, print};
 
 pub(crate) async fn resolve(
-    place: &Place,
+    place: &StorePlace,
     arguments: ResolveArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
-    let ResolveArguments { many, word, select, signature } = arguments;
+    let ResolveArguments { many, resolution, select, signature } = arguments;
     check_one(!many.operations.is_empty(), many.all || !select.is_empty())?;
     let how = change(&many, &signature)?;
-    let resolution = match (word.applied, word.not_applied, word.reopen) {
+    let resolution = match (resolution.applied, resolution.not_applied, resolution.reopen) {
         (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
         (_, true, _) => Some(Resolution::NotApplied),
         (.., true) => None,
@@ -51,12 +51,12 @@ pub(crate) async fn resolve(
         absent_vendor(&letters, select.vendor(), output).await?;
     }
     let done = if resolution.is_none() { "opened again" } else { "resolved" };
-    let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
-    put(&outcome, done, &asked.to_do_it(&signature, &outcome), output)
+    let dry_run = DryRunArguments { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
+    put(&outcome, done, &dry_run.to_do_it(&signature, &outcome), output)
 }
 
 pub(crate) async fn cancel(
-    place: &Place,
+    place: &StorePlace,
     arguments: &CancelArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -95,8 +95,8 @@ pub(crate) async fn cancel(
     if outcome.matched == 0 && removed.is_empty() {
         absent_vendor(&letters, select.vendor(), output).await?;
     }
-    let asked = Asked { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
-    let to_do_it = asked.to_do_it(signature, &outcome);
+    let dry_run = DryRunArguments { dry_run: many.dry_run, is_frozen: select.is_frozen(), needs_why: true };
+    let to_do_it = dry_run.to_do_it(signature, &outcome);
     let code = if outcome.held_back > 0 { HELD_BACK } else { DONE };
     let mut result = json!(outcome);
     result["removed"] = json!(removed);
@@ -136,14 +136,14 @@ pub(crate) fn check_one(named: bool, filtered: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn change(many: &Many, signature: &Signature) -> Result<Change, Failure> {
+fn change(many: &ManyArguments, signature: &Signature) -> Result<Change, Failure> {
     if many.dry_run || (many.operations.is_empty() && !many.yes) {
         return Ok(Change::by("").dry_run());
     }
     signature.name_and_reason()
 }
 
-async fn ids(many: &Many, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
+async fn ids(many: &ManyArguments, letters: &DeadLetters) -> Result<Vec<OperationId>, Failure> {
     let mut ids = Vec::new();
     for name in &many.operations {
         ids.push(find_recorded(letters, name).await?);
@@ -152,13 +152,13 @@ async fn ids(many: &Many, letters: &DeadLetters) -> Result<Vec<OperationId>, Fai
 }
 
 /// The arguments of a command whose dry run prints how to do it.
-pub(crate) struct Asked {
+pub(crate) struct DryRunArguments {
     pub dry_run: bool,
     pub is_frozen: bool,
     pub needs_why: bool,
 }
 
-impl Asked {
+impl DryRunArguments {
     /// Returns the arguments that do it. Asks for a missing reason or name already here, not only when the
     /// command is refused for it.
     pub(crate) fn to_do_it(&self, signature: &Signature, outcome: &Outcome) -> String {

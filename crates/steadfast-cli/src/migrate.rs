@@ -7,10 +7,10 @@ use steadfast::store::StoreErrorKind;
 use crate::arguments::MigrateArguments;
 use crate::failure::{DONE, Failure};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 
 pub(crate) fn migrate(
-    place: &Place,
+    place: &StorePlace,
     arguments: &MigrateArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {

@@ -6,7 +6,7 @@ use steadfast::dead_letter::{DeadLetterError, DeadLetters};
 use steadfast::operation::OperationId;
 
 use crate::failure::Failure;
-use crate::output::{Output, say};
+use crate::output::{Output, print_problem};
 use crate::text::plain;
 
 /// Returns the operation that a command is to change. A text that only contains its wire key, such as a line of
@@ -50,7 +50,7 @@ pub(crate) async fn absent_vendor(
     let paths: BTreeSet<&str> = stats.groups.iter().map(|group| group.vendor.as_str()).collect();
     let is_on_record = paths.iter().any(|path| *path == vendor || path.rsplit('/').next() == Some(vendor));
     if !is_on_record {
-        say(&nothing_of(vendor, &paths))?;
+        print_problem(&nothing_of(vendor, &paths))?;
     }
     Ok(())
 }

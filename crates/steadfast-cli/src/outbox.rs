@@ -11,12 +11,12 @@ use steadfast::store::{OutboxTally, Queued, Rejected};
 use crate::arguments::OutboxArguments;
 use crate::failure::{DONE, Failure};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::text::{plain, whole_seconds, wrapped};
 
 /// Lists rows that cannot become operations.
 pub(crate) async fn rejected(
-    place: &Place,
+    place: &StorePlace,
     arguments: OutboxArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -79,29 +79,29 @@ pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io:
         return Ok(());
     }
     let (rows, are) = if rejected == 1 { ("row", "is") } else { ("rows", "are") };
-    let said = format!(
+    let text = format!(
         "{rejected} {rows} of the outbox {are} rejected, which is no dead letter: steadfast outbox says why"
     );
-    writeln!(out, "{}", wrapped(&said, ""))
+    writeln!(out, "{}", wrapped(&text, ""))
 }
 
-fn whose_path(group: &OutboxTally) -> String {
+fn account_path(group: &OutboxTally) -> String {
     format!("{}/{}/{}", group.namespace, group.vendor, group.account)
 }
 
 /// Prints lines for the outbox, among the counts of operations.
 pub(crate) fn counts(stats: &Stats, out: &mut (dyn Write + Send)) -> io::Result<()> {
     for group in &stats.outbox {
-        let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
+        let account = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
         if let Some(oldest) = group.oldest {
             let oldest = whole_seconds(stats.now, oldest);
-            let is_admitted = !stats.unadmitted.contains(&whose_path(group));
+            let is_admitted = !stats.unadmitted.contains(&account_path(group));
             let note = if is_admitted { "" } else { ": no client admits them" };
-            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}{note}", group.waiting, "in outbox")?;
+            writeln!(out, "{:>8}  {:<12} {account}, oldest {oldest}{note}", group.waiting, "in outbox")?;
         }
         if group.rejected > 0 {
             let what = "not sent: steadfast outbox says why";
-            writeln!(out, "{:>8}  {:<12} {whose}, {what}", group.rejected, "rejected")?;
+            writeln!(out, "{:>8}  {:<12} {account}, {what}", group.rejected, "rejected")?;
         }
     }
     Ok(())

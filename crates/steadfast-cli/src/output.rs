@@ -68,7 +68,7 @@ impl<T: Serialize> Answer<'_, T> {
 }
 
 /// Prints a problem on the standard error: on one line, unless it is a terminal.
-pub(crate) fn say(problem: &str) -> io::Result<()> {
+pub(crate) fn print_problem(problem: &str) -> io::Result<()> {
     let mut out = io::stderr().lock();
     let lines: Vec<_> = problem.lines().map(plain).collect();
     let problem = lines.join("\n");

@@ -11,19 +11,19 @@ use steadfast::{Client, Vendors};
 use crate::failure::Failure;
 
 /// Names of the store and of the vendors file.
-pub(crate) struct Place {
+pub(crate) struct StorePlace {
     /// The option or variable that names the store, and the name. `None` if none does.
     store: Option<(&'static str, OsString)>,
     pub vendors: Option<PathBuf>,
 }
 
-impl Place {
+impl StorePlace {
     /// Returns the options, else the environment. clap could read the environment, but its usage lines then
     /// show variables that are set as options that have to be typed.
-    pub fn named_by(store: Option<OsString>, vendors: Option<PathBuf>) -> Place {
+    pub fn named_by(store: Option<OsString>, vendors: Option<PathBuf>) -> StorePlace {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let given = store.map(|store| ("--store", store));
-        Place {
+        StorePlace {
             store: given.or_else(|| set(STORE).map(|store| (STORE, store))),
             vendors: vendors.or_else(|| set("STEADFAST_VENDORS").map(PathBuf::from)),
         }
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl StorePlace {
     /// Returns warnings about the store, or why it could not be checked. No warning if no store is named, or it
     /// does not exist yet.
     pub fn warnings(&self, vendors: &Vendors) -> Vec<String> {

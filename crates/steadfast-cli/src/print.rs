@@ -125,8 +125,8 @@ pub(crate) fn held_back(outcome: &Outcome, out: Out<'_>) -> io::Result<()> {
 pub(crate) fn resolved(summary: &Summary, out: Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", plain(&summary.id.to_string()))?;
     match &summary.resolved {
-        Some(said) => {
-            writeln!(out, "    phase: {}, {}", summary.phase, plain(&said.resolution.to_string()))
+        Some(resolved) => {
+            writeln!(out, "    phase: {}, {}", summary.phase, plain(&resolved.resolution.to_string()))
         }
         None => writeln!(out, "    phase: {}", summary.phase),
     }
@@ -189,10 +189,10 @@ pub(crate) fn shown(shown: &Shown, letters: &DeadLetters, out: Out<'_>) -> io::R
         };
         writeln!(out, "{}", hanging("redrive:  ", &format!("{verdict}: {safety}")))?;
     }
-    if let Some(said) = &summary.resolved {
-        let resolution = plain(&said.resolution.to_string());
-        let said = format!("{resolution}, by {}: {}", plain(&said.by), plain(&said.why));
-        writeln!(out, "{}", hanging("resolved: ", &said))?;
+    if let Some(resolved) = &summary.resolved {
+        let resolution = plain(&resolved.resolution.to_string());
+        let resolved = format!("{resolution}, by {}: {}", plain(&resolved.by), plain(&resolved.why));
+        writeln!(out, "{}", hanging("resolved: ", &resolved))?;
     }
     if let Some(key) = &shown.predecessor {
         writeln!(

@@ -9,12 +9,12 @@ use steadfast::dead_letter::{Change, Outcome, Stats, Unreached};
 use crate::arguments::AdoptArguments;
 use crate::failure::{DONE, Failure, HELD_BACK};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::text::plain;
 use crate::{outbox, print};
 
 /// Prints the counts and, with a vendors file, the operations that none of its clients delivers.
-pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
+pub(crate) async fn stats(place: &StorePlace, output: &mut Output<'_>) -> Result<u8, Failure> {
     let letters = place.open()?;
     let (stats, unreached): (Stats, Vec<Unreached>) = (letters.stats().await?, letters.unreached().await?);
     let mut answer = json!(stats);
@@ -34,7 +34,7 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
 }
 
 pub(crate) async fn adopt(
-    place: &Place,
+    place: &StorePlace,
     arguments: AdoptArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {

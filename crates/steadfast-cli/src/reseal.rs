@@ -10,11 +10,11 @@ use steadfast::store::{self, Resealed, StoreError};
 use crate::arguments::ResealArguments;
 use crate::failure::{DONE, Failure, HELD_BACK};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::text::{plain, wrapped};
 
 pub(crate) async fn reseal(
-    place: &Place,
+    place: &StorePlace,
     arguments: ResealArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {

@@ -12,7 +12,7 @@ use steadfast::{Effect, Reason};
 
 /// Options that narrow down both dead letters and waiting operations.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Which {
+pub(crate) struct CommonFilter {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
     #[arg(long, value_parser = Text::new())]
     vendor: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Which {
     before: Option<u64>,
 }
 
-impl Which {
+impl CommonFilter {
     /// Returns the filter. Ages are relative to `now`, the time in the store, or to the frozen time: operations
     /// that have become old since are not matched.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
@@ -74,7 +74,7 @@ impl Which {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Select {
     #[command(flatten, next_help_heading = HEADING)]
-    which: Which,
+    common: CommonFilter,
     /// With this wire key, as `show` prints it
     #[arg(long, value_name = "WIRE_KEY", value_parser = Text::new(), help_heading = HEADING)]
     wire_key: Option<String>,
@@ -107,24 +107,24 @@ impl Select {
             effect: self.effect,
             status: self.status,
             code: self.code.clone(),
-            ..self.which.filter(now)
+            ..self.common.filter(now)
         };
         if self.resolved_too {
             filter.phases = vec![Phase::Dead, Phase::Resolved];
         }
         if let Some(age) = self.younger_than {
-            filter = filter.younger_than(age, self.which.counts_from(now));
+            filter = filter.younger_than(age, self.common.counts_from(now));
         }
         filter
     }
 
     pub(crate) fn vendor(&self) -> Option<&str> {
-        self.which.vendor()
+        self.common.vendor()
     }
 
     /// Returns true if the filter is one that a dry run has frozen.
     pub(crate) fn is_frozen(&self) -> bool {
-        self.which.is_frozen()
+        self.common.is_frozen()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -13,8 +13,8 @@ use steadfast::store;
 
 use crate::failure::{DONE, Failure};
 use crate::output::Output;
-use crate::place::Place;
-use crate::selection::{self, Which};
+use crate::place::StorePlace;
+use crate::selection::{self, CommonFilter};
 use crate::text::{Out, ago, attempts, plain, wrapped};
 
 #[derive(Args, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct ListArguments {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SelectWaiting {
     #[command(flatten, next_help_heading = HEADING)]
-    which: Which,
+    common: CommonFilter,
     /// In this phase
     #[arg(long, value_parser = PossibleValuesParser::new(["scheduled", "in_progress"]).map(|name| phase(&name)), help_heading = HEADING)]
     phase: Option<Phase>,
@@ -49,20 +49,20 @@ impl SelectWaiting {
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         let within = if self.overdue { Some(std::time::Duration::ZERO) } else { self.due_within };
         let just_after = std::time::Duration::from_millis(1);
-        let now = self.which.counts_from(now);
+        let now = self.common.counts_from(now);
         Filter {
             phases: self.phase.into_iter().collect(),
             due_before: within.map(|within| now.plus(within).plus(just_after)),
-            ..self.which.filter(now)
+            ..self.common.filter(now)
         }
     }
 
     pub(crate) fn vendor(&self) -> Option<&str> {
-        self.which.vendor()
+        self.common.vendor()
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
-        self.which.is_frozen()
+        self.common.is_frozen()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -76,7 +76,7 @@ fn phase(name: &str) -> Phase {
 }
 
 pub(crate) async fn list(
-    place: &Place,
+    place: &StorePlace,
     arguments: ListArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -125,7 +125,7 @@ fn when(row: &Summary, now: Timestamp) -> String {
     }
 }
 
-pub(crate) async fn status(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
+pub(crate) async fn status(place: &StorePlace, output: &mut Output<'_>) -> Result<u8, Failure> {
     let (letters, opened) = place.open_both()?;
     let status = letters.status().await?;
     let here = store::here(&*opened, None, ("", ""), letters.now()).await.map_err(Failure::Upkeep)?;
@@ -174,19 +174,19 @@ fn print_account(
     out: Out<'_>,
 ) -> io::Result<()> {
     writeln!(out, "{}", plain(&account.account))?;
-    let mut said: Vec<String> =
+    let mut texts: Vec<String> =
         account.closed.iter().map(|closed| closed_for(closed, account.dispatchers, now)).collect();
     if account.waiting > 0 {
-        said.push(waiting(account, now));
+        texts.push(waiting(account, now));
     }
-    said.extend(unattended(account, letters));
-    said.iter().try_for_each(|text| writeln!(out, "{}", wrapped(text, "    ")))?;
+    texts.extend(unattended(account, letters));
+    texts.iter().try_for_each(|text| writeln!(out, "{}", wrapped(text, "    ")))?;
     let is_news = |route: &&RouteStatus| account.routes.len() > 1 || route.last.is_some();
     let mut lines = Vec::new();
     for route in account.routes.iter().filter(is_news) {
         let last = route.last.as_ref().map_or_else(String::new, |last| {
-            let met = last.status.map(|status| status.to_string()).or_else(|| last.failure.clone());
-            format!("; last {}, {} ago", met.unwrap_or_default(), ago(now, last.started_at))
+            let outcome = last.status.map(|status| status.to_string()).or_else(|| last.failure.clone());
+            format!("; last {}, {} ago", outcome.unwrap_or_default(), ago(now, last.started_at))
         });
         let named = format!("{:>6}  {}", route.waiting, route.route);
         let joined = if named.len() + last.len() <= 76 { "" } else { "\n            " };

@@ -9,11 +9,11 @@ use steadfast::store::{Store, StoreError};
 use crate::arguments::TermsArguments;
 use crate::failure::{DONE, Failure};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::text::plain;
 
 pub(crate) async fn terms(
-    place: &Place,
+    place: &StorePlace,
     arguments: TermsArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
@@ -55,9 +55,9 @@ fn print(accounts: &[(&String, Value)], out: &mut (dyn Write + Send)) -> io::Res
     for (account, terms) in accounts {
         writeln!(out, "{}", plain(account))?;
         let Value::Object(terms) = terms else { continue };
-        for (name, said) in terms {
-            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-            writeln!(out, "    {}: {}", plain(name), plain(&said))?;
+        for (name, value) in terms {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            writeln!(out, "    {}: {}", plain(name), plain(&value))?;
         }
     }
     Ok(())

@@ -89,14 +89,14 @@ impl Gauges {
 }
 
 /// A function that reads a gauge.
-type Of<'a> = dyn Fn(&AccountStatus) -> f64 + 'a;
+type ReadGauge<'a> = dyn Fn(&AccountStatus) -> f64 + 'a;
 
 fn of_store(status: &Status, text: &mut String) {
     let age = |account: &AccountStatus| match account.next_due {
         Some(due) if account.overdue > 0 => status.now.since(due).as_secs_f64(),
         _ => 0.0,
     };
-    let gauges: [(&str, &str, &Of<'_>); 8] = [
+    let gauges: [(&str, &str, &ReadGauge<'_>); 8] = [
         ("steadfast_waiting", "operations that wait for their next attempt", &|it| it.waiting as f64),
         ("steadfast_overdue", "operations whose time has come", &|it| it.overdue as f64),
         ("steadfast_oldest_due_seconds", "for how long the oldest of them has been due", &age),

@@ -14,7 +14,7 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 
-use super::{LONG_AGO, NOW, Place, pay};
+use super::{LONG_AGO, NOW, TestDirectory, pay};
 use support::on_disk;
 use support::rig::{Rig, plain};
 
@@ -22,7 +22,7 @@ const COPY: [&str; 5] = ["copy", "--from", "sqlite:calls.db", "--to", "sqlite:ne
 
 #[tokio::test]
 async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("due").await;
     place.lost("lost", LONG_AGO).await;
     place.succeeds("done", NOW).await;
@@ -55,10 +55,10 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
     let network = ScriptedTransport::new();
     let error = pay(&place.stripe(NOW, &network), "next").await.expect_err("closed");
     assert_eq!(network.requests().len(), 0);
-    let told = format!("{error:#}");
+    let result = format!("{error:#}");
     assert!(
-        told.contains(&format!("the store's records were copied to sqlite:{new}; use that store")),
-        "{told}"
+        result.contains(&format!("the store's records were copied to sqlite:{new}; use that store")),
+        "{result}"
     );
     let redrive = place.run(&["dead-letters", "redrive", "due"]);
     assert!(redrive.code == 3 && redrive.err.contains("use that store"), "{}", redrive.err);
@@ -69,16 +69,16 @@ async fn all_records_are_in_the_new_store_and_the_old_one_is_closed() {
 
 #[tokio::test]
 async fn a_copy_beside_a_held_operation_is_refused_with_the_leases_end_or_waits() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let held = holds(&place, "held", Duration::from_millis(1_500)).await;
-    let said = place.run_with(&[], &COPY);
-    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    let result = place.run_with(&[], &COPY);
+    assert_eq!(result.code, 1, "{}{}", result.out, result.err);
     let expected = "steadfast: 1 operation is held in the source, the last until ";
-    assert!(said.err.starts_with(expected), "{}", said.err);
+    assert!(result.err.starts_with(expected), "{}", result.err);
     assert!(
-        said.err.ends_with("; stop the service, and try again then, or let --wait do so\n"),
+        result.err.ends_with("; stop the service, and try again then, or let --wait do so\n"),
         "{}",
-        said.err
+        result.err
     );
     let error = place.run_with(&[], &[&COPY[..], &["--json"]].concat());
     let error = super::schema::answer(&error.ended(1))["error"].take();
@@ -93,7 +93,7 @@ async fn a_copy_beside_a_held_operation_is_refused_with_the_leases_end_or_waits(
 
 #[tokio::test]
 async fn a_copy_is_sealed_as_the_keys_say() {
-    let mut place = Place::fresh();
+    let mut place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     let hex = |byte: u8| format!("{byte:02x}").repeat(32);
     let holds = |name: &str| on_disk::holds(&place.path(name), "amount=1000&");
@@ -117,7 +117,7 @@ async fn a_copy_is_sealed_as_the_keys_say() {
 
 #[tokio::test]
 async fn an_impossible_copy_is_refused_with_the_reason() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     for (code, arguments, problem) in [
         (2, &["--from", "calls.db"][..], "--to"),
@@ -133,14 +133,18 @@ async fn an_impossible_copy_is_refused_with_the_reason() {
         (3, &["--from", "absent.db", "--to", "new.db"], "no such store: there is no file"),
         (3, &["--from", "calls.db", "--to", "vendors.toml"], "it belongs to another program"),
     ] {
-        let said = place.run_with(&[], &[&["copy"], arguments].concat());
-        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
-        assert!(said.err.contains(problem) && !said.err.contains("hunter2"), "{arguments:?}: {}", said.err);
+        let result = place.run_with(&[], &[&["copy"], arguments].concat());
+        assert_eq!(result.code, code, "{arguments:?}: {}", result.err);
+        assert!(
+            result.err.contains(problem) && !result.err.contains("hunter2"),
+            "{arguments:?}: {}",
+            result.err
+        );
     }
     std::fs::copy(place.path("calls.db"), place.path("other.db")).expect("copies");
-    let said = place.run_with(&[], &["copy", "--from", "calls.db", "--to", "other.db"]);
+    let result = place.run_with(&[], &["copy", "--from", "calls.db", "--to", "other.db"]);
     assert_eq!(
-        (said.code, &said.err[..]),
+        (result.code, &result.err[..]),
         (1, "steadfast: the target has records of its own; name a new store\n")
     );
     place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
@@ -150,7 +154,7 @@ async fn an_impossible_copy_is_refused_with_the_reason() {
 #[allow(clippy::disallowed_methods, reason = "a real process is killed, and runs in real time")]
 #[tokio::test]
 async fn a_killed_copy_continues_and_is_never_open_twice() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let store = Arc::new(Sqlite::open(place.path("calls.db")).expect("opens"));
     let answer =
         steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"po_1\"}");
@@ -198,7 +202,7 @@ async fn a_killed_copy_continues_and_is_never_open_twice() {
 
 #[tokio::test]
 async fn a_copy_is_given_up_only_before_it_is_complete() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     let give_up = |end: &'static [&'static str]| {
         place.run_with(&[], &[&["copy", "--from", "calls.db", "--give-up"], end].concat())
@@ -206,12 +210,12 @@ async fn a_copy_is_given_up_only_before_it_is_complete() {
     assert!(give_up(&["--lost"]).ended(0).trim_end().ends_with("calls.db is open"));
     assert_eq!(give_up(&["--to", "new.db"]).code, 3, "there is no such store");
     place.run_with(&[], &COPY).ended(0);
-    let said = give_up(&["--to", "new.db"]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    let result = give_up(&["--to", "new.db"]);
+    assert_eq!(result.code, 1, "{}", result.err);
     assert!(
-        said.err.starts_with("steadfast: the copy is complete: the records are in sqlite:/"),
+        result.err.starts_with("steadfast: the copy is complete: the records are in sqlite:/"),
         "{}",
-        said.err
+        result.err
     );
     std::fs::remove_file(place.path("new.db")).expect("lost");
     give_up(&["--lost"]).ended(0);
@@ -220,7 +224,7 @@ async fn a_copy_is_given_up_only_before_it_is_complete() {
 
 #[tokio::test]
 async fn terms_are_shown_and_forgotten() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     assert_eq!(place.run(&["terms"]).ended(0), "no client has registered anything\n");
     let stripe = place.stripe(NOW, &ScriptedTransport::new());
@@ -251,13 +255,13 @@ async fn terms_are_shown_and_forgotten() {
     assert_eq!(stripe.register().await.expect_err("the old address").code(), "VALIDATION.terms");
 }
 
-fn copied(place: &Place) -> serde_json::Value {
-    let said = place.run_with(&[], &[&COPY[..], &["--json"]].concat()).ended(0);
-    super::schema::answer(&said)["result"].take()
+fn copied(place: &TestDirectory) -> serde_json::Value {
+    let result = place.run_with(&[], &[&COPY[..], &["--json"]].concat()).ended(0);
+    super::schema::answer(&result)["result"].take()
 }
 
 /// Holds an operation for so long from now, by a clock that is a second ahead. Returns the lease's end.
-async fn holds(place: &Place, key: &str, lease: Duration) -> steadfast::clock::Timestamp {
+async fn holds(place: &TestDirectory, key: &str, lease: Duration) -> steadfast::clock::Timestamp {
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let now = SystemClock::new().wall().plus(Duration::from_secs(1));
     store.claim(claim(key, now, lease)).await.expect("claims");
@@ -276,12 +280,12 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
 
 #[tokio::test]
 async fn a_store_with_calls_in_its_outbox_is_not_copied() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("due").await;
     place.rejects(2).await;
-    let told = place.run_with(&[], &COPY);
-    assert_eq!(told.code, 1, "{}{}", told.out, told.err);
-    let words: String = told.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let result = place.run_with(&[], &COPY);
+    assert_eq!(result.code, 1, "{}{}", result.out, result.err);
+    let words: String = result.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
             "3 calls lie in the source's outbox (2 rejected), and an outbox is not copied; let a dispatcher"
@@ -294,7 +298,7 @@ async fn a_store_with_calls_in_its_outbox_is_not_copied() {
 
 /// Returns true if the store can be written to. It tries to remove terms that do not exist, which is refused as
 /// a claim is.
-async fn is_open(place: &Place, name: &str) -> bool {
+async fn is_open(place: &TestDirectory, name: &str) -> bool {
     let Ok(store) = place.store(name) else { return false };
     let is_empty = store.list(&Filter::default(), None, 1).await.expect("reads").rows.is_empty();
     let asked = store.register("nobody", None).await;
@@ -303,7 +307,7 @@ async fn is_open(place: &Place, name: &str) -> bool {
 }
 
 /// Returns every record, in order.
-async fn all(place: &Place, name: &str) -> Vec<steadfast::operation::record::Record> {
+async fn all(place: &TestDirectory, name: &str) -> Vec<steadfast::operation::record::Record> {
     let store = place.store(name).expect("opens");
     let (mut all, mut after) = (Vec::new(), None);
     loop {
@@ -318,7 +322,7 @@ async fn all(place: &Place, name: &str) -> Vec<steadfast::operation::record::Rec
     }
 }
 
-impl Place {
+impl TestDirectory {
     /// A store that is there.
     fn store(&self, name: &str) -> Result<Arc<dyn Store>, steadfast::store::StoreError> {
         let url = StoreUrl::from_argument(self.path(name).as_os_str())?;

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use rusqlite::Connection;
 
-use super::{NOW, Place, Said};
+use super::{NOW, RunResult, TestDirectory};
 
 #[tokio::test]
 async fn a_locked_file_is_named_after_a_wait() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let holder = Connection::open(place.path("calls.db")).expect("opens");
     holder.execute_batch("BEGIN IMMEDIATE").expect("held");
@@ -32,7 +32,7 @@ async fn a_file_that_may_not_be_written_is_named() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::process::CommandExt;
 
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let mode = |name: &str, mode| set_permissions(place.path(name), Permissions::from_mode(mode));
     mode("calls.db", 0o444).expect("its owner may");
@@ -47,16 +47,16 @@ async fn a_file_that_may_not_be_written_is_named() {
         command.uid(65_534).gid(65_534);
     }
     let output = command.args(["--store", "calls.db", "stats"]).current_dir(place.path(".")).output();
-    let said = Said::new(&output.expect("the binary runs"));
-    assert_eq!(said.code, 3, "{}{}", said.out, said.err);
-    assert_eq!(said.err, "steadfast: the store does not open: calls.db is not writable\n");
+    let result = RunResult::new(&output.expect("the binary runs"));
+    assert_eq!(result.code, 3, "{}{}", result.out, result.err);
+    assert_eq!(result.err, "steadfast: the store does not open: calls.db is not writable\n");
 }
 
 /// On a file system of a megabyte, in a mount namespace of its own: Linux, and a host that grants one.
 #[tokio::test]
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn a_full_disk_is_named() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     // All of it into the one file that is copied.
     let moved = Connection::open(place.path("calls.db"))
@@ -85,8 +85,8 @@ async fn a_full_disk_is_named() {
     ] {
         let room = format!("truncate -s -{free} full/filling");
         let output = unshare(&format!("{fill}; {room}; {binary} --store full/calls.db {command}"));
-        let said = Said::new(&output.expect("runs"));
-        assert_eq!(said.code, 3, "{free} bytes free: {}{}", said.out, said.err);
-        assert!(said.err.contains("no room is left"), "{free} bytes free: {}", said.err);
+        let result = RunResult::new(&output.expect("runs"));
+        assert_eq!(result.code, 3, "{free} bytes free: {}{}", result.out, result.err);
+        assert!(result.err.contains("no room is left"), "{free} bytes free: {}", result.err);
     }
 }

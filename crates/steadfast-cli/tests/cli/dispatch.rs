@@ -11,18 +11,18 @@ use steadfast::Client;
 use steadfast::store::Sqlite;
 use steadfast::vendor::{Keyed, KeyedConfig};
 
-use super::{Place, Said, schema};
+use super::{RunResult, TestDirectory, schema};
 
 /// A vendor on loopback, and a store with operations for it.
 struct Scene {
-    place: Place,
+    place: TestDirectory,
     vendor: TcpListener,
 }
 
 impl Scene {
     /// Its vendors file names its store and its vendor.
     async fn with(operations: usize) -> Scene {
-        let place = Place::fresh();
+        let place = TestDirectory::fresh();
         let vendor = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base_url = format!("http://{}", vendor.local_addr().expect("bound"));
         let file = format!(
@@ -49,7 +49,7 @@ impl Scene {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
         let stdout = child.stdout.take().expect("piped");
-        Running { child, stderr, stdout, said: Vec::new() }
+        Running { child, stderr, stdout, result: Vec::new() }
     }
 
     /// Reads the next request, without answering it.
@@ -77,7 +77,7 @@ struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
     stdout: ChildStdout,
-    said: Vec<serde_json::Value>,
+    result: Vec<serde_json::Value>,
 }
 
 impl Running {
@@ -86,9 +86,9 @@ impl Running {
         loop {
             let mut line = String::new();
             let read = self.stderr.read_line(&mut line).expect("reads");
-            assert!(read > 0, "it ended before it said {message:?}: {:?}", self.said);
+            assert!(read > 0, "it ended before it said {message:?}: {:?}", self.result);
             let event: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
-            self.said.push(event.clone());
+            self.result.push(event.clone());
             if event["fields"]["message"] == message {
                 return event;
             }
@@ -105,12 +105,12 @@ impl Running {
         rustix::process::kill_process(id, signal).expect("it runs");
     }
 
-    fn ended(mut self) -> Said {
+    fn ended(mut self) -> RunResult {
         let code = self.child.wait().expect("it ends").code().expect("it was not killed");
         let (mut out, mut err) = (String::new(), String::new());
         self.stdout.read_to_string(&mut out).expect("text");
         self.stderr.read_to_string(&mut err).expect("text");
-        Said { code, out, err }
+        RunResult { code, out, err }
     }
 }
 
@@ -177,11 +177,13 @@ async fn due_operations_are_delivered_until_a_signal() {
         assert_eq!(ask(address, "GET /").0, 404);
         running.signal(signal);
         let of_this_process = format!("/{}", running.child.id());
-        let log = running.said.iter().map(ToString::to_string).collect::<String>();
-        let said = running.ended();
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-        assert!(said.err.contains("order-2") && ![&log, &said.err].iter().any(|log| log.contains(SECRET)));
-        let answer = schema::answer(&said.out);
+        let log = running.result.iter().map(ToString::to_string).collect::<String>();
+        let result = running.ended();
+        assert_eq!(result.code, 0, "{}{}", result.out, result.err);
+        assert!(
+            result.err.contains("order-2") && ![&log, &result.err].iter().any(|log| log.contains(SECRET))
+        );
+        let answer = schema::answer(&result.out);
         assert_eq!((&answer["command"], &answer["result"]["cut_off"]), (&"dispatch".into(), &0.into()));
         for number in 0..3 {
             let shown = scene.place.json(0, &["show", &format!("order-{number}")]);
@@ -262,9 +264,9 @@ async fn sends_in_flight_may_end_within_the_limit() {
         if answers {
             done(request);
         }
-        let said = running.ended();
+        let result = running.ended();
         let cut_off = "stopped; cut off: 1, until their leases expire\n";
-        assert_eq!((said.code, &said.out[..]), (0, if answers { "stopped\n" } else { cut_off }));
+        assert_eq!((result.code, &result.out[..]), (0, if answers { "stopped\n" } else { cut_off }));
         assert_eq!(scene.place.json(0, &["show", "order-0"])["phase"], phase);
     }
 }
@@ -303,38 +305,43 @@ async fn a_failed_start_reports_the_reason() {
     let scene = Scene::with(0).await;
     let taken = scene.vendor.local_addr().expect("bound").to_string();
     let run = |arguments: &[&str]| scene.place.run_as(&[("ACME_SECRET", SECRET)], arguments);
-    let said = run(&["dispatch", "vendors.toml", "--listen", &taken]);
-    assert_eq!(said.code, 5);
-    assert!(said.err.contains(&format!("steadfast: {taken} cannot be listened on: ")), "{}", said.err);
+    let result = run(&["dispatch", "vendors.toml", "--listen", &taken]);
+    assert_eq!(result.code, 5);
+    assert!(result.err.contains(&format!("steadfast: {taken} cannot be listened on: ")), "{}", result.err);
 
-    let said = run(&["dispatch"]);
-    assert_eq!((said.code, said.err.contains("which vendors file?")), (2, true), "{}", said.err);
-    let said = run(&["dispatch", "absent.toml"]);
-    assert_eq!((said.code, said.err.contains("absent.toml: cannot be read")), (4, true), "{}", said.err);
+    let result = run(&["dispatch"]);
+    assert_eq!((result.code, result.err.contains("which vendors file?")), (2, true), "{}", result.err);
+    let result = run(&["dispatch", "absent.toml"]);
+    assert_eq!(
+        (result.code, result.err.contains("absent.toml: cannot be read")),
+        (4, true),
+        "{}",
+        result.err
+    );
 
     std::fs::write(scene.place.path("typo.toml"), "[vendors.stripe]\nsecret_evn = \"X\"\n").expect("writes");
-    let said = run(&["dispatch", "typo.toml"]);
-    assert_eq!((said.code, said.err.contains("typo.toml:2:1: unknown key")), (4, true), "{}", said.err);
+    let result = run(&["dispatch", "typo.toml"]);
+    assert_eq!((result.code, result.err.contains("typo.toml:2:1: unknown key")), (4, true), "{}", result.err);
 
     let secret =
         "store = \"sqlite:calls.db\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
     std::fs::write(scene.place.path("secret.toml"), secret).expect("writes");
-    let said = run(&["dispatch", "secret.toml"]);
+    let result = run(&["dispatch", "secret.toml"]);
     assert_eq!(
-        (said.code, said.err.contains("STRIPE_SECRET_KEY_THAT_IS_NOT_SET is not set")),
+        (result.code, result.err.contains("STRIPE_SECRET_KEY_THAT_IS_NOT_SET is not set")),
         (4, true),
         "{}",
-        said.err
+        result.err
     );
 
     for store in ["", "store = \"memory\"\n"] {
         let file = format!("{store}[vendors.acme]\nadapter = \"keyed\"\nbase_url = \"http://127.0.0.1:1\"\n");
         std::fs::write(scene.place.path("memory.toml"), file).expect("writes");
-        let said = run(&["dispatch", "memory.toml"]);
-        assert_eq!((said.code, said.err.contains("which store?")), (2, true), "{}", said.err);
+        let result = run(&["dispatch", "memory.toml"]);
+        assert_eq!((result.code, result.err.contains("which store?")), (2, true), "{}", result.err);
     }
-    let said = run(&["dispatch", "memory.toml", "--store", "sqlite:absent.db"]);
-    assert_eq!((said.code, said.err.contains("no such store: ")), (3, true), "{}", said.err);
+    let result = run(&["dispatch", "memory.toml", "--store", "sqlite:absent.db"]);
+    assert_eq!((result.code, result.err.contains("no such store: ")), (3, true), "{}", result.err);
     assert!(!scene.place.path("absent.db").exists(), "none is made");
     for wrong in [["--stop-within", "30"], ["--look-every", "1ms"], ["--listen", "9464"], ["--log", "xml"]] {
         assert_eq!(run(&[&["dispatch", "vendors.toml"], &wrong[..]].concat()).code, 2, "{wrong:?}");

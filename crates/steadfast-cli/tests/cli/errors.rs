@@ -1,10 +1,10 @@
 //! Errors and exit codes.
 
-use super::{NOW, Place};
+use super::{NOW, TestDirectory};
 
 #[tokio::test]
 async fn a_path_without_a_store_stays_without_one() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let commands = [
         &["stats"][..],
         &["show", "x"],
@@ -26,27 +26,27 @@ async fn a_path_without_a_store_stays_without_one() {
         let held = || std::fs::read_dir(place.path(".")).expect("a directory").count();
         let before = held();
         for command in commands {
-            let said = place.run(command);
+            let result = place.run(command);
             let expected = format!(
                 "steadfast: no such store: {problem}; name the service's store with --store or in STEADFAST_STORE\n"
             );
-            assert_eq!((said.code, said.err), (3, expected), "{command:?}");
-            assert_eq!(said.out, "");
+            assert_eq!((result.code, result.err), (3, expected), "{command:?}");
+            assert_eq!(result.out, "");
         }
         assert_eq!(held(), before, "nothing was put beside it");
         assert_eq!(std::fs::read(place.path("calls.db")).ok(), empty.then(Vec::new));
     }
-    let said = place.run_with(&[], &["stats"]);
-    assert_eq!(said.code, 2);
+    let result = place.run_with(&[], &["stats"]);
+    assert_eq!(result.code, 2);
     let expected = "steadfast: which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
                     sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in STEADFAST_VENDORS\n";
-    assert_eq!(said.err, expected);
+    assert_eq!(result.err, expected);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     // Another name of the directory and no copy of the file: what was just written may still be in its log.
     std::os::unix::fs::symlink(".", place.path("a:b")).expect("a link");
@@ -81,21 +81,21 @@ async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
         ("sqlit:calls.db", "did you mean \"sqlite:calls.db\"?"),
         ("sqlite:", "it needs the file's path, such as \"sqlite:vendor-calls.db\""),
     ] {
-        let said = place.run_with(&["--store", store], &["stats"]);
-        assert_eq!((said.code, said.err), (2, format!("steadfast: --store: {problem}\n")));
-        let said = place.run_as(&[("STEADFAST_STORE", store)], &["stats"]);
-        assert_eq!((said.code, said.err), (2, format!("steadfast: STEADFAST_STORE: {problem}\n")));
+        let result = place.run_with(&["--store", store], &["stats"]);
+        assert_eq!((result.code, result.err), (2, format!("steadfast: --store: {problem}\n")));
+        let result = place.run_as(&[("STEADFAST_STORE", store)], &["stats"]);
+        assert_eq!((result.code, result.err), (2, format!("steadfast: STEADFAST_STORE: {problem}\n")));
     }
-    let said = place.run_with(&["--store", "memory:"], &["stats"]);
+    let result = place.run_with(&["--store", "memory:"], &["stats"]);
     let problem = "no such store: a store in memory ends with its process, and no other process sees it; name the service's \
                    store with --store or in STEADFAST_STORE";
-    assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
+    assert_eq!((result.code, result.err), (3, format!("steadfast: {problem}\n")));
     assert!(!place.path("sqlite:").exists() && !place.path("memory:").exists());
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_store_is_named_and_left_alone() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     std::fs::write(place.path("calls.db"), "a letter to Ada, and no database at all".repeat(40))
         .expect("writes");
     let error = place.json_error(3, &["stats"]);
@@ -107,7 +107,7 @@ async fn a_file_that_is_no_store_is_named_and_left_alone() {
 
 #[tokio::test]
 async fn an_absent_operation_has_an_exit_code_of_its_own() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     for command in [
         &["show", "order-9"][..],
@@ -117,12 +117,12 @@ async fn an_absent_operation_has_an_exit_code_of_its_own() {
         &["dead-letters", "resolve", "order-9", "--not-applied", "--why", "x"],
         &["dead-letters", "edit", "order-9", "--key", "y", "--body", "vendors.toml", "--why", "x"],
     ] {
-        let said = place.run(command);
-        assert_eq!(said.code, 6, "{command:?}");
+        let result = place.run(command);
+        assert_eq!(result.code, 6, "{command:?}");
         let problem = "there is no operation \"order-9\"; it was never recorded in this store, or its record was \
                        removed when its time was over";
-        assert_eq!(said.err, format!("steadfast: {problem}\n"));
-        assert_eq!(said.out, "");
+        assert_eq!(result.err, format!("steadfast: {problem}\n"));
+        assert_eq!(result.out, "");
         assert_eq!(place.json_error(6, command)["code"], "absent");
     }
     assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead", "none is redriven if one is not there");
@@ -130,7 +130,7 @@ async fn an_absent_operation_has_an_exit_code_of_its_own() {
 
 #[tokio::test]
 async fn a_filter_without_matches_is_no_failure() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.succeeds("order-1", NOW).await;
     for (command, text) in [
         (&["dead-letters", "list"][..], "no dead letter matches\n"),
@@ -146,7 +146,7 @@ async fn a_filter_without_matches_is_no_failure() {
 
 #[tokio::test]
 async fn a_key_of_several_operations_is_ambiguous_and_not_absent() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let scopes = "UPDATE operation SET scope = 'default/other/test/POST /v1/x' WHERE key = 'order-2'";
     place.lost("order-2", NOW).await;
@@ -161,13 +161,13 @@ async fn a_key_of_several_operations_is_ambiguous_and_not_absent() {
 
 #[test]
 fn check_names_file_line_and_column() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     assert_eq!(place.json(0, &["check", "vendors.toml"])["vendors"], serde_json::json!(["stripe"]));
     assert_eq!(place.run(&["check", "vendors.toml"]).ended(0), "vendors.toml is good: stripe\n");
     std::fs::write(place.path("wrong.toml"), "[vendors.stripe]\nsecret_evn = \"X\"\n").expect("writes");
-    let said = place.run(&["check", "wrong.toml"]);
-    assert_eq!(said.code, 4);
-    assert!(said.err.starts_with("steadfast: wrong.toml:2:1: unknown key `secret_evn`"), "{}", said.err);
+    let result = place.run(&["check", "wrong.toml"]);
+    assert_eq!(result.code, 4);
+    assert!(result.err.starts_with("steadfast: wrong.toml:2:1: unknown key `secret_evn`"), "{}", result.err);
     let error = place.json_error(4, &["check", "absent.toml"]);
     assert_eq!(error["code"], "vendors");
     assert!(error["problem"].as_str().expect("text").contains("absent.toml"), "{error}");
@@ -176,36 +176,36 @@ fn check_names_file_line_and_column() {
 /// A store that does not exist yet, as in a build, is ignored. An existing one is checked.
 #[tokio::test]
 async fn check_looks_at_the_store_if_it_is_there() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.succeeds("well", NOW).await;
     let check = |store: &str| place.run_as(&[("STEADFAST_STORE", store)], &["check", "vendors.toml"]);
     assert_eq!(check("sqlite:absent.db").ended(0), "vendors.toml is good: stripe\n");
     std::fs::hard_link(place.path("calls.db"), place.path("other.db")).expect("links");
-    let said = check("sqlite:calls.db").ended(0);
-    assert!(said.contains("warning: ") && said.contains("2 names"), "{said}");
+    let result = check("sqlite:calls.db").ended(0);
+    assert!(result.contains("warning: ") && result.contains("2 names"), "{result}");
     std::fs::write(place.path("torn.db"), "not a database, and long enough to be taken for one")
         .expect("writes");
-    let said = check("sqlite:torn.db").ended(0);
-    assert!(said.contains("warning: the store was not checked: "), "{said}");
+    let result = check("sqlite:torn.db").ended(0);
+    assert!(result.contains("warning: the store was not checked: "), "{result}");
 }
 
 #[test]
 fn check_takes_the_file_that_the_other_commands_take() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let set = [("STEADFAST_VENDORS", "vendors.toml")];
     assert_eq!(place.run_as(&set, &["check"]).ended(0), "vendors.toml is good: stripe\n");
     assert_eq!(place.run_as(&[], &["check", "--vendors", "vendors.toml"]).code, 0);
     std::fs::copy(place.path("vendors.toml"), place.path("other.toml")).expect("copies");
     let named = place.run_as(&set, &["check", "other.toml"]);
     assert!(named.out.starts_with("other.toml is good"), "the one that is named: {}{}", named.out, named.err);
-    let said = place.run_as(&[], &["check"]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("STEADFAST_VENDORS"), "{}", said.err);
+    let result = place.run_as(&[], &["check"]);
+    assert_eq!(result.code, 2);
+    assert!(result.err.contains("STEADFAST_VENDORS"), "{}", result.err);
 }
 
 #[tokio::test]
 async fn invalid_arguments_are_refused_with_two() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     for wrong in [
         &["dead-letters", "redrive"][..],
@@ -221,40 +221,44 @@ async fn invalid_arguments_are_refused_with_two() {
         &["nonsense"],
         &[],
     ] {
-        let said = place.run(wrong);
-        assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
-        assert_ne!(said.err, "", "{wrong:?}");
+        let result = place.run(wrong);
+        assert_eq!(result.code, 2, "{wrong:?}: {}", result.err);
+        assert_ne!(result.err, "", "{wrong:?}");
         assert_eq!(place.json_error(2, wrong)["code"], "usage", "{wrong:?}");
     }
-    let said =
+    let result =
         place.run(&["dead-letters", "edit", "order-1", "--key", "b", "--body", "absent", "--why", "x"]);
-    assert_eq!(said.code, 5);
-    assert!(said.err.starts_with("steadfast: absent cannot be read: "), "{}", said.err);
+    assert_eq!(result.code, 5);
+    assert!(result.err.starts_with("steadfast: absent cannot be read: "), "{}", result.err);
 }
 
 #[test]
 fn usage_lines_omit_variables_of_the_environment() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let set = [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml")];
     for wrong in [&["show"][..], &["dead-letters", "resolve", "order-1"], &["dead-letters", "edit"]] {
-        let said = place.run_as(&set, wrong);
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("\nUsage: steadfast ") && !said.err.contains("--store"), "{}", said.err);
-        assert_eq!(said.err, place.run_as(&[], wrong).err, "the same with nothing set");
+        let result = place.run_as(&set, wrong);
+        assert_eq!(result.code, 2, "{}", result.err);
+        assert!(
+            result.err.contains("\nUsage: steadfast ") && !result.err.contains("--store"),
+            "{}",
+            result.err
+        );
+        assert_eq!(result.err, place.run_as(&[], wrong).err, "the same with nothing set");
     }
 }
 
 #[tokio::test]
 async fn the_environment_names_the_store_unless_an_option_does() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let show = ["show", "order-1"];
     let set = [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml")];
     assert!(place.run_as(&set, &show).ended(0).contains("redrive:  safe"), "both are taken");
     let named = ["--store", "other.db", "--vendors", "other.toml"];
-    let said = place.run_as(&set, &[&named[..], &show].concat());
-    assert_eq!(said.code, 4);
-    assert!(said.err.contains("other.toml"), "{}", said.err);
+    let result = place.run_as(&set, &[&named[..], &show].concat());
+    assert_eq!(result.code, 4);
+    assert!(result.err.contains("other.toml"), "{}", result.err);
     let empty = place.run_as(&[("STEADFAST_STORE", ""), ("STEADFAST_VENDORS", "")], &show);
     assert_eq!(empty.code, 2);
     assert!(empty.err.contains("which store?"), "what is empty names nothing: {}", empty.err);
@@ -262,25 +266,25 @@ async fn the_environment_names_the_store_unless_an_option_does() {
 
 #[tokio::test]
 async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     std::fs::create_dir(place.path("directory")).expect("a directory");
-    let said = place.run_with(&["--store", "directory"], &["stats"]);
+    let result = place.run_with(&["--store", "directory"], &["stats"]);
     let expected = "steadfast: no such store: directory is not a file; name the service's store with --store or in \
                     STEADFAST_STORE\n";
-    assert_eq!((said.code, said.err.as_str()), (3, expected));
+    assert_eq!((result.code, result.err.as_str()), (3, expected));
     for (path, problem) in [
         ("directory", "directory exists already and is not overwritten; name a new file"),
         ("absent/new.jsonl", "absent/new.jsonl cannot be written: No such file or directory (os error 2)"),
     ] {
-        let said = place.run(&["dead-letters", "export", "--output", path]);
-        assert_eq!((said.code, said.err), (5, format!("steadfast: {problem}\n")));
+        let result = place.run(&["dead-letters", "export", "--output", path]);
+        assert_eq!((result.code, result.err), (5, format!("steadfast: {problem}\n")));
     }
 }
 
 #[tokio::test]
 async fn the_vendors_file_names_the_store_if_no_option_does() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let named = |store: &str| {
         let text = format!("{store}\n[vendors.stripe]\nsecret_env = 'STRIPE_SECRET_KEY_THAT_IS_NOT_SET'\n");
@@ -307,15 +311,15 @@ async fn the_vendors_file_names_the_store_if_no_option_does() {
 
     for none in ["", "store = 'memory'"] {
         named(none);
-        let said = place.run_with(&vendors, &show);
-        assert_eq!(said.code, 2, "{none}: {}", said.err);
-        assert!(said.err.contains("which store?"), "{none}: {}", said.err);
+        let result = place.run_with(&vendors, &show);
+        assert_eq!(result.code, 2, "{none}: {}", result.err);
+        assert!(result.err.contains("which store?"), "{none}: {}", result.err);
     }
 }
 
 #[tokio::test]
 async fn a_text_that_contains_a_wire_key_shows_its_operation_and_changes_none() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     let wire_key = place.json(0, &["show", "order-1"])["wire_key"].as_str().expect("text").to_owned();
     let held = format!("order-2 replaces {wire_key}");
@@ -326,12 +330,12 @@ async fn a_text_that_contains_a_wire_key_shows_its_operation_and_changes_none() 
         &["dead-letters", "resolve", &held, "--not-applied", "--why", "x"],
         &["dead-letters", "edit", &held, "--key", "y", "--body", "vendors.toml", "--why", "x"],
     ] {
-        let said = place.run(command);
-        assert_eq!(said.code, 2, "{command:?}: {}", said.err);
+        let result = place.run(command);
+        assert_eq!(result.code, 2, "{command:?}: {}", result.err);
         assert!(
-            said.err.contains("only contains the wire key of ") && said.err.contains(" key order-1;"),
+            result.err.contains("only contains the wire key of ") && result.err.contains(" key order-1;"),
             "{}",
-            said.err
+            result.err
         );
     }
     assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead", "nothing was changed");

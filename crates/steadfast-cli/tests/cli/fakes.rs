@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Place, schema};
+use super::{TestDirectory, schema};
 
 /// The process; killed if a test fails before it ends.
 struct Running {
@@ -15,7 +15,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(place: &Place, arguments: &[&str]) -> Running {
+    fn start(place: &TestDirectory, arguments: &[&str]) -> Running {
         let mut command = place.command(&[&["fakes"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
@@ -72,7 +72,7 @@ const CHARGE: &str = "amount=1000&currency=usd";
 
 /// Returns the command's name, for the test of the schema.
 pub fn command() -> String {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let mut running = Running::start(&place, &["--postmark", "0", "--json"]);
     let answer = schema::answer(&running.line());
     let url = answer["result"]["urls"]["postmark"].as_str().expect("a URL").to_owned();
@@ -85,7 +85,7 @@ pub fn command() -> String {
 fn the_fakes_answer_with_planned_faults_until_a_signal() {
     use rustix::process::Signal;
 
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let plan = "[[stripe.fault]]\nfault = 'drop-after-apply'\npath = '/v1/charges'\n";
     std::fs::write(place.path("faults.toml"), plan).expect("writes");
     let options = ["--stripe 0", "--postmark 0", "--bigcommerce 0", "--adyen 0", "--plan faults.toml"];
@@ -110,8 +110,8 @@ fn the_fakes_answer_with_planned_faults_until_a_signal() {
     assert_eq!(json_of(ask(adyen, "GET", "/_fake/ledger", "", ""))["vendor"], "adyen");
     assert_eq!(json_of(ask(postmark, "GET", "/_fake/ledger", "", ""))["effects"], json!([]));
     let fault = r#"{"fault": "too-many-requests=seconds:3", "method": "POST", "times": 2}"#;
-    let told = json_of(ask(postmark, "POST", "/_fake/faults", "", fault));
-    assert_eq!((&told["pending"], &told["requests"]), (&json!(2), &json!(0)), "the page is no request");
+    let result = json_of(ask(postmark, "POST", "/_fake/faults", "", fault));
+    assert_eq!((&result["pending"], &result["requests"]), (&json!(2), &json!(0)), "the page is no request");
     assert_eq!(
         ask(postmark, "POST", "/email", "", "{}").expect("an answer").0,
         401,
@@ -146,14 +146,14 @@ fn the_fakes_answer_with_planned_faults_until_a_signal() {
 
 #[test]
 fn a_lasting_fault_set_by_http_is_listed_until_it_is_deleted() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let mut running = Running::start(&place, &["--stripe", "0"]);
     let line = running.line();
     let url = line.trim_end().split_once(' ').expect("two").1;
     let fault = r#"{"fault": "reset", "method": "post", "path": "/v1/charges", "always": true}"#;
-    let told = json_of(ask(url, "POST", "/_fake/faults", "", fault));
+    let result = json_of(ask(url, "POST", "/_fake/faults", "", fault));
     let lasting = json!([{ "fault": "reset", "method": "POST", "path": "/v1/charges" }]);
-    assert_eq!((&told["always"], &told["pending"]), (&lasting, &json!(0)));
+    assert_eq!((&result["always"], &result["pending"]), (&lasting, &json!(0)));
     for _ in 0..3 {
         let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
         stream
@@ -161,8 +161,11 @@ fn a_lasting_fault_set_by_http_is_listed_until_it_is_deleted() {
             .expect("writes");
         assert!(stream.read(&mut [0; 64]).is_err(), "a reset");
     }
-    let told = json_of(ask(url, "GET", "/_fake/faults", "", ""));
-    assert_eq!((&told["always"], &told["injected"]), (&lasting, &json!([{ "fault": "reset", "count": 3 }])));
+    let result = json_of(ask(url, "GET", "/_fake/faults", "", ""));
+    assert_eq!(
+        (&result["always"], &result["injected"]),
+        (&lasting, &json!([{ "fault": "reset", "count": 3 }]))
+    );
     assert_eq!(json_of(ask(url, "DELETE", "/_fake/faults", "", ""))["always"], json!([]));
     assert_eq!(ask(url, "POST", "/v1/charges", STRIPE, CHARGE).expect("an answer").0, 200);
 }
@@ -170,7 +173,7 @@ fn a_lasting_fault_set_by_http_is_listed_until_it_is_deleted() {
 /// A page that a developer opens reaches the developer's loopback too.
 #[test]
 fn another_sites_page_changes_nothing_at_a_fake() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let mut running = Running::start(&place, &["--stripe", "0"]);
     let line = running.line();
     let url = line.trim_end().split_once(' ').expect("two").1;
@@ -198,7 +201,7 @@ fn ledger_of(url: &str) -> (Vec<String>, Value, Value) {
 
 #[test]
 fn a_ledger_is_emptied_by_http_and_the_fake_keeps_its_objects() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let mut running = Running::start(&place, &["--stripe", "0", "--postmark", "0"]);
     let lines = [running.line(), running.line()];
     let [postmark, stripe] = lines.each_ref().map(|line| line.trim_end().split_once(' ').expect("two").1);
@@ -244,7 +247,7 @@ fn a_ledger_is_emptied_by_http_and_the_fake_keeps_its_objects() {
 
 #[test]
 fn a_free_port_is_printed_for_each_fake_as_json_too() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let mut running = Running::start(&place, &["--adyen", "0", "--bigcommerce", "0", "--json"]);
     let answer = schema::answer(&running.line());
     let urls = answer["result"]["urls"].as_object().expect("addresses");
@@ -259,13 +262,13 @@ fn a_free_port_is_printed_for_each_fake_as_json_too() {
 
 #[test]
 fn a_fixed_port_is_kept_and_one_that_is_taken_is_named() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("bound").port().to_string();
-    let said = place.run_with(&[], &["fakes", "--stripe", "0", "--bigcommerce", &port]);
-    assert_eq!(said.code, 5, "{}", said.err);
-    assert!(said.err.contains(&format!("127.0.0.1:{port} cannot be listened on")), "{}", said.err);
-    assert!(said.err.contains("--bigcommerce"), "{}", said.err);
+    let result = place.run_with(&[], &["fakes", "--stripe", "0", "--bigcommerce", &port]);
+    assert_eq!(result.code, 5, "{}", result.err);
+    assert!(result.err.contains(&format!("127.0.0.1:{port} cannot be listened on")), "{}", result.err);
+    assert!(result.err.contains("--bigcommerce"), "{}", result.err);
     drop(taken);
     let mut running = Running::start(&place, &["--bigcommerce", &port]);
     assert_eq!(running.line(), format!("bigcommerce http://127.0.0.1:{port}\n"));
@@ -273,9 +276,9 @@ fn a_fixed_port_is_kept_and_one_that_is_taken_is_named() {
 
 #[test]
 fn missing_vendors_and_invalid_plans_are_refused() {
-    let place = Place::fresh();
-    let said = place.run_with(&[], &["fakes"]);
-    assert!(said.code == 2 && said.err.contains("--stripe <PORT>"), "{}", said.err);
+    let place = TestDirectory::fresh();
+    let result = place.run_with(&[], &["fakes"]);
+    assert!(result.code == 2 && result.err.contains("--stripe <PORT>"), "{}", result.err);
     for (plan, problem) in [
         ("[stripe]\nsed = 1\n", "unknown field `sed`; did you mean `seed`?"),
         ("[stripe.settings]\nbusyfor = '1s'\n", "unknown field `busyfor`; did you mean `busy_for`?"),
@@ -295,17 +298,17 @@ fn missing_vendors_and_invalid_plans_are_refused() {
         ("[[postmark.fault]]\nfault = 'rain'\n", "a fault, one of drop-before-read"),
     ] {
         std::fs::write(place.path("faults.toml"), plan).expect("writes");
-        let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
-        assert_eq!(said.code, 5, "{}", said.err);
+        let result = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
+        assert_eq!(result.code, 5, "{}", result.err);
         assert!(
-            said.err.contains("faults.toml is not a plan of faults: TOML parse error at line"),
+            result.err.contains("faults.toml is not a plan of faults: TOML parse error at line"),
             "{}",
-            said.err
+            result.err
         );
-        assert!(said.err.contains(problem), "{}", said.err);
+        assert!(result.err.contains(problem), "{}", result.err);
     }
-    let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "absent.toml"]);
-    assert!(said.code == 5 && said.err.contains("absent.toml cannot be read"), "{}", said.err);
+    let result = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "absent.toml"]);
+    assert!(result.code == 5 && result.err.contains("absent.toml cannot be read"), "{}", result.err);
 }
 
 /// Returns each setting that the documentation lists, as a file, with a value that is not its default.
@@ -328,20 +331,20 @@ fn settings_of(vendor: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_plan_accepts_exactly_the_documented_settings() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for vendor in ["stripe", "postmark", "bigcommerce", "adyen"] {
         let settings = settings_of(vendor);
         // Of two that exclude each other, one is set.
-        let said = settings.iter().filter(|(name, _)| name != "partial_batches_unsaid");
-        let plan: String = said.map(|(_, line)| line.as_str()).collect();
+        let result = settings.iter().filter(|(name, _)| name != "partial_batches_unsaid");
+        let plan: String = result.map(|(_, line)| line.as_str()).collect();
         std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\n{plan}")).expect("writes");
         let mut running = Running::start(&place, &[&format!("--{vendor}"), "0", "--plan", "faults.toml"]);
         assert!(running.line().starts_with(vendor), "{plan}");
         // An unknown name makes the command list all known ones.
         std::fs::write(place.path("faults.toml"), format!("[{vendor}.settings]\nzzzzzzzzzz = 1\n"))
             .expect("writes");
-        let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
-        let (_, listed) = said.err.split_once("expected one of ").expect(&said.err);
+        let result = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
+        let (_, listed) = result.err.split_once("expected one of ").expect(&result.err);
         let listed: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
         let documented: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(listed, documented, "{vendor}");
@@ -350,7 +353,7 @@ fn a_plan_accepts_exactly_the_documented_settings() {
 
 #[test]
 fn a_setting_changes_what_a_fake_answers() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let plan = "[stripe.settings]\nignore_form_order = true\n\n[[stripe.fault]]\nfault = 'reset'\npath = '/v1/refunds'\n\n\
                 [postmark.settings]\ntoken = 'only'\n\n[bigcommerce.settings]\nproduct = [7]\nquota = 2\n\n\
                 [adyen.settings]\nrefuse_reused_keys = true\n";

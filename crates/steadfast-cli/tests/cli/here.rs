@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{NOW, Place};
+use super::{NOW, TestDirectory};
 
 #[tokio::test]
 async fn a_copied_store_takes_nothing_until_an_operator_declares_it() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     if std::fs::metadata(place.path("vendors.toml")).expect("is there").created().is_err() {
         // Copies cannot be distinguished on this file system.
         return;
@@ -19,8 +19,8 @@ async fn a_copied_store_takes_nothing_until_an_operator_declares_it() {
     place.sql("INSERT INTO steadfast_outbox (vendor, account, path, key) VALUES ('stripe', 'test', '/v1/quotes', 'queued')");
     assert_eq!(place.json(0, &["status"])["displaced"], json!(null));
     place.moves_to_a_copy();
-    let said = place.run(&["here"]);
-    assert!(said.code == 1 && said.out.contains("the store takes nothing: "), "{}", said.out);
+    let result = place.run(&["here"]);
+    assert!(result.code == 1 && result.out.contains("the store takes nothing: "), "{}", result.out);
     let refused = place.run(&["cancel", "due", "--why", "ticket 7"]);
     let words: String = refused.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(refused.code == 3 && words.contains("steadfast here --copy"), "{words}");
@@ -39,19 +39,19 @@ async fn a_copied_store_takes_nothing_until_an_operator_declares_it() {
         (&["here", "--moved", "--copy", "--why", "x"], "cannot be used with"),
         (&["here", "--will-move", "--why", "x"], "it is elsewhere already"),
     ] {
-        let said = place.run(arguments);
-        assert!(said.code == 2 && said.err.contains(problem), "{arguments:?}: {}", said.err);
+        let result = place.run(arguments);
+        assert!(result.code == 2 && result.err.contains(problem), "{arguments:?}: {}", result.err);
     }
-    let said = place.json(0, &["here", "--copy", "--why", "staging"]);
+    let result = place.json(0, &["here", "--copy", "--why", "staging"]);
     assert_eq!(
-        (&said["operations"], &said["rows"], &said["displaced"]),
+        (&result["operations"], &result["rows"], &result["displaced"]),
         (&json!(1), &json!(1), &json!(null))
     );
     let shown = place.json(0, &["show", "due"]);
     assert_eq!((&shown["phase"], &shown["effect"]), (&json!("resolved"), &json!("unknown")));
     // Announced, the next move passes; the one after it does not.
-    let said = place.json(0, &["here", "--will-move", "--why", "new disk"]);
-    assert!(said["moves_until_ms"].as_u64().is_some(), "{said}");
+    let result = place.json(0, &["here", "--will-move", "--why", "new disk"]);
+    assert!(result["moves_until_ms"].as_u64().is_some(), "{result}");
     place.moves_to_a_copy();
     assert_eq!(place.json(0, &["here"])["moves_until_ms"], json!(null));
     place.moves_to_a_copy();

@@ -3,11 +3,11 @@
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 
-use super::{LONG_AGO, NOW, Place, schema};
+use super::{LONG_AGO, NOW, TestDirectory, schema};
 
 #[tokio::test]
 async fn list_filters_pages_and_groups() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", LONG_AGO).await;
     place.never_sent("order-2").await;
     place.succeeds("order-3", NOW).await;
@@ -51,7 +51,7 @@ async fn list_filters_pages_and_groups() {
 
 #[tokio::test]
 async fn show_withholds_bodies_without_a_name_and_a_reason() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
 
@@ -99,7 +99,7 @@ async fn show_withholds_bodies_without_a_name_and_a_reason() {
 
 #[tokio::test]
 async fn stats_count_by_vendor_and_phase() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", LONG_AGO).await;
     place.succeeds("order-2", NOW).await;
     let stats = place.json(0, &["stats"]);
@@ -114,7 +114,7 @@ async fn stats_count_by_vendor_and_phase() {
 
 #[tokio::test]
 async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.lost("order-2", NOW).await;
     let text = place.run(&["dead-letters", "export"]).ended(0);
@@ -132,16 +132,16 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
         let mode = std::fs::metadata(place.path("letters.jsonl")).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "it may hold what the store keeps to itself");
     }
-    let said = place.run(&to_file);
-    assert_eq!(said.code, 5);
+    let result = place.run(&to_file);
+    assert_eq!(result.code, 5);
     let expected = "steadfast: letters.jsonl exists already and is not overwritten; name a new file\n";
-    assert_eq!(said.err, expected);
+    assert_eq!(result.err, expected);
     assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(0), "");
 }
 
 #[tokio::test]
 async fn an_operation_is_found_by_its_wire_key() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
     let wire_key = |key| place.json(0, &["show", key])["wire_key"].as_str().expect("text").to_owned();
@@ -167,7 +167,7 @@ async fn an_operation_is_found_by_its_wire_key() {
 /// Operators' actions are shown in words.
 #[tokio::test]
 async fn operators_actions_are_shown_in_words() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for key in ["forced", "solved", "edited"] {
         place.lost(key, LONG_AGO).await;
     }
@@ -193,16 +193,16 @@ async fn operators_actions_are_shown_in_words() {
     assert_eq!((&audit["action"], &audit["forced"]), (&"redrive".into(), &true.into()));
     let solved = place.json(0, &["show", "solved"]);
     let expected = ("applied", "po_1", "resolve");
-    let said =
+    let result =
         (&solved["resolved"]["resolution"], &solved["resolved"]["vendor_id"], &solved["audit"][0]["action"]);
-    assert_eq!(said, (&expected.0.into(), &expected.1.into(), &expected.2.into()));
+    assert_eq!(result, (&expected.0.into(), &expected.1.into(), &expected.2.into()));
     let edited = place.json(0, &["show", "edited"]);
     assert_eq!((&edited["resolved"]["new_key"], edited["redrive"].is_null()), (&"new".into(), true));
 }
 
 #[tokio::test]
 async fn a_filter_warns_of_a_vendor_without_records() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let filters = [
         &["list"][..],
         &["list", "--group"],
@@ -210,39 +210,39 @@ async fn a_filter_warns_of_a_vendor_without_records() {
         &["export"],
         &["export", "--output", "new.jsonl"],
     ];
-    let said = |command: &[&str], vendor: &str| {
+    let warning = |command: &[&str], vendor: &str| {
         let _ = std::fs::remove_file(place.path("new.jsonl"));
-        let said = place.run(&[&["dead-letters"], command, &["--vendor", vendor]].concat());
-        assert_eq!(said.code, 0, "{command:?}: {}", said.err);
-        said.err
+        let result = place.run(&[&["dead-letters"], command, &["--vendor", vendor]].concat());
+        assert_eq!(result.code, 0, "{command:?}: {}", result.err);
+        result.err
     };
     place.stripe(NOW, &ScriptedTransport::new()); // The store, with nothing in it.
     let empty = "no operation of vendor `strype` is on record; the store is empty\n";
-    assert_eq!(said(&["list"], "strype"), empty);
+    assert_eq!(warning(&["list"], "strype"), empty);
     place.succeeds("order-1", NOW).await;
     for command in filters {
         let slip = "no operation of vendor `strype` is on record; there is `default/stripe`\n";
-        assert_eq!(said(command, "strype"), slip, "{command:?}");
-        assert_eq!(said(command, "other/stripe").matches("`default/stripe`").count(), 1, "{command:?}");
+        assert_eq!(warning(command, "strype"), slip, "{command:?}");
+        assert_eq!(warning(command, "other/stripe").matches("`default/stripe`").count(), 1, "{command:?}");
         for well in ["stripe", "default/stripe"] {
-            assert_eq!(said(command, well), "", "{command:?}: it has no dead letters");
+            assert_eq!(warning(command, well), "", "{command:?}: it has no dead letters");
         }
     }
     let page = place.run(&["dead-letters", "list", "--vendor", "strype", "--json"]);
     assert_eq!((page.code, page.err.as_str()), (0, ""), "a program is not told");
     place.lost("order-2", LONG_AGO).await;
-    assert_eq!(said(&["list"], "stripe"), "");
+    assert_eq!(warning(&["list"], "stripe"), "");
     let store = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
     let other = "UPDATE operation SET vendor = 'default/other' WHERE key = 'order-2'";
     store.execute_batch(other).expect("works");
     let several =
         "no operation of vendor `strype` is on record; there are `default/other`, `default/stripe`\n";
-    assert_eq!(said(&["list"], "strype"), several);
+    assert_eq!(warning(&["list"], "strype"), several);
 }
 
 #[tokio::test]
 async fn attempts_after_a_redrive_are_counted_anew_and_labelled() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     let phase = || {
         let text = place.run(&["show", "order-1"]).ended(0);
@@ -256,7 +256,7 @@ async fn attempts_after_a_redrive_are_counted_anew_and_labelled() {
 /// A redrive of an operation without effect is claimed anew, and the first attempt stays in the log.
 #[tokio::test]
 async fn a_redriven_operation_shows_its_first_attempt() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     assert!(place.pays("order-1", LONG_AGO, network).await.expect_err("never sent").is_dead_letter());
     let shown = place.run(&["show", "order-1"]).ended(0);
@@ -271,7 +271,7 @@ async fn a_redriven_operation_shows_its_first_attempt() {
 /// Names are left whole, because they are copied; all else fits a terminal of 80 columns.
 #[tokio::test]
 async fn outbox_rows_are_counted_and_rejected_ones_listed_with_reasons() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     assert_eq!(place.run(&["outbox"]).code, 3, "there is no store yet");
     place.succeeds("well", NOW).await;
     assert_eq!(place.run(&["outbox"]).ended(0), "no row of the outbox was rejected\n");
@@ -315,7 +315,7 @@ async fn outbox_rows_are_counted_and_rejected_ones_listed_with_reasons() {
 /// A row is no operation yet, and is sent once a dispatcher comes.
 #[tokio::test]
 async fn a_waiting_outbox_row_is_shown_by_its_key_and_can_be_cancelled() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.succeeds("well", NOW).await;
     place.rejects(1).await;
     let shown = place.run(&["show", "k"]).ended(0);
@@ -347,8 +347,8 @@ async fn a_waiting_outbox_row_is_shown_by_its_key_and_can_be_cancelled() {
             continue;
         }
         assert_eq!(place.run(&cancel[..2]).code, 2, "without a reason");
-        let said = place.run(&cancel).ended(0);
-        assert!(said.starts_with(&format!("removed from the outbox: row {row}: ")), "{said}");
+        let result = place.run(&cancel).ended(0);
+        assert!(result.starts_with(&format!("removed from the outbox: row {row}: ")), "{result}");
     }
     assert_eq!(place.run(&["show", "k"]).code, 6);
     place.run(&["show", "well"]).ended(0);
@@ -360,7 +360,7 @@ async fn a_waiting_outbox_row_is_shown_by_its_key_and_can_be_cancelled() {
 
 #[tokio::test]
 async fn output_fits_eighty_columns() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for key in ["forced", "solved", "lost"] {
         place.lost(key, LONG_AGO).await;
     }

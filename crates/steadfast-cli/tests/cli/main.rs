@@ -39,22 +39,22 @@ use tempfile::TempDir;
 use support::rig::{Rig, plain};
 
 /// A directory with a store and a vendors file.
-pub struct Place {
+pub struct TestDirectory {
     directory: TempDir,
     /// Arguments of the binary for reading a sealed store.
     pub seal_keys: Option<String>,
 }
 
 /// Output of a run.
-pub struct Said {
+pub struct RunResult {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Place {
-    pub fn fresh() -> Place {
-        let place = Place { directory: in_memory::directory(), seal_keys: None };
+impl TestDirectory {
+    pub fn fresh() -> TestDirectory {
+        let place = TestDirectory { directory: in_memory::directory(), seal_keys: None };
         let vendors =
             "namespace = \"default\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
         std::fs::write(place.path("vendors.toml"), vendors).expect("writes");
@@ -163,18 +163,18 @@ impl Place {
     }
 
     /// Runs the binary on the store with the vendors file.
-    pub fn run(&self, arguments: &[&str]) -> Said {
+    pub fn run(&self, arguments: &[&str]) -> RunResult {
         self.run_with(&["--store", "calls.db", "--vendors", "vendors.toml"], arguments)
     }
 
-    pub fn run_with(&self, before: &[&str], arguments: &[&str]) -> Said {
+    pub fn run_with(&self, before: &[&str], arguments: &[&str]) -> RunResult {
         self.run_as(&[("USER", "ada")], &[before, arguments].concat())
     }
 
     /// Runs it with these variables, those of the store's seal keys, and no others: as in a container.
-    pub fn run_as(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
+    pub fn run_as(&self, variables: &[(&str, &str)], arguments: &[&str]) -> RunResult {
         let mut command = self.command(arguments);
-        Said::new(&command.envs(variables.iter().copied()).output().expect("the binary runs"))
+        RunResult::new(&command.envs(variables.iter().copied()).output().expect("the binary runs"))
     }
 
     /// The binary, with no variables but that of the store's seal keys.
@@ -202,18 +202,18 @@ impl Place {
     }
 
     fn answer(&self, code: i32, arguments: &[&str]) -> Value {
-        let said = self.run(&[arguments, &["--json"]].concat());
-        assert_eq!(said.code, code, "{}{}", said.out, said.err);
-        let answer = schema::answer(&said.out);
+        let result = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(result.code, code, "{}{}", result.out, result.err);
+        let answer = schema::answer(&result.out);
         assert_eq!(answer["exit_code"], code);
         answer
     }
 }
 
-impl Said {
-    fn new(output: &Output) -> Said {
+impl RunResult {
+    fn new(output: &Output) -> RunResult {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
-        Said {
+        RunResult {
             code: output.status.code().expect("it was not killed"),
             out: text(&output.stdout),
             err: text(&output.stderr),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Place;
+use super::TestDirectory;
 
 /// Returns every command, as its manual page is named, without those that have subcommands.
 pub fn commands() -> BTreeSet<String> {
@@ -17,8 +17,8 @@ pub fn commands() -> BTreeSet<String> {
 
 /// Returns the files and their contents.
 fn pages() -> Vec<(String, String)> {
-    let place = Place::fresh();
-    let said = place.run_with(&[], &["man", "--out", "share/man1"]).ended(0);
+    let place = TestDirectory::fresh();
+    let result = place.run_with(&[], &["man", "--out", "share/man1"]).ended(0);
     let mut pages: Vec<(String, String)> = std::fs::read_dir(place.path("share/man1"))
         .expect("a directory")
         .map(|file| {
@@ -28,9 +28,9 @@ fn pages() -> Vec<(String, String)> {
         })
         .collect();
     pages.sort();
-    let written: BTreeSet<&str> = said.lines().collect();
+    let written: BTreeSet<&str> = result.lines().collect();
     assert_eq!(written.len(), pages.len());
-    assert!(pages.iter().all(|(file, _)| written.contains(&format!("share/man1/{file}")[..])), "{said}");
+    assert!(pages.iter().all(|(file, _)| written.contains(&format!("share/man1/{file}")[..])), "{result}");
     pages
 }
 
@@ -58,7 +58,7 @@ fn every_command_has_a_manual_page_with_its_exit_codes() {
     let places: Vec<_> =
         ["yes", "vendor\\", "why", "store", "help"].iter().map(|name| synopsis.find(name)).collect();
     assert!(places.is_sorted() && places[0].is_some(), "{synopsis}");
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let one = place.run_with(&[], &["man"]).ended(0);
     let whole = pages.iter().find(|(file, _)| file == "steadfast.1").expect("the program's own");
     assert_eq!(one, whole.1);
@@ -69,7 +69,7 @@ fn every_command_has_a_manual_page_with_its_exit_codes() {
 
 #[test]
 fn the_completions_of_every_shell_know_every_command_and_option() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = place.run_with(&[], &["completions", shell]).ended(0);
         for command in commands() {
@@ -88,15 +88,15 @@ fn the_completions_of_every_shell_know_every_command_and_option() {
 
 #[test]
 fn manual_pages_that_cannot_be_written_are_named() {
-    let place = Place::fresh();
-    let said = place.run_with(&[], &["man", "--out", "vendors.toml"]);
-    assert_eq!(said.code, 5);
-    assert!(said.err.starts_with("steadfast: vendors.toml cannot be written: "), "{}", said.err);
+    let place = TestDirectory::fresh();
+    let result = place.run_with(&[], &["man", "--out", "vendors.toml"]);
+    assert_eq!(result.code, 5);
+    assert!(result.err.starts_with("steadfast: vendors.toml cannot be written: "), "{}", result.err);
 }
 
 #[test]
 fn the_help_documents_every_exit_code_and_variable() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let help = place.run_with(&[], &["--help"]).ended(0);
     for expected in [
         "0  done; also when nothing matched",
@@ -119,7 +119,7 @@ fn the_help_documents_every_exit_code_and_variable() {
 
 #[test]
 fn options_come_in_the_same_order_in_every_command() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let order = [
         "Usage:",
         "Arguments:",

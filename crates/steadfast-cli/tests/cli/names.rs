@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use steadfast::testkit::ScriptedTransport;
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, TestDirectory};
 
 const FROM_TO: [&str; 5] = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
 
 #[tokio::test]
 async fn a_renamed_account_is_adopted_after_a_dry_run() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
     let dry = place.run(&FROM_TO).ended(0);
@@ -41,14 +41,14 @@ async fn a_renamed_account_is_adopted_after_a_dry_run() {
 
 #[tokio::test]
 async fn a_waiting_operation_is_cancelled_with_a_reason_and_an_ended_one_is_not() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", LONG_AGO).await;
     let cancel = ["cancel", "order-1", "--why", "the customer left"];
     assert_eq!(place.json_error(1, &cancel)["code"], "not_open");
     place.run(&["dead-letters", "redrive", "order-1", "--force", "--why", "x"]).ended(0);
     assert_eq!(place.run(&cancel[..2]).code, 2, "without a reason");
-    let said = place.run(&cancel).ended(0);
-    assert_eq!(said, "default/stripe/test/POST /v1/quotes key order-1\n    phase: resolved, cancelled\n");
+    let result = place.run(&cancel).ended(0);
+    assert_eq!(result, "default/stripe/test/POST /v1/quotes key order-1\n    phase: resolved, cancelled\n");
     let shown = place.json(0, &["show", "order-1"]);
     assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"unknown".into()));
     assert_eq!(place.json(1, &["dead-letters", "redrive", "order-1"])["why_held_back"][0]["why"], "resolved");
@@ -56,7 +56,7 @@ async fn a_waiting_operation_is_cancelled_with_a_reason_and_an_ended_one_is_not(
 
 #[tokio::test]
 async fn an_enqueued_operation_is_counted_shows_its_due_time_and_can_be_cancelled() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let stripe = place.stripe(Duration::from_secs(60), &ScriptedTransport::new());
     let quotes = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];
     for (key, wait) in quotes {
@@ -79,7 +79,7 @@ async fn an_enqueued_operation_is_counted_shows_its_due_time_and_can_be_cancelle
 
 #[tokio::test]
 async fn open_operations_of_a_namespace_that_the_vendors_file_no_longer_has_are_counted() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     assert_eq!(place.json(0, &["stats"])["unreached"], serde_json::json!([]));
     let renamed =
@@ -97,7 +97,7 @@ async fn open_operations_of_a_namespace_that_the_vendors_file_no_longer_has_are_
 
 #[tokio::test]
 async fn a_redrive_stands_between_the_attempts_before_it_and_after_it() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
     let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));

@@ -1,6 +1,6 @@
 //! The page for operators: each command is run, and prints the page's text.
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, TestDirectory};
 
 const PAGE: &str = include_str!("../../../../src/docs/operations.md");
 
@@ -79,22 +79,22 @@ fn commands_of(page: &str) -> Vec<&str> {
 /// Each is typed on a store that does not exist.
 #[test]
 fn each_command_of_the_pages_is_understood() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let commands: Vec<&str> = PAGES.into_iter().flat_map(commands_of).collect();
     assert!(commands.len() > 40, "{commands:?}");
     for command in commands {
         let words = words(command);
         let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
-        let said = place.run_as(&[("STEADFAST_STORE", "absent.db"), ("STEADFAST_BY", "ada")], &arguments);
+        let result = place.run_as(&[("STEADFAST_STORE", "absent.db"), ("STEADFAST_BY", "ada")], &arguments);
         let unknown =
             ["unexpected argument", "unrecognized subcommand", "invalid value", "cannot be used with"];
-        assert!(!unknown.iter().any(|what| said.err.contains(what)), "{command}: {}", said.err);
+        assert!(!unknown.iter().any(|what| result.err.contains(what)), "{command}: {}", result.err);
     }
 }
 
 #[tokio::test]
 async fn the_page_matches_the_commands_output() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-42/quote", LONG_AGO).await;
     place.lost("order-43/quote", NOW).await;
     place.never_sent("order-44/quote").await;
@@ -107,9 +107,9 @@ async fn the_page_matches_the_commands_output() {
         let words = words(&command);
         assert_eq!(words[0], "steadfast", "{command}");
         let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        let said = place.run_as(&variables, &arguments);
-        assert_eq!(said.err, "", "{command}");
-        assert_eq!(plain(&said.out), plain(&shown), "{command}\n{}", said.out);
+        let result = place.run_as(&variables, &arguments);
+        assert_eq!(result.err, "", "{command}");
+        assert_eq!(plain(&result.out), plain(&shown), "{command}\n{}", result.out);
     }
     assert_eq!(place.json(0, &["show", "order-42/quote"])["phase"], "resolved");
     assert_eq!(place.json(0, &["show", "order-44/quote"])["phase"], "scheduled");

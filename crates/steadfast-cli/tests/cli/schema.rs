@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use steadfast::testkit::ScriptedTransport;
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, TestDirectory};
 
 const SCHEMA: &str = include_str!("../../../../examples/command-line.schema.json");
 
@@ -60,7 +60,7 @@ fn closed() -> Value {
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "each command once")]
 async fn every_command_answers_with_one_object_of_the_documented_shape() {
-    let mut place = Place::fresh();
+    let mut place = TestDirectory::fresh();
     for key in ["lost", "forced", "solved", "undone"] {
         place.lost(key, LONG_AGO).await;
     }
@@ -112,9 +112,9 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &["stats"]),
         (0, &["show", "default/stripe/test:acct_1/POST /v1/quotes key undone"]),
     ] {
-        let said = place.run(&[arguments, &["--json"]].concat());
-        assert_eq!((said.code, &said.err[..]), (code, ""), "{arguments:?}: {}", said.out);
-        let answer = answer(&said.out);
+        let result = place.run(&[arguments, &["--json"]].concat());
+        assert_eq!((result.code, &result.err[..]), (code, ""), "{arguments:?}: {}", result.out);
+        let answer = answer(&result.out);
         assert_eq!(answer["exit_code"], code, "{arguments:?}");
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
@@ -137,7 +137,7 @@ fn described() -> BTreeSet<String> {
     described.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-async fn shows_terms(place: &Place) -> Vec<String> {
+async fn shows_terms(place: &TestDirectory) -> Vec<String> {
     place.stripe(NOW, &ScriptedTransport::new()).register().await.expect("the first");
     let account = "default/stripe/test";
     let commands = [&["terms"][..], &["terms", "--forget", account], &["terms", "--forget", "none"]];
@@ -145,19 +145,19 @@ async fn shows_terms(place: &Place) -> Vec<String> {
 }
 
 /// Opens the store again at the end.
-fn copies(place: &Place) -> Vec<String> {
+fn copies(place: &TestDirectory) -> Vec<String> {
     let ends = [&["--to", "new.db"][..], &["--to", "new.db"], &["--give-up", "--lost"]];
     ends.map(|end| command_of(place, &[&["copy", "--from", "calls.db"], end].concat())).to_vec()
 }
 
 /// Returns the command that an answer names.
-fn command_of(place: &Place, arguments: &[&str]) -> String {
+fn command_of(place: &TestDirectory, arguments: &[&str]) -> String {
     let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(0));
     answer["command"].as_str().expect("a command").to_owned()
 }
 
 /// On a file it refuses; its work on a server is in the tests of that.
-fn migrates(place: &Place) -> String {
+fn migrates(place: &TestDirectory) -> String {
     let refused = answer(&place.run(&["migrate", "--json"]).out);
     assert_eq!((&refused["exit_code"], &refused["error"]["code"]), (&json!(2), &json!("usage")), "{refused}");
     if cfg!(feature = "postgres") {
@@ -174,7 +174,7 @@ fn migrates(place: &Place) -> String {
 }
 
 /// Lists rows that no other command shows. Returns the command's name.
-async fn rejects(place: &Place) -> String {
+async fn rejects(place: &TestDirectory) -> String {
     place.rejects(2).await;
     let counted = answer(&place.run(&["stats", "--json"]).ended(0));
     assert_eq!(counted["result"]["outbox"].as_array().map(Vec::len), Some(2), "{counted}");
@@ -186,7 +186,7 @@ async fn rejects(place: &Place) -> String {
 }
 
 /// Needs a key, without which no other command then works. Returns the command's name.
-fn reseals(place: &mut Place) -> String {
+fn reseals(place: &mut TestDirectory) -> String {
     place.seal_keys = Some("0f".repeat(32));
     let counted = answer(&place.run(&["reseal", "--dry-run", "--json"]).ended(0));
     assert!(counted["result"]["remaining"].as_u64() > Some(0), "{counted}");
@@ -197,9 +197,9 @@ fn reseals(place: &mut Place) -> String {
 
 #[tokio::test]
 async fn every_failure_has_the_same_shape_and_a_message_for_people() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", LONG_AGO).await;
-    assert_eq!(Place::fresh().json_error(3, &["stats"])["code"], "store");
+    assert_eq!(TestDirectory::fresh().json_error(3, &["stats"])["code"], "store");
     for (code, name, arguments) in [
         (2, "usage", &["nonsense"][..]),
         (2, "usage", &["dead-letters", "resolve", "order-1", "--not-applied"]),

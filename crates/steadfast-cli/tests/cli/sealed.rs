@@ -10,13 +10,13 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 
-use super::Place;
+use super::TestDirectory;
 use support::on_disk;
 use support::rig::{Rig, plain};
 
 /// A place with one dead letter, `order-1`, sealed with the key of this byte.
-async fn sealed(byte: u8) -> Place {
-    let place = Place::fresh();
+async fn sealed(byte: u8) -> TestDirectory {
+    let place = TestDirectory::fresh();
     let store = Sqlite::builder(place.path("calls.db")).seal(SealKeys::new([byte; 32])).open();
     let store = Arc::new(store.expect("opens"));
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
@@ -77,8 +77,8 @@ async fn a_sealed_store_without_its_key_is_refused_with_three_and_names_the_key(
     );
     for keys in [None, Some(hex(2))] {
         place.seal_keys = keys;
-        let said = place.run(&["stats"]);
-        assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
+        let result = place.run(&["stats"]);
+        assert_eq!((result.code, result.err), (3, format!("steadfast: {problem}\n")));
         let error = place.json_error(3, &["dead-letters", "redrive", "order-1"]);
         assert_eq!(error, json!({"code": "store", "problem": problem}));
     }
@@ -94,8 +94,8 @@ async fn invalid_keys_are_refused_with_two_and_not_repeated() {
         (hex(1)[..60].to_owned(), "key 1: 45 bytes; a key is exactly 32 bytes"),
     ] {
         place.seal_keys = Some(keys);
-        let said = place.run(&["stats"]);
-        assert_eq!((said.code, said.err), (2, format!("steadfast: STEADFAST_SEAL_KEYS: {problem}\n")));
+        let result = place.run(&["stats"]);
+        assert_eq!((result.code, result.err), (2, format!("steadfast: STEADFAST_SEAL_KEYS: {problem}\n")));
         assert_eq!(place.json_error(2, &["stats"])["code"], "usage");
     }
 }
@@ -147,9 +147,9 @@ async fn a_reseal_makes_the_older_key_needless() {
 
 #[tokio::test]
 async fn a_rewrite_removes_the_old_bytes_of_resealed_rows() {
-    let mut place = Place::fresh();
+    let mut place = TestDirectory::fresh();
     place.lost("order-1", std::time::Duration::ZERO).await;
-    let holds = |place: &Place| on_disk::holds(&place.path("calls.db"), "amount=1000&");
+    let holds = |place: &TestDirectory| on_disk::holds(&place.path("calls.db"), "amount=1000&");
     place.seal_keys = Some(hex(1));
     let plain = holds(&place);
     place.run(&["reseal", "--wipe"]).ended(0);
@@ -166,12 +166,12 @@ async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
         assert_eq!(place.json_error(3, &["reseal"])["code"], "store");
         assert!(on_disk::read(&place.path("calls.db")) == before, "untouched");
     }
-    let mut plain = Place::fresh();
+    let mut plain = TestDirectory::fresh();
     plain.lost("order-1", std::time::Duration::ZERO).await;
-    let said = plain.run(&["reseal"]);
+    let result = plain.run(&["reseal"]);
     let problem = "no key was given to seal with; give the service's keys in STEADFAST_SEAL_KEYS, or name their variable \
                    in the vendors file";
-    assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
+    assert_eq!((result.code, result.err), (3, format!("steadfast: {problem}\n")));
     // A row that was changed by a process without a key is reported, and does not block the others.
     let spoil = "UPDATE operation SET request = CAST(substr(request, 1, 40) || x'00' AS BLOB)";
     let file = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
@@ -197,7 +197,7 @@ async fn a_reseal_that_is_killed_is_completed_by_the_next() {
     use std::process::Stdio;
     use std::time::Duration;
 
-    let mut place = Place::fresh();
+    let mut place = TestDirectory::fresh();
     let keys = |current: u8, older: u8| SealKeys::new([current; 32]).with_older([older; 32]);
     let store = Arc::new(Sqlite::builder(place.path("calls.db")).seal(keys(1, 2)).open().expect("opens"));
     let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(

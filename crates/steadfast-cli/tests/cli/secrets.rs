@@ -51,15 +51,15 @@ key = { header = "Idempotency-Key" }
 auth = { header = "X-Acme-Token", prefix = "Token " }
 "#;
 
-struct Place {
+struct TestDirectory {
     directory: TempDir,
     is_sealed: bool,
 }
 
-impl Place {
+impl TestDirectory {
     /// Returns a store with a dead letter of each vendor, whose clients were given all these secrets.
-    async fn filled(is_sealed: bool) -> Place {
-        let place = Place { directory: support::in_memory::directory(), is_sealed };
+    async fn filled(is_sealed: bool) -> TestDirectory {
+        let place = TestDirectory { directory: support::in_memory::directory(), is_sealed };
         std::fs::write(place.path("vendors.toml"), VENDORS).expect("writes");
         std::fs::write(place.path("body.json"), r#"{"a":2}"#).expect("writes");
         let builder = Sqlite::builder(place.path("calls.db"));
@@ -239,17 +239,17 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
 /// Finding E3.
 #[tokio::test]
 async fn no_output_of_any_command_holds_a_secret() {
-    nothing_said_holds_a_secret(&Place::filled(false).await);
+    nothing_said_holds_a_secret(&TestDirectory::filled(false).await);
 }
 
 /// Finding E3.
 #[tokio::test]
 async fn no_output_on_a_sealed_store_holds_a_secret() {
-    nothing_said_holds_a_secret(&Place::filled(true).await);
+    nothing_said_holds_a_secret(&TestDirectory::filled(true).await);
 }
 
 /// Returns each command line that is tried.
-fn lines(place: &Place) -> Vec<Vec<String>> {
+fn lines(place: &TestDirectory) -> Vec<Vec<String>> {
     let mut lines = vec![vec!["--help".to_owned()]];
     for words in place.commands() {
         let typed = typed(&words.join(" ")).iter();
@@ -266,16 +266,16 @@ fn lines(place: &Place) -> Vec<Vec<String>> {
 }
 
 /// Returns the output of a command line, and its arguments.
-fn say(place: &Place, line: &[String]) -> (String, Vec<u8>) {
-    let said = place.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
-    let bytes = [said.stdout, said.stderr].concat();
-    let is_ended = said.status.code().is_some_and(|code| code < 7);
+fn say(place: &TestDirectory, line: &[String]) -> (String, Vec<u8>) {
+    let result = place.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
+    let bytes = [result.stdout, result.stderr].concat();
+    let is_ended = result.status.code().is_some_and(|code| code < 7);
     assert!(is_ended, "{line:?}: {}", String::from_utf8_lossy(&bytes));
     assert!(!bytes.is_empty(), "{line:?} says something");
     (line.join(" "), bytes)
 }
 
-fn nothing_said_holds_a_secret(place: &Place) {
+fn nothing_said_holds_a_secret(place: &TestDirectory) {
     // One that waits for a server that is not there touches nothing of the place: all of them wait at once.
     let (of_servers, others): (Vec<_>, Vec<_>) =
         lines(place).into_iter().partition(|line| line.iter().any(|word| word.starts_with("postgres://")));
@@ -285,9 +285,9 @@ fn nothing_said_holds_a_secret(place: &Place) {
         let waited = waiting.into_iter().map(|one| one.join().expect("no panic"));
         others.into_iter().chain(waited).collect()
     });
-    let said = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
-    assert_eq!(said(IN_A_ROW), 0, "a header of a row that was rejected");
-    assert!(said("carries a secret") > 0, "it was rejected");
+    let result = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
+    assert_eq!(result(IN_A_ROW), 0, "a header of a row that was rejected");
+    assert!(result("carries a secret") > 0, "it was rejected");
     for entry in files(place.directory.path()) {
         let bytes = read(&entry);
         seen.push((entry.display().to_string(), bytes));

@@ -6,11 +6,11 @@ use steadfast::Sequence;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 
-use super::{NOW, Place};
+use super::{NOW, TestDirectory};
 
 #[tokio::test]
 async fn a_held_sequence_names_the_dead_letter_that_holds_it() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let stripe = place.stripe(NOW, &ScriptedTransport::new().fail(SendErrorKind::Connect));
     for (key, sequence) in [
         ("order-1", Sequence::new("customer-7")),

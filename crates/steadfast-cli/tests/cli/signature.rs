@@ -1,12 +1,12 @@
 //! Name and reason of an operator: in a container there is no login, and no variable has the name.
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, TestDirectory};
 
 const STORE: [&str; 4] = ["--store", "calls.db", "--vendors", "vendors.toml"];
 
 #[tokio::test]
 async fn a_missing_name_and_a_missing_reason_are_reported_together() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let by = "give --by NAME or set STEADFAST_BY (USER and LOGNAME are not set either)";
@@ -26,12 +26,12 @@ async fn a_missing_name_and_a_missing_reason_are_reported_together() {
         (&["dead-letters", "show", "order-1", "--bodies"], Some(&both), Some(reason)),
         (&["show", "order-1", "--bodies"], Some(&both), Some(reason)),
     ] {
-        let said = place.run_as(&[], &[&STORE, arguments].concat());
+        let result = place.run_as(&[], &[&STORE, arguments].concat());
         let expected = without_name.map(|problem| format!("steadfast: {problem}\n"));
-        assert_eq!((said.code, Some(said.err)), (2, expected), "{arguments:?}");
+        assert_eq!((result.code, Some(result.err)), (2, expected), "{arguments:?}");
         if let Some(problem) = without_reason {
-            let said = place.run_as(&[("USER", "ada")], &[&STORE, arguments].concat());
-            assert_eq!((said.code, said.err), (2, format!("steadfast: {problem}\n")), "{arguments:?}");
+            let result = place.run_as(&[("USER", "ada")], &[&STORE, arguments].concat());
+            assert_eq!((result.code, result.err), (2, format!("steadfast: {problem}\n")), "{arguments:?}");
         }
     }
     let shown = place.json(0, &["show", "order-1"]);
@@ -44,7 +44,7 @@ async fn a_missing_name_and_a_missing_reason_are_reported_together() {
 
 #[tokio::test]
 async fn read_only_commands_need_no_name() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
     place.lost("order-2", LONG_AGO).await;
     for (code, arguments) in [
@@ -56,14 +56,14 @@ async fn read_only_commands_need_no_name() {
         (1, &["dead-letters", "redrive", "--all"]),
         (0, &["dead-letters", "redrive", "order-2", "--force", "--dry-run"]),
     ] {
-        let said = place.run_as(&[], &[&STORE, arguments].concat());
-        assert_eq!(said.code, code, "{arguments:?}: {}{}", said.out, said.err);
+        let result = place.run_as(&[], &[&STORE, arguments].concat());
+        assert_eq!(result.code, code, "{arguments:?}: {}{}", result.out, result.err);
     }
 }
 
 #[tokio::test]
 async fn the_name_comes_from_the_option_then_steadfast_by_then_the_login() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let all = [("STEADFAST_BY", "ops"), ("USER", "ada"), ("LOGNAME", "lovelace")];
     let empty = [("STEADFAST_BY", ""), ("USER", " "), ("LOGNAME", "lovelace")];
     for (nth, (expected, variables, options)) in [
@@ -84,8 +84,8 @@ async fn the_name_comes_from_the_option_then_steadfast_by_then_the_login() {
     }
     // An empty name is not replaced.
     place.lost("order-9", NOW).await;
-    let said =
+    let result =
         place.run_as(&all, &[&STORE[..], &["dead-letters", "redrive", "order-9", "--by", ""]].concat());
     let problem = "a name is missing for the audit record: give a name with --by, which is empty";
-    assert_eq!((said.code, said.err), (2, format!("steadfast: {problem}\n")));
+    assert_eq!((result.code, result.err), (2, format!("steadfast: {problem}\n")));
 }

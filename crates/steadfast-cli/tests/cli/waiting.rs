@@ -13,10 +13,10 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
 use steadfast_core::store::delivery::{Beat, Heartbeat};
 
-use super::{NOW, Place, pay};
+use super::{NOW, TestDirectory, pay};
 
 /// Enqueues calls that are due since so long ago.
-async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = String>) {
+async fn enqueue(place: &TestDirectory, ago: Duration, keys: impl IntoIterator<Item = String>) {
     let stripe = place.stripe(ago, &ScriptedTransport::new());
     for key in keys {
         stripe.post("/v1/quotes").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
@@ -24,9 +24,9 @@ async fn enqueue(place: &Place, ago: Duration, keys: impl IntoIterator<Item = St
 }
 
 /// Writes the heartbeat of another process's dispatcher for an account.
-async fn says(place: &Place, dispatcher: &str, word: Value) {
+async fn write_heartbeat(place: &TestDirectory, dispatcher: &str, status: Value) {
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
-    let (account, says) = ("default/stripe/test".to_owned(), Some(word.to_string()));
+    let (account, says) = ("default/stripe/test".to_owned(), Some(status.to_string()));
     let beats = vec![Beat { account, dispatcher: dispatcher.to_owned(), says }];
     let beat = Heartbeat { now: SystemClock::new().wall(), lasts: Duration::from_secs(60), beats };
     store.delivery().expect("it has").heartbeat(&beat).await.expect("works");
@@ -40,7 +40,7 @@ fn fits_a_screen(text: &str) {
 
 #[tokio::test]
 async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("dead", NOW).await;
     enqueue(&place, Duration::from_secs(500), (0..30).map(|nth| format!("order-{nth}"))).await;
     let text = place.run(&["status"]).ended(0);
@@ -52,8 +52,8 @@ async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
     let open = json!({
         "gone_per_second": 2.0, "shut": [{ "gate": "circuit", "since_ms": 1_200_000, "left_ms": 4_000 }],
     });
-    says(&place, "one", open).await;
-    says(&place, "two", json!({ "gone_per_second": 1.0 })).await;
+    write_heartbeat(&place, "one", open).await;
+    write_heartbeat(&place, "two", json!({ "gone_per_second": 1.0 })).await;
     let text = place.run(&["status"]).ended(0);
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(joined.contains("DOWN: its circuit is open since ") && joined.contains("(20m"), "{text}");
@@ -72,7 +72,7 @@ async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
     assert_eq!(account["gone_in_ms"], 10_000);
 
     let held = json!({ "shut": [{ "gate": "held", "since_ms": 600_000, "left_ms": 20_000 }] });
-    says(&place, "three", held).await;
+    write_heartbeat(&place, "three", held).await;
     let text = place.run(&["status"]).ended(0);
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -86,14 +86,14 @@ async fn status_shows_outages_backlogs_and_their_end_in_one_screen() {
         shown.contains("(overdue for 8m") && shown.contains("waits:    DOWN: its circuit is open"),
         "{shown}"
     );
-    let empty = Place::fresh();
+    let empty = TestDirectory::fresh();
     empty.succeeds("done", NOW).await;
     assert_eq!(empty.run(&["status"]).ended(0), "no operation waits, and there is no dead letter\n");
 }
 
 #[tokio::test]
 async fn a_route_shows_the_last_answer_of_its_operations() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let network = ScriptedTransport::new().status(502);
     let stripe = place.stripe(Duration::from_secs(100), &network);
     let call = stripe.post("/v1/quotes").key("order-1").form(&[("amount", "1")]);
@@ -115,7 +115,7 @@ async fn a_route_shows_the_last_answer_of_its_operations() {
 
 #[tokio::test]
 async fn waiting_operations_are_listed_by_filters_in_claim_order() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     enqueue(&place, Duration::from_secs(60), ["order-1", "order-2", "refund-1"].map(str::to_owned)).await;
     let stripe = place.stripe(NOW, &ScriptedTransport::new());
     let later =
@@ -147,7 +147,7 @@ async fn waiting_operations_are_listed_by_filters_in_claim_order() {
 
 #[tokio::test]
 async fn many_are_resolved_or_cancelled_at_once_after_a_dry_run() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for nth in 0..5 {
         place.lost(&format!("order-{nth}"), NOW).await;
     }
@@ -194,7 +194,7 @@ async fn many_are_resolved_or_cancelled_at_once_after_a_dry_run() {
 /// An operation that has grown old since the dry run is not among those that it counted.
 #[tokio::test]
 async fn an_age_is_counted_from_the_dry_run() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", super::LONG_AGO).await;
     let moved =
         place.json(0, &["dead-letters", "show", "order-1"])["updated_at_ms"].as_u64().expect("a time");
@@ -202,31 +202,31 @@ async fn an_age_is_counted_from_the_dry_run() {
         let before = (moved + minutes * 60_000).to_string();
         let redrive = ["dead-letters", "redrive", "--older-than", "30m", "--before", &before];
         let ended = place.run(&[&redrive[..], &["--json"]].concat());
-        let told: Value = serde_json::from_str(&ended.out).expect("JSON");
-        assert_eq!(told["result"]["matched"], matched, "{told}");
+        let result: Value = serde_json::from_str(&ended.out).expect("JSON");
+        assert_eq!(result["result"]["matched"], matched, "{result}");
     }
 }
 
 #[tokio::test]
 async fn held_back_operations_are_summed_up_above_the_line_to_copy() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for nth in 0..12 {
         place.lost(&format!("order-{nth}"), super::LONG_AGO).await;
     }
-    let said = place.run(&["dead-letters", "redrive", "--all"]).ended(1);
-    assert!(said.lines().count() < 12, "{said}");
-    assert!(said.contains("12 held back: ") && said.contains("and 9 more"), "{said}");
+    let result = place.run(&["dead-letters", "redrive", "--all"]).ended(1);
+    assert!(result.lines().count() < 12, "{result}");
+    assert!(result.contains("12 held back: ") && result.contains("and 9 more"), "{result}");
     assert!(
-        said.contains("12 matched; 0 would be due (0 by force), 12 held back\nnothing was changed"),
-        "{said}"
+        result.contains("12 matched; 0 would be due (0 by force), 12 held back\nnothing was changed"),
+        "{result}"
     );
-    assert!(said.trim_end().lines().last().expect("a line").contains("--before"), "{said}");
+    assert!(result.trim_end().lines().last().expect("a line").contains("--before"), "{result}");
 }
 
 /// Terminals obey C1 controls, and show text after a direction mark or a separator as another line's.
 #[tokio::test]
 async fn an_answer_cannot_imitate_our_lines() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let forged =
         "{}\r\n\nphase:    succeeded\nattempt 9 at noon\u{1b}[2J\u{9b}31m\u{202e}\u{2028}x\u{2029}y\u{ad}\t.";
     let answer = Answer::new(http::StatusCode::BAD_REQUEST, http::HeaderMap::new(), forged.to_owned());
@@ -241,9 +241,9 @@ async fn an_answer_cannot_imitate_our_lines() {
     let raw = |text: &str| text.chars().filter(|letter| *letter != '\n').filter(invisible).count();
     assert_eq!(raw(&text), 0, "{text:?}");
     assert!(text.contains(r"\u009b31m\u202e\u2028x\u2029y\u00ad\t."), "{text}");
-    let said = place.run(&[&open[..], &["--json"]].concat()).ended(0);
-    assert_eq!((raw(&said), said.lines().count()), (0, 1), "{said:?}");
-    let shown: Value = serde_json::from_str(&said).expect("JSON");
+    let result = place.run(&[&open[..], &["--json"]].concat()).ended(0);
+    assert_eq!((raw(&result), result.lines().count()), (0, 1), "{result:?}");
+    let shown: Value = serde_json::from_str(&result).expect("JSON");
     assert_eq!(shown["result"]["reply"]["body"]["text"], forged, "the value is the same");
     let missing = place.run(&["show", "a\u{9b}\u{202e}b"]);
     assert_eq!((missing.code, raw(&missing.err)), (6, 0), "{:?}", missing.err);
@@ -252,7 +252,7 @@ async fn an_answer_cannot_imitate_our_lines() {
 /// Data that support asks for is shown without a reason; data that may be of a person is not.
 #[tokio::test]
 async fn a_refusal_shows_its_code_and_the_vendors_request_id() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let error = json!({"error": {
         "type": "card_error", "code": "card_declined", "message": "Your card was declined.",
         "detail": "Ann Smith has no funds", "param": "ann@example.com",
@@ -272,7 +272,7 @@ async fn a_refusal_shows_its_code_and_the_vendors_request_id() {
 
 #[tokio::test]
 async fn a_held_operation_shows_its_holder_and_the_end_of_the_lease() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     enqueue(&place, NOW, ["order-1".to_owned()]).await;
     assert_eq!(place.json(0, &["show", "order-1"])["holder"], Value::Null, "it was not taken yet");
     let _ = pay(&place.stripe(NOW, &ScriptedTransport::new().json(200, json!({}))), "order-2").await;
@@ -299,7 +299,7 @@ async fn a_held_operation_shows_its_holder_and_the_end_of_the_lease() {
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
 async fn time_of_status_with_five_thousand_waiting() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     enqueue(&place, Duration::from_secs(500), (0..5_000).map(|nth| format!("order-{nth}"))).await;
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     place.sql(
@@ -333,7 +333,7 @@ async fn time_of_status_with_five_thousand_waiting() {
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures the run itself")]
 async fn processor_time_of_five_thousand_waiting_calls() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     let store = Sqlite::open(place.path("calls.db")).expect("opens");
     let stripe = steadfast::vendor::Stripe::new("sk_test_secret").base_url("http://127.0.0.1:9");
     let stripe = steadfast::Client::builder(stripe).store(store).build().expect("a client");

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use steadfast::testkit::ScriptedTransport;
 
-use super::{LONG_AGO, NOW, Place, pay, schema};
+use super::{LONG_AGO, NOW, TestDirectory, pay, schema};
 
 #[tokio::test]
 async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", Duration::from_secs(60)).await;
     let dry = place.json(0, &["dead-letters", "redrive", "order-1", "--dry-run"]);
     assert_eq!((&dry["matched"], &dry["due"]), (&1.into(), &1.into()));
@@ -29,7 +29,7 @@ async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
 
 #[tokio::test]
 async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", LONG_AGO).await;
     let refused = place.json(1, &["dead-letters", "redrive", "order-1"]);
     assert_eq!(refused["why_held_back"][0]["why"], "unsafe");
@@ -43,15 +43,15 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
 
 #[tokio::test]
 async fn without_a_vendors_file_letters_of_unknown_effect_are_held_back() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("order-1", NOW).await;
-    let said = place.run_with(&["--store", "calls.db"], &["dead-letters", "redrive", "order-1", "--json"]);
-    assert_eq!(schema::answer(&said.ended(1))["result"]["why_held_back"][0]["why"], "no_rules");
+    let result = place.run_with(&["--store", "calls.db"], &["dead-letters", "redrive", "order-1", "--json"]);
+    assert_eq!(schema::answer(&result.ended(1))["result"]["why_held_back"][0]["why"], "no_rules");
 }
 
 #[tokio::test]
 async fn a_filter_is_a_dry_run_without_yes() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     place.lost("order-2", LONG_AGO).await;
     let text = place.run(&["dead-letters", "redrive", "--all"]).ended(1);
@@ -74,7 +74,7 @@ async fn a_filter_is_a_dry_run_without_yes() {
 
 #[tokio::test]
 async fn resolve_takes_one_resolution_with_a_reason() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     for key in ["applied", "not-applied", "compensated"] {
         place.lost(key, LONG_AGO).await;
     }
@@ -112,7 +112,7 @@ async fn resolve_takes_one_resolution_with_a_reason() {
 
 #[tokio::test]
 async fn edit_records_a_new_operation_that_is_due() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let edit =
@@ -132,7 +132,7 @@ async fn edit_records_a_new_operation_that_is_due() {
 
 #[tokio::test]
 async fn purge_leaves_unresolved_dead_letters() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.lost("dead", LONG_AGO).await;
     place.succeeds("old", Duration::from_secs(8 * 24 * 3600)).await;
     // The store was idle since: for an hour it doubts that so much time has passed.
@@ -142,21 +142,21 @@ async fn purge_leaves_unresolved_dead_letters() {
     assert_eq!(place.run(&["dead-letters", "purge"]).ended(0), "removed: 0\n");
     assert_eq!(place.json(0, &["show", "dead"])["phase"], "dead");
     place.run(&["show", "old"]).ended(6);
-    let said = place.run(&["dead-letters", "purge", "--by", " "]);
-    assert_eq!((said.code, said.err.contains("give a name with --by")), (2, true), "{}", said.err);
+    let result = place.run(&["dead-letters", "purge", "--by", " "]);
+    assert_eq!((result.code, result.err.contains("give a name with --by")), (2, true), "{}", result.err);
 }
 
 /// A dry run prints all arguments that are needed, so that its line works at once.
 #[tokio::test]
 async fn a_dry_run_prints_the_arguments_of_the_redrive() {
-    let place = Place::fresh();
+    let place = TestDirectory::fresh();
     place.never_sent("order-1").await;
     place.lost("order-2", LONG_AGO).await;
     let option = ["--store", "calls.db", "--vendors", "vendors.toml", "dead-letters", "redrive"];
     let ada = [("USER", "ada")];
     let hint = |variables: &[(&str, &str)], arguments: &[&str]| {
-        let said = place.run_as(variables, &[&option[..], arguments].concat());
-        let text = said.out.replace('\n', " ");
+        let result = place.run_as(variables, &[&option[..], arguments].concat());
+        let text = result.out.replace('\n', " ");
         let (_, hint) = text.split_once("nothing was changed; to do it: ").expect("a hint");
         hint.split("held back:").next().unwrap_or_default().trim().to_owned()
     };
@@ -172,10 +172,10 @@ async fn a_dry_run_prints_the_arguments_of_the_redrive() {
     assert_eq!(hint(&[], &["order-1", "--dry-run"]), "--by NAME instead of --dry-run");
 
     // No more arguments are needed.
-    let said = hint(&[], &["--all", "--force"]);
-    let said = said.replace("REASON", "ticket-7").replace("NAME", "ada");
-    assert!(said.contains("--before "), "{said}");
-    let words: Vec<&str> = ["--all", "--force"].into_iter().chain(said.split(' ')).collect();
+    let result = hint(&[], &["--all", "--force"]);
+    let result = result.replace("REASON", "ticket-7").replace("NAME", "ada");
+    assert!(result.contains("--before "), "{result}");
+    let words: Vec<&str> = ["--all", "--force"].into_iter().chain(result.split(' ')).collect();
     let done = place.run_as(&[], &[&option[..], &words].concat()).ended(0);
     assert_eq!(done, "2 matched; 2 due (1 by force), 0 held back\n");
 }
