@@ -84,12 +84,12 @@ impl Vendor for Parcels {
         Duration::from_secs(11)
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
         let url = self.base.at("/parcels", &[("reference", subject.wire_key)]);
         Some(Request::new(Method::GET, url))
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
+    fn read_lookup(&self, subject: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
         // Only a working lookup may say that there is none.
         let (StatusCode::OK, Some(Value::Array(parcels))) = (answer.status, answer.json()) else {
             return Finding::Unanswered;

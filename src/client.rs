@@ -29,7 +29,7 @@ use steadfast_core::{Effect, Error, Input, Policy, Random};
 use crate::call::Call;
 use crate::engine::retention::Retention;
 use crate::engine::routes::{Route, Routes};
-use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock};
+use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, ReleasedLeases, VendorClock};
 use crate::enqueued::Ends;
 use crate::reply::Reply;
 use crate::telemetry::{self, Meters};
@@ -526,7 +526,7 @@ impl ClientBuilder {
             vendor_clock: VendorClock::default(),
             latency: Latency::default(),
             late_writes: LateWrites::default(),
-            let_go: LetGo::default(),
+            let_go: ReleasedLeases::default(),
             began,
             disagreement: Disagreement::default(),
             former_base_urls,

@@ -230,9 +230,9 @@ impl Vendors {
     #[must_use]
     pub fn with_secrets(
         mut self,
-        look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Vendors {
-        self.secrets = Arc::new(move |name: &str| look_up(name).ok_or(VarError::NotPresent));
+        self.secrets = Arc::new(move |name: &str| lookup(name).ok_or(VarError::NotPresent));
         self
     }
 

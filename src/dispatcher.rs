@@ -42,7 +42,7 @@ use steadfast_core::internal::guard::Guard;
 
 use crate::admission::Admission;
 use crate::client::Client;
-use crate::engine::Leaving;
+use crate::engine::Shutdown;
 use crate::telemetry;
 
 mod builder;
@@ -136,7 +136,7 @@ impl Client {
     pub async fn recover(&self, limit: usize) -> Result<Recovered, Error> {
         // Nobody says that it stops: it ends by itself, or is dropped.
         let (_stop, stopped) = watch::channel(false);
-        let mut under_way = UnderWay::new([self.vendor().to_owned()].into_iter(), Leaving::when(stopped));
+        let mut under_way = UnderWay::new([self.vendor().to_owned()].into_iter(), Shutdown::when(stopped));
         let places = Places::new(self.engine.gates.recovery().at_once(), &Arc::default());
         let mut member = Member::new(self, places);
         // It comes to its end while the circuit is open.

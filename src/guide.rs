@@ -62,7 +62,7 @@ pub mod anti_patterns {}
 /// [`renew.rs`]: ../../../src/steadfast/engine/renew.rs.html
 /// [`sleep.rs`]: ../../../src/steadfast/engine/sleep.rs.html
 /// [`record_log.rs`]: ../../../src/steadfast/engine/record_log.rs.html
-/// [`look_up.rs`]: ../../../src/steadfast/engine/look_up.rs.html
+/// [`lookup.rs`]: ../../../src/steadfast/engine/lookup.rs.html
 /// [`late_write.rs`]: ../../../src/steadfast/engine/late_write.rs.html
 /// [`on_record.rs`]: ../../../src/steadfast/engine/on_record.rs.html
 /// [`records.rs`]: ../../../src/steadfast/engine/records.rs.html
@@ -212,7 +212,7 @@ pub mod postgres {}
 pub mod recipes {}
 
 /// [Stripe]: crate::vendor::Stripe
-/// [20 creates]: crate::vendor::Stripe::look_up_by_metadata
+/// [20 creates]: crate::vendor::Stripe::lookup_by_metadata
 /// [Postmark]: crate::vendor::Postmark
 /// [BigCommerce]: crate::vendor::BigCommerce
 /// [Adyen]: crate::vendor::Adyen

@@ -105,7 +105,7 @@ impl Reply {
         Reply { answer, obtained, attempts, waited: Duration::ZERO, operation: None, call: None }
     }
 
-    pub(crate) fn after_waiting(mut self, waited: Duration) -> Reply {
+    pub(crate) fn with_waited(mut self, waited: Duration) -> Reply {
         self.waited = waited;
         self
     }

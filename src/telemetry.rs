@@ -384,7 +384,7 @@ pub(crate) fn may_have_happened_twice(vendor: &dyn Vendor, record: &Record) {
 /// A lookup has been made.
 pub(crate) fn looked_up(whose: Whose<'_>, found: &'static str) {
     event!(info, whose, "looked up", { steadfast.found = found, });
-    count(LOOK_UPS, whose.name(), "found", found);
+    count(LOOKUPS, whose.name(), "found", found);
 }
 
 /// An operation became a dead letter. `answer` or `failure` is what its last attempt met.
@@ -426,7 +426,7 @@ const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
 /// A row of the outbox that was rejected counts as one of them.
 const REJECTED_ROW: &str = "rejected_row";
 /// Lookups, by what they `found`.
-const LOOK_UPS: &str = "steadfast_look_ups_total";
+const LOOKUPS: &str = "steadfast_lookups_total";
 /// Time from an attempt's admission to its answer, in seconds.
 const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";
 /// Time from `send()` to its end, in seconds.

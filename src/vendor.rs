@@ -59,7 +59,7 @@
 //! ```
 //!
 //! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found
-//! by the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
+//! by the key, add [`Vendor::lookup`], [`Vendor::read_lookup`] and [`Vendor::settle_time`]. Compare a hit with the
 //! [request](Subject::request): the key alone does not distinguish it from another service's. Ask for what was archived
 //! too, and say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
 //! [`Vendor::is_idempotent`]. Where the vendor's own failures have a mark, check it in [`Vendor::is_own`]. Where

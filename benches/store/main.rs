@@ -186,7 +186,7 @@ impl Calls for Sqlite {
             attempts: 1,
             effect: Effect::None,
             unknown_since: None,
-            look_ups: 0,
+            lookups: 0,
             resends_left: 0,
             to,
             reports,

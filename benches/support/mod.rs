@@ -112,11 +112,11 @@ impl Vendor for Plain {
         Duration::ZERO
     }
 
-    fn look_up(&self, _: &Subject<'_>) -> Option<Request> {
+    fn lookup(&self, _: &Subject<'_>) -> Option<Request> {
         None
     }
 
-    fn read_look_up(&self, _: &Subject<'_>, _: &Request, _: &Answer) -> Finding {
+    fn read_lookup(&self, _: &Subject<'_>, _: &Request, _: &Answer) -> Finding {
         Finding::CannotTell
     }
 }

@@ -69,7 +69,7 @@ pub(super) struct StripeTable {
     api_version: Option<String>,
     replay_window: Option<Serde<Duration>>,
     settle_time: Option<Serde<Duration>>,
-    look_up_by_metadata: Option<Vec<String>>,
+    lookup_by_metadata: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -147,8 +147,8 @@ impl StripeTable {
         if let Some(time) = self.settle_time {
             stripe = stripe.settle_time(time.into_inner());
         }
-        if let Some(routes) = &self.look_up_by_metadata {
-            stripe = stripe.look_up_by_metadata(routes);
+        if let Some(routes) = &self.lookup_by_metadata {
+            stripe = stripe.lookup_by_metadata(routes);
         }
         stripe
     }

@@ -304,5 +304,5 @@ const POLICY_KEYS: [&str; 13] = [
     "record",
     "admission_wait",
     "in_flight",
-    "look_ups_max",
+    "lookups_max",
 ];

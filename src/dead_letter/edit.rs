@@ -213,7 +213,7 @@ impl DeadLetters {
             attempts: record.attempts,
             effect: record.effect,
             unknown_since: record.unknown_since,
-            look_ups: record.look_ups,
+            lookups: record.lookups,
             resends_left: record.resends_left,
             to: State::Scheduled { at: now },
             reports: Vec::new(),

@@ -84,7 +84,7 @@ impl DeadLetters {
         };
         redriven.done += 1;
         redriven.forced += u64::from(forced);
-        redriven.looked_up += u64::from(safety == Safety::LookUp);
+        redriven.looked_up += u64::from(safety == Safety::Lookup);
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl DeadLetters {
         }
         let safety = self.safety(&record);
         // Force is only on record where it is needed: it also allows a resend when a lookup cannot tell.
-        let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::LookUp);
+        let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::Lookup);
         let overwrites = overwrites(&record.request);
         let needs_why = forced || (overwrites && how.overwrite);
         let unsigned = how.by.trim().is_empty() || (needs_why && how.why.trim().is_empty());

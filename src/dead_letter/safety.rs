@@ -10,7 +10,7 @@ use steadfast_core::Effect;
 use steadfast_core::clock::Timestamp;
 use steadfast_core::internal::ext::RecordResendExt;
 use steadfast_core::internal::operation::{
-    Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window,
+    Facts, Lookup, Repeat, Ruling, Sent, Why, Window, may_send, window,
 };
 use steadfast_core::operation::Scope;
 use steadfast_core::operation::record::{Record, Resolution};
@@ -48,7 +48,7 @@ pub enum Safety {
     },
     /// The operation is looked up before anything is sent. Where the lookup cannot prove an absence, such as
     /// Postmark's, it ends dead again and nothing is sent.
-    LookUp,
+    Lookup,
     /// No rule makes it safe.
     Unsafe,
     /// The vendor's rules are not known.
@@ -62,7 +62,7 @@ impl Safety {
             Safety::NotApplied => "not_applied",
             Safety::Repeatable => "repeatable",
             Safety::WindowOpen { .. } => "window_open",
-            Safety::LookUp => "look_up",
+            Safety::Lookup => "lookup",
             Safety::Unsafe => "unsafe",
             Safety::NoRules => "no_rules",
         }
@@ -81,7 +81,7 @@ impl fmt::Display for Safety {
             Safety::NotApplied => f.write_str("it did not take effect"),
             Safety::Repeatable => f.write_str("its method is idempotent: a repeat is no second effect"),
             Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
-            Safety::LookUp => f.write_str(
+            Safety::Lookup => f.write_str(
                 "it is looked up first, and sent only if that proves that it did not take effect; else it is dead again",
             ),
             Safety::Unsafe => f.write_str("whether it took effect is not known"),
@@ -99,7 +99,7 @@ impl DeadLetters {
             effect: if said_not_applied { Effect::None } else { record.effect },
             repeat: repeat(record, client),
             window: client.map_or(Window::None, |client| self.window(record, client)),
-            look_up: client.map_or(LookUp::None, |client| look_up(record, client)),
+            lookup: client.map_or(Lookup::None, |client| lookup(record, client)),
             // Whether a person takes the risk is asked next.
             resends_left: 0,
         });
@@ -107,7 +107,7 @@ impl DeadLetters {
             Ruling::Send(Why::NotApplied | Why::ProvenAbsent) => Safety::NotApplied,
             Ruling::Send(Why::Repeatable) => Safety::Repeatable,
             Ruling::Send(Why::WindowOpen { until }) => Safety::WindowOpen { until },
-            Ruling::LookUpFirst => Safety::LookUp,
+            Ruling::LookupFirst => Safety::Lookup,
             Ruling::SendAtRisk | Ruling::Stop(_) if client.is_none() => Safety::NoRules,
             Ruling::SendAtRisk | Ruling::Stop(_) => Safety::Unsafe,
         }
@@ -171,11 +171,11 @@ fn repeat(record: &Record, client: Option<&Client>) -> Repeat {
 }
 
 /// Returns the state of lookups: a redrive looks up again, also after lookups that came to no answer.
-fn look_up(record: &Record, client: &Client) -> LookUp {
+fn lookup(record: &Record, client: &Client) -> Lookup {
     let request = as_sent(record, client);
     let subject = Subject::new(&request, &record.wire_key, record.claimed_at);
-    match client.engine.vendor.look_up(&subject) {
-        Some(_) if client.policy().look_ups_max > 0 => LookUp::NotAsked,
-        _ => LookUp::None,
+    match client.engine.vendor.lookup(&subject) {
+        Some(_) if client.policy().lookups_max > 0 => Lookup::NotAsked,
+        _ => Lookup::None,
     }
 }

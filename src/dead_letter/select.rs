@@ -247,7 +247,7 @@ fn phases(filter: &Filter) -> Result<Vec<Phase>, DeadLetterError> {
 
 /// The last on the log that is no lookup.
 pub(super) fn last_attempt(log: &[AttemptReport]) -> Option<&AttemptReport> {
-    log.iter().rev().find(|report| !report.is_look_up())
+    log.iter().rev().find(|report| !report.is_lookup())
 }
 
 /// The code of the error that the caller of a dead letter was given, from what is on record of it.

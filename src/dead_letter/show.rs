@@ -26,9 +26,9 @@ use super::{AccountStatus, Change, DeadLetterError, DeadLetters, Safety};
 ///
 /// let id = letters.find("order-41/receipt").await?;
 /// let shown = letters.show(&id).await?;
-/// assert_eq!(shown.safety, Some(Safety::LookUp), "a redrive would look it up first");
-/// let (look_ups, attempts): (Vec<_>, Vec<_>) = shown.attempts.iter().partition(|report| report.is_look_up());
-/// assert_eq!((attempts.len(), look_ups.len()), (1, 3), "sent once, and looked up three times");
+/// assert_eq!(shown.safety, Some(Safety::Lookup), "a redrive would look it up first");
+/// let (lookups, attempts): (Vec<_>, Vec<_>) = shown.attempts.iter().partition(|report| report.is_lookup());
+/// assert_eq!((attempts.len(), lookups.len()), (1, 3), "sent once, and looked up three times");
 /// assert_eq!(shown.request.body, Err("not asked for"));
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```

@@ -201,7 +201,7 @@ impl DeadLetters {
             if let Some(id) = last {
                 let log =
                     self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
-                route.last = log.into_iter().rfind(|report| !report.is_look_up());
+                route.last = log.into_iter().rfind(|report| !report.is_lookup());
             }
         }
         status.routes = routes.into_iter().map(|(_, (route, _))| route).collect();

@@ -220,7 +220,7 @@ async fn a_letter_with_a_lookup_may_be_redriven_without_force() {
         let letters = bench.letters().with_client(&postmark);
         let id = letters.find("mail-1").await.expect("is there");
         let shown = letters.show(&id).await.expect("is there");
-        assert_eq!(shown.safety, Some(Safety::LookUp));
+        assert_eq!(shown.safety, Some(Safety::Lookup));
         let redriven = redrive(&letters, &id, &Change::by("ada")).await;
         assert_eq!((redriven.done, redriven.forced), (1, 0));
     })

@@ -18,7 +18,7 @@ use super::places::Places;
 use super::{Dispatcher, PERIOD, answered, purge, registered};
 use crate::client::Client;
 use crate::dead_letter::DeadLetters;
-use crate::engine::Leaving;
+use crate::engine::Shutdown;
 use crate::telemetry;
 
 /// Starts a [`Dispatcher`] of several clients.
@@ -101,7 +101,7 @@ impl DispatcherBuilder {
             let (expired, pulse) = (Arc::new(Notify::new()), Pulse::new(&first, period));
             let member = |client: &Client| Some(Member::new(client, places.get(client.vendor())?.clone()));
             let members = of_store.iter().filter_map(member).collect();
-            let leaving = Leaving::when(stopped.clone());
+            let leaving = Shutdown::when(stopped.clone());
             let Some(delivery) =
                 Delivery::new(members, period, leaving.clone(), expired.clone(), pulse.clone())
             else {

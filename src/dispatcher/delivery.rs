@@ -34,7 +34,7 @@ use super::member::{GAP, Has, Member};
 use super::peers::confer;
 use super::under_way::UnderWay;
 use super::{answered, asked};
-use crate::engine::{Engine, Leaving};
+use crate::engine::{Engine, Shutdown};
 use crate::telemetry;
 
 mod turn;
@@ -64,7 +64,7 @@ impl Delivery {
     pub(super) fn new(
         members: Vec<Member>,
         period: Duration,
-        leaving: Leaving,
+        leaving: Shutdown,
         expired: Arc<Notify>,
         pulse: Arc<Pulse>,
     ) -> Option<Delivery> {
@@ -86,7 +86,7 @@ impl Delivery {
     }
 
     /// Delivers until shutdown; operations that are under way then are carried to their end, or released.
-    pub(super) async fn run(mut self, leaving: Leaving) {
+    pub(super) async fn run(mut self, leaving: Shutdown) {
         let mut left = pin!(leaving.said());
         loop {
             self.pulse.beat(self.clock.now());

@@ -12,7 +12,7 @@ use steadfast_core::{Effect, Error};
 use super::Recovered;
 use super::places::Place;
 use crate::client::Client;
-use crate::engine::Leaving;
+use crate::engine::Shutdown;
 use crate::reply::Reply;
 use crate::telemetry;
 
@@ -22,7 +22,7 @@ pub(super) struct UnderWay {
     members: Vec<OfMember>,
     /// Number of those that are in a sequence.
     sequenced: usize,
-    leaving: Leaving,
+    leaving: Shutdown,
     /// The last that ended was postponed as it was, nothing sent for it; or what was taken last is under way here
     /// already.
     came_to_nothing: bool,
@@ -48,7 +48,7 @@ struct Carried {
 
 impl UnderWay {
     /// None yet, of members with these vendors. Once it is `leaving`, waiting operations are released.
-    pub(super) fn new(vendors: impl Iterator<Item = String>, leaving: Leaving) -> UnderWay {
+    pub(super) fn new(vendors: impl Iterator<Item = String>, leaving: Shutdown) -> UnderWay {
         UnderWay {
             tasks: JoinSet::new(),
             whose: HashMap::new(),

@@ -26,7 +26,7 @@ pub(super) fn ask(run: &mut Run<'_>, errand: Errand) -> Observed {
         return Observed::Stopping { paused_until: run.engine.gates.pause().until(now) };
     }
     let question = match errand {
-        Errand::LookUp => run.in_hand.question.take().or_else(|| run.first_question().map(Box::new)),
+        Errand::Lookup => run.in_hand.question.take().or_else(|| run.first_question().map(Box::new)),
         Errand::Send | Errand::SendAtRisk => None,
     };
     let admitted = admit(run, question.as_deref().unwrap_or(run.request), now);

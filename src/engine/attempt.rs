@@ -60,7 +60,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
         status: outcome.as_ref().ok().map(|answer| answer.status.as_u16()),
         failure: outcome.as_ref().err().map(SendError::kind),
         asked_wait: asked_wait(run, &verdict, &outcome, ended),
-        has_look_up: !matches!(verdict, Verdict::Done { .. }) && run.first_question().is_some(),
+        has_lookup: !matches!(verdict, Verdict::Done { .. }) && run.first_question().is_some(),
         health,
         down,
         answered_at: run

@@ -177,5 +177,5 @@ pub(super) fn key_reused(
     (effect, next): (Effect, Disposition),
 ) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
-    Error::new(kind, effect).going_on(next)
+    Error::new(kind, effect).with_disposition(next)
 }

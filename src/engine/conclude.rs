@@ -47,8 +47,7 @@ fn success(run: &mut Run<'_>, how: Success) -> Result<Reply, Error> {
     if let Some(error) = unreadable(run.engine.policy.reply_bytes_max, run.request, &answer) {
         return Err(run.in_context(error));
     }
-    let mut reply =
-        Reply::new(answer, obtained, run.progress.attempts()).after_waiting(run.progress.waited());
+    let mut reply = Reply::new(answer, obtained, run.progress.attempts()).with_waited(run.progress.waited());
     if let Some(hold) = &run.hold {
         reply.name(hold.record.id.key.clone(), hold.record.wire_key.clone());
     }
@@ -67,7 +66,7 @@ async fn refused(run: &mut Run<'_>, refusal: Refusal, effect: Effect) -> Error {
         None => None,
     };
     run.in_context(match next {
-        Some(next) => error.going_on(next),
+        Some(next) => error.with_disposition(next),
         None => error,
     })
 }
@@ -83,14 +82,14 @@ fn dead_letter(run: &mut Run<'_>, reason: Reason, effect: Effect) -> Error {
         }
     };
     let error = Error::new(kind, effect).with_answer(run.in_hand.answer.take());
-    let error = error.because_of(run.in_hand.failure.take());
+    let error = error.with_cause(run.in_hand.failure.take());
     run.in_context(error)
 }
 
 /// The end of a call whose operation goes on.
 fn postponed(run: &mut Run<'_>, postponed: Postponed, effect: Effect) -> Error {
     let kind = match postponed.why {
-        Why::Retry | Why::LookUp => dependency(run),
+        Why::Retry | Why::Lookup => dependency(run),
         Why::Gate(gate) => Kind::Gate(gate),
         Why::OutOfTime(next) => {
             Kind::Deadline { budget: run.context.deadline.since(run.context.started), next }
@@ -104,9 +103,9 @@ fn postponed(run: &mut Run<'_>, postponed: Postponed, effect: Effect) -> Error {
     let at = on_record.unwrap_or_else(|| run.engine.wall().plus(postponed.at.since(run.engine.clock.now())));
     let mut error = Error::new(kind, effect).with_retry_at(Some(at)).with_answer(run.in_hand.answer.clone());
     if run.hold.is_some() {
-        error = error.going_on(Disposition::Continues { at: Some(at) });
+        error = error.with_disposition(Disposition::Continues { at: Some(at) });
     }
-    let error = error.because_of(run.in_hand.failure.take());
+    let error = error.with_cause(run.in_hand.failure.take());
     run.in_context(error)
 }
 

@@ -21,7 +21,7 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         let hold = Hold::new(self, record, lease_until);
         let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
-        let taken = Taken { is_ours: true, is_addressed: true, is_given_up: true, has_look_up: false };
+        let taken = Taken { is_ours: true, is_addressed: true, is_given_up: true, has_lookup: false };
         driver::drive(&mut run, Observed::Taken(taken)).await
     }
 }

@@ -9,7 +9,7 @@ use steadfast_core::internal::decision::{Observed, Step, next_step};
 use steadfast_core::internal::policy::Admission;
 
 use super::run::Run;
-use super::{admit, attempt, conclude, look_up, record_log, renew, settle, sleep};
+use super::{admit, attempt, conclude, lookup, record_log, renew, settle, sleep};
 use crate::reply::Reply;
 
 /// Drives a call to its end that the gates let through.
@@ -40,7 +40,7 @@ pub(super) async fn drive(run: &mut Run<'_>, first: Observed) -> Result<Reply, E
             Step::Tell(told) => return conclude::tell(run, told).await,
             Step::Pursue(_) => {
                 run.in_hand.admission = None;
-                look_up::leave_line(run);
+                lookup::leave_line(run);
                 Observed::Pursued
             }
             step => Box::pin(carry_out(run, step)).await,
@@ -71,7 +71,7 @@ async fn carry_out(run: &mut Run<'_>, step: Step) -> Observed {
         Step::Admit(errand) => admit::ask(run, errand),
         Step::Renew { needed, spends_resend, wait } => renew::renew(run, needed, spends_resend, wait).await,
         Step::Wait(planned) => sleep::wait(run, planned).await,
-        Step::LookUp => look_up::ask(run).await,
+        Step::Lookup => lookup::ask(run).await,
         Step::NoteCredentials(refused_as) => admit::note_credentials(run, refused_as),
         Step::Reread => record_log::reread(run).await,
         Step::Pursue(_) | Step::Send | Step::Write(_) | Step::Tell(_) => Observed::Pursued,

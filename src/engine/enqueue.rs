@@ -147,7 +147,7 @@ impl Engine {
             let offered = Offered { deadline, ..named.offered(&accepted.request) };
             let waited = |error: Error| {
                 let error = self.named_if_it_is_not(error, offered);
-                error.after_waiting(self.clock.now().since(started))
+                error.with_waited(self.clock.now().since(started))
             };
             // Before the look at the record, too: a row may be admitted in between, and an older one of its key be rejected.
             let asks_row = in_outbox.is_some() && self.clock.now() >= asks_at.min(deadline);
@@ -167,13 +167,13 @@ impl Engine {
                     let row = AskedRow { row, named, rejected, asks: asks_row, is_seen: accepted.by_name };
                     if let Some(end) = Box::pin(self.end_of_row(standing, row)).await {
                         let passed = self.clock.now().since(started);
-                        return end.map(|reply| reply.after_waiting(passed)).map_err(waited);
+                        return end.map(|reply| reply.with_waited(passed)).map_err(waited);
                     }
                     Error::new(Kind::InProgress, effect)
                 }
                 (Standing::Final { outcome, .. }, _) => {
                     let passed = self.clock.now().since(started);
-                    return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
+                    return outcome.map(|reply| reply.with_waited(passed)).map_err(waited);
                 }
                 (Standing::Free(refused), _) => return Err(waited(refused)),
                 (Standing::Open(open), _) => {
@@ -289,13 +289,13 @@ struct AskedRow<'a> {
 
 /// Its time on record is over, or somebody removed it.
 fn forgotten() -> Error {
-    Error::new(Kind::Store { doing: FIND }, Effect::Unknown).going_on(Disposition::Ended)
+    Error::new(Kind::Store { doing: FIND }, Effect::Unknown).with_disposition(Disposition::Ended)
 }
 
 /// As of a record that was closed before it came to an end.
 fn closed(effect: Effect) -> Error {
     let kind = Kind::DeadLetter { reason: Reason::Closed, timeout: false, rate_limited: false };
-    Error::new(kind, effect).going_on(Disposition::Ended)
+    Error::new(kind, effect).with_disposition(Disposition::Ended)
 }
 
 /// As many as are read of one operation's audit record.

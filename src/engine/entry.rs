@@ -259,7 +259,7 @@ impl Engine {
         // What most calls do not come to is boxed. The way of every keyed call is not: it is part of the call's own future,
         // and takes nothing from the allocator.
         if !self.gates.lend_room()
-            && let Some(told) = Box::pin(self.told_at_once(*call)).await
+            && let Some(told) = Box::pin(self.answer_from_record(*call)).await
         {
             return told;
         }

@@ -37,7 +37,7 @@ impl Engine {
             Ok(Found::Record(record)) => *record,
             Ok(Found::Row(_)) => return Err(named(in_outbox())),
             Ok(Found::Nothing) => return Ok(None),
-            Err(source) => return Err(named(failed().because_of(source))),
+            Err(source) => return Err(named(failed().with_cause(source))),
         };
         match self.standing_of(record, until).await {
             Standing::Final { is_over: true, .. } | Standing::Absent => {
@@ -64,7 +64,7 @@ impl Engine {
         let id = self.name_of(&request, key, deadline).await?;
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
         let failed = |source: Option<StoreError>| {
-            let failed = Error::new(Kind::Store { doing: READ }, Effect::Unknown).because_of(source);
+            let failed = Error::new(Kind::Store { doing: READ }, Effect::Unknown).with_cause(source);
             self.in_context(failed, &request, Some((&id, None)))
         };
         let (record, written) = match self.record_or_row(&id, until).await.map_err(failed)? {
@@ -107,7 +107,7 @@ impl Engine {
 /// The error of a row that waits.
 fn in_outbox() -> Error {
     let (effect, next) = IN_OUTBOX;
-    Error::new(Kind::InProgress, effect).going_on(next)
+    Error::new(Kind::InProgress, effect).with_disposition(next)
 }
 
 const READ: &str = "read what is on record";

@@ -60,7 +60,7 @@ impl<'a> Hold<'a> {
             Ok(Err(declined)) => {
                 telemetry::declined(&**self.engine.vendor, &self.record, doing, declined);
                 let error = Error::new(Kind::Fenced, Effect::Unknown);
-                Err(error.going_on(Disposition::Continues { at: None }))
+                Err(error.with_disposition(Disposition::Continues { at: None }))
             }
             Err(source) => Err(self.unwritten(doing).with_source(source)),
         }
@@ -73,9 +73,9 @@ impl<'a> Hold<'a> {
         evidence: Evidence,
         reports: Vec<AttemptReport>,
     ) -> Transition {
-        let Evidence { attempts, effect, unknown_since, look_ups, resends_left } = evidence;
+        let Evidence { attempts, effect, unknown_since, lookups, resends_left } = evidence;
         let (fence, now) = (self.record.fence, self.engine.wall());
-        Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, to, reports }
+        Transition { fence, now, attempts, effect, unknown_since, lookups, resends_left, to, reports }
     }
 
     /// Takes over the record as it was written. Callers that wait for the outcome are told once there is one.
@@ -106,7 +106,7 @@ impl<'a> Hold<'a> {
     fn unwritten(&self, doing: &'static str) -> Error {
         let at = self.record.until();
         Error::new(Kind::Store { doing }, Effect::Unknown)
-            .going_on(Disposition::Continues { at })
+            .with_disposition(Disposition::Continues { at })
             .with_retry_at(at)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Hold<'a> {
         }
         let at = self.record.until();
         let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
-        Err(error.going_on(Disposition::Continues { at }).with_retry_at(at))
+        Err(error.with_disposition(Disposition::Continues { at }).with_retry_at(at))
     }
 }
 

@@ -35,20 +35,20 @@ impl Engine {
             let mut due_in = None;
             match self.standing(offered).await {
                 Standing::Final { outcome: ended, .. } => {
-                    return self.after_waiting(unless_sent_before(told, *ended), call);
+                    return self.with_waited(unless_sent_before(told, *ended), call);
                 }
                 Standing::Free(refused) => {
-                    return self.after_waiting(unless_sent_before(told, Err(refused)), call);
+                    return self.with_waited(unless_sent_before(told, Err(refused)), call);
                 }
                 Standing::Open(open) if !open.is_free => {
                     told = in_place_of(told, in_progress(&open));
                     due_in = open.free_in(self.wall());
                     if !self.may_end_in_time(&open, call) {
-                        return self.after_waiting(Err(told), call);
+                        return self.with_waited(Err(told), call);
                     }
                 }
                 Standing::CannotSay => {
-                    told = told.of_effect(Effect::Unknown);
+                    told = told.with_effect(Effect::Unknown);
                     // What woke it may not wake it again.
                     pauses.once_more();
                 }
@@ -62,7 +62,7 @@ impl Engine {
             }
             let now = self.clock.now();
             if now >= offered.deadline {
-                return self.after_waiting(Err(told), call);
+                return self.with_waited(Err(told), call);
             }
             let (pause, looks) = pauses.next(self.random.unit());
             let until = now.plus(due_in.map_or(pause, |due| due.min(pause))).min(offered.deadline);
@@ -94,22 +94,22 @@ impl Engine {
         open.due.is_none_or(|due| due.since(self.wall()) < left)
     }
 
-    fn after_waiting(&self, ended: Result<Reply, Error>, call: Keyed<'_>) -> Result<Reply, Error> {
+    fn with_waited(&self, ended: Result<Reply, Error>, call: Keyed<'_>) -> Result<Reply, Error> {
         let waited = self.clock.now().since(call.started);
-        let named = |error| self.named_if_it_is_not(error, call.offered).after_waiting(waited);
-        ended.map(|reply| reply.after_waiting(waited)).map_err(named)
+        let named = |error| self.named_if_it_is_not(error, call.offered).with_waited(waited);
+        ended.map(|reply| reply.with_waited(waited)).map_err(named)
     }
 }
 
 /// The call's result for `ended`. One that was overtaken has sent something that the record need not know of: a
 /// success is proof for it too, and nothing else is.
 fn unless_sent_before(told: Error, ended: Result<Reply, Error>) -> Result<Reply, Error> {
-    ended.map_err(|ended| if told.is_fenced() { told.going_on(ended.disposition()) } else { ended })
+    ended.map_err(|ended| if told.is_fenced() { told.with_disposition(ended.disposition()) } else { ended })
 }
 
 /// As long as it waits, a call that was overtaken is told so, and what goes on by now.
 fn in_place_of(told: Error, newer: Error) -> Error {
-    if told.is_fenced() && !newer.is_fenced() { told.going_on(newer.disposition()) } else { newer }
+    if told.is_fenced() && !newer.is_fenced() { told.with_disposition(newer.disposition()) } else { newer }
 }
 
 /// The time between two looks at a record that another process moves, if no wake comes: longer each time.

@@ -5,11 +5,11 @@ use tokio::sync::watch;
 /// Says to the operations that a dispatcher carries on when it is to stop. One that waits is then let go of, for another
 /// process to take; an attempt under way is finished.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaving(watch::Receiver<bool>);
+pub(crate) struct Shutdown(watch::Receiver<bool>);
 
-impl Leaving {
-    pub(crate) const fn when(said: watch::Receiver<bool>) -> Leaving {
-        Leaving(said)
+impl Shutdown {
+    pub(crate) const fn when(said: watch::Receiver<bool>) -> Shutdown {
+        Shutdown(said)
     }
 
     pub(super) fn is_now(&self) -> bool {

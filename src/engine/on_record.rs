@@ -135,7 +135,7 @@ impl Engine {
             && record.fingerprint != offered.fingerprint
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
-            let word = (record.effect_by_now(), record.disposition());
+            let word = (record.effect_known_to_others(), record.disposition());
             let reused = key_reused(record.fingerprint, offered.fingerprint, word);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             let is_over = self.is_over(&record, until).await;
@@ -149,7 +149,7 @@ impl Engine {
         let until = deadline.max(self.clock.now().plus(STORE_GRACE));
         let (effect, next) = match self.record_or_row(id, until).await {
             Ok(Found::Record(record)) if !self.is_over(&record, until).await => {
-                (record.effect_by_now(), record.disposition())
+                (record.effect_known_to_others(), record.disposition())
             }
             // A row may begin the key anew.
             Ok(Found::Record(_)) if self.is_in_outbox(id, until).await != Some(false) => {
@@ -160,7 +160,7 @@ impl Engine {
             Ok(Found::Nothing) => Standing::Absent.word(),
             Err(_) => Standing::CannotSay.word(),
         };
-        refused.of_effect(effect).going_on(next)
+        refused.with_effect(effect).with_disposition(next)
     }
 
     /// How an operation stands, of a record that was read, whatever request it is of.
@@ -197,7 +197,7 @@ impl Engine {
                 let effect = record.effect;
                 match self.replay(record) {
                     Err(refused) => {
-                        let refused = refused.of_effect(effect);
+                        let refused = refused.with_effect(effect);
                         // A row may take over the key that is free.
                         let waits = Box::pin(self.is_in_outbox(&id, until)).await != Some(false);
                         // Or has taken it over since it was read.
@@ -207,7 +207,7 @@ impl Engine {
                         {
                             return Box::pin(self.standing_of(now, until)).await;
                         }
-                        Standing::Free(if waits { refused.going_on(IN_OUTBOX.1) } else { refused })
+                        Standing::Free(if waits { refused.with_disposition(IN_OUTBOX.1) } else { refused })
                     }
                     outcome => Standing::Final { outcome: Box::new(outcome), fence, is_over },
                 }
@@ -243,19 +243,19 @@ impl Engine {
     pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
         let (standing, (effect, disposition)) = self.standing_and_word(call.offered).await;
         let effect = Guard::EffectFromRecord.or(effect, Effect::None);
-        let refused = refused.of_effect(effect).going_on(disposition);
+        let refused = refused.with_effect(effect).with_disposition(disposition);
         match standing {
             Standing::Final { outcome, is_over: false, .. } if Guard::ReplayBehindGates.holds() => {
                 Ok((*outcome)?)
             }
             // Earlier than that, the key would only be in progress.
-            Standing::Open(open) => Err(self.unless_it_waits(refused.not_before(open.expected), &open, call)),
+            Standing::Open(open) => Err(self.busy_or_wait(refused.not_before(open.expected), &open, call)),
             _ => Err(refused.into()),
         }
     }
 
     /// The result of a call that the record alone decides; `None` if it has to be claimed.
-    pub(super) async fn told_at_once(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
+    pub(super) async fn answer_from_record(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
         match self.standing(call.offered).await {
             Standing::Final { outcome, is_over: false, .. } => Some((*outcome).map_err(Stop::from)),
             Standing::Open(open) if !open.is_free => Some(Err(self.held(&open, call))),
@@ -291,7 +291,7 @@ impl Engine {
             return Ok((*outcome)?);
         }
         let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::Unknown).with_source(source);
-        Err(self.named(failed.going_on(Disposition::Continues { at: None }), call.offered).into())
+        Err(self.named(failed.with_disposition(Disposition::Continues { at: None }), call.offered).into())
     }
 
     /// The result of a call whose claim met another caller's, which frees at `frees_at` at the latest.
@@ -325,16 +325,16 @@ impl Engine {
             }
             Standing::CannotSay => Err(failed),
             // What this holder sent, the record need not know of.
-            _ => Err(failed.going_on(disposition)),
+            _ => Err(failed.with_disposition(disposition)),
         }
     }
 
     fn held(&self, open: &Open, call: Keyed<'_>) -> Stop {
-        self.unless_it_waits(self.named(in_progress(open), call.offered), open, call)
+        self.busy_or_wait(self.named(in_progress(open), call.offered), open, call)
     }
 
     /// A call may wait for what can end in its time.
-    fn unless_it_waits(&self, told: Error, open: &Open, call: Keyed<'_>) -> Stop {
+    fn busy_or_wait(&self, told: Error, open: &Open, call: Keyed<'_>) -> Stop {
         let is_worth_it = !open.is_free && self.may_end_in_time(open, call);
         if is_worth_it { Stop::Held(told) } else { Stop::With(told) }
     }
@@ -354,11 +354,13 @@ const LATE: Duration = Duration::from_millis(500);
 fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
     Error::new(Kind::Store { doing }, Effect::Unknown)
         .with_retry_at(Some(until))
-        .going_on(Disposition::Continues { at: Some(until) })
+        .with_disposition(Disposition::Continues { at: Some(until) })
 }
 
 pub(super) fn in_progress(open: &Open) -> Error {
-    Error::new(Kind::InProgress, open.effect).with_retry_at(Some(open.expected)).going_on(open.disposition())
+    Error::new(Kind::InProgress, open.effect)
+        .with_retry_at(Some(open.expected))
+        .with_disposition(open.disposition())
 }
 
 const CLAIM: &str = "claim the operation";

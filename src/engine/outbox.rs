@@ -149,7 +149,7 @@ impl Engine {
             Standing::Final { outcome, is_over: false, .. } => return (*outcome).map(|_| Some(false)),
             Standing::Open(_) => return Ok(Some(false)),
             Standing::CannotSay => {
-                return Err(self.named(failed().of_effect(Effect::Unknown), call.offered));
+                return Err(self.named(failed().with_effect(Effect::Unknown), call.offered));
             }
             Standing::Final { .. } | Standing::Free(_) | Standing::Absent => {}
         }
@@ -265,7 +265,7 @@ impl Engine {
     fn not_admitted(&self, source: Option<StoreError>, call: Keyed<'_>) -> NotAdmitted {
         let failure = claim_failure(source.as_ref());
         let effect = if failure == ClaimFailure::PerhapsClaimed { Effect::Unknown } else { Effect::None };
-        let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).because_of(source);
+        let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).with_cause(source);
         let failed = self.named(failed, call.offered);
         match failure {
             ClaimFailure::NotHeld => NotAdmitted::Rejected(failed),

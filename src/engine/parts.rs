@@ -26,7 +26,7 @@ use super::late_write::LateWrites;
 use super::measures::{Began, Latency, VendorClock};
 use super::retention::{Floor, Retention};
 use super::routes::Routes;
-use super::settling::LetGo;
+use super::settling::ReleasedLeases;
 use super::work::Work;
 use crate::telemetry;
 
@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     pub meters: telemetry::Meters,
     pub latency: Latency,
     pub late_writes: LateWrites,
-    pub let_go: LetGo,
+    pub let_go: ReleasedLeases,
     pub began: Began,
     pub disagreement: Disagreement,
     /// Where the vendor was before: what was recorded for there is sent to the base URL.

@@ -16,7 +16,7 @@ use steadfast_core::{Effect, Error};
 
 use super::claim::Offered;
 use super::hold::Hold;
-use super::leaving::Leaving;
+use super::leaving::Shutdown;
 use super::run::Run;
 use super::{Engine, Times, Work, driver};
 use crate::limit;
@@ -51,7 +51,7 @@ impl Engine {
         &self,
         record: Record,
         lease_until: Instant,
-        leaving: Option<Leaving>,
+        leaving: Option<Shutdown>,
     ) -> Result<Reply, Error> {
         let started = self.clock.now();
         let route = self.routes.of(self.vendor.base_url(), &record.request.url);
@@ -67,7 +67,7 @@ impl Engine {
         mut hold: Box<Hold<'_>>,
         work: &Work,
         times: Times,
-        leaving: Option<Leaving>,
+        leaving: Option<Shutdown>,
     ) -> Result<Reply, Error> {
         let Times { started, deadline } = times;
         let mut request = Arc::clone(&hold.record.request);
@@ -82,8 +82,8 @@ impl Engine {
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;
-        let has_look_up = run.first_question().is_some();
-        let taken = Taken { is_ours, is_addressed, is_given_up: false, has_look_up };
+        let has_lookup = run.first_question().is_some();
+        let taken = Taken { is_ours, is_addressed, is_given_up: false, has_lookup };
         let ended = driver::drive(&mut run, Observed::Taken(taken)).await;
         if is_ours && work.recovered && run.progress.admitted() == 0 {
             self.gates.recovery().give_back(self.clock.now());

@@ -41,11 +41,11 @@ impl Engine {
                 let rate_limited = answer.as_ref().is_some_and(Answer::is_rate_limit);
                 let timeout = answer.as_ref().is_some_and(Answer::is_gateway_timeout);
                 let kind = Kind::DeadLetter { reason, timeout, rate_limited };
-                Err(named(Error::new(kind, effect).with_answer(answer).going_on(disposition)))
+                Err(named(Error::new(kind, effect).with_answer(answer).with_disposition(disposition)))
             }
-            State::InProgress { lease_until: at } | State::Scheduled { at } => {
-                Err(named(Error::new(Kind::InProgress, effect).with_retry_at(Some(at)).going_on(disposition)))
-            }
+            State::InProgress { lease_until: at } | State::Scheduled { at } => Err(named(
+                Error::new(Kind::InProgress, effect).with_retry_at(Some(at)).with_disposition(disposition),
+            )),
         }
     }
 
@@ -61,11 +61,11 @@ impl Engine {
             Err(error) if error.is_dead_letter() && error.answer().is_none() => {
                 let read = Box::pin(limit::within(&*self.clock, deadline, self.store.evidence(id)));
                 let mut reports = read.await.and_then(Result::ok).unwrap_or_default();
-                let last = reports.iter().rposition(|report| !report.is_look_up());
+                let last = reports.iter().rposition(|report| !report.is_lookup());
                 let met = last.and_then(|place| reports[place].failure_kind);
                 let why = reports.drain(..).rev().find_map(|report| report.failure);
                 let error = if met == Some(SendErrorKind::Timeout) { error.timed_out() } else { error };
-                Err(error.because_of(why))
+                Err(error.with_cause(why))
             }
             ended => ended,
         }

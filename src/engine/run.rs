@@ -18,7 +18,7 @@ use steadfast_core::{AttemptReport, Error};
 
 use super::aside::Aside;
 use super::hold::Hold;
-use super::leaving::Leaving;
+use super::leaving::Shutdown;
 use super::{Engine, Work};
 use crate::telemetry::Whose;
 
@@ -36,7 +36,7 @@ pub(super) struct Run<'a> {
     /// Whether the deadline goes out in `X-Request-Timeout`.
     pub(super) pass_deadline_on: bool,
     /// Says when the process stops that took the operation over.
-    pub(super) leaving: Option<Leaving>,
+    pub(super) leaving: Option<Shutdown>,
     /// For a call whose reply is streamed.
     pub(super) aside: Option<Box<Aside<'a>>>,
     /// Tells a call without a key from all others once it has failed.
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
             attempt_max: work.timeout(policy).attempt,
             pause_max: policy.pause_max,
             retention: policy.retention,
-            look_ups_max: policy.look_ups_max,
+            lookups_max: policy.lookups_max,
             repeat: Repeat::chosen(&request.method, is_idempotent, on_unknown),
             is_safe: request.method.is_safe(),
             replay_window: vendor.replay_window(request),
@@ -142,11 +142,11 @@ impl<'a> Run<'a> {
 
     /// Whether the operation is to be let go of as soon as nothing of it is under way.
     pub(super) fn is_leaving(&self) -> bool {
-        self.leaving().is_some_and(Leaving::is_now)
+        self.leaving().is_some_and(Shutdown::is_now)
     }
 
     /// The word of the process, for an operation that it took over.
-    pub(super) fn leaving(&self) -> Option<&Leaving> {
+    pub(super) fn leaving(&self) -> Option<&Shutdown> {
         Guard::LetGoOnStop.keeps(self.leaving.as_ref())
     }
 
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
 
     /// The vendor's lookup for the operation: its first page.
     pub(super) fn first_question(&self) -> Option<Request> {
-        self.engine.vendor.look_up(&self.subject()?)
+        self.engine.vendor.lookup(&self.subject()?)
     }
 
     /// The operation that a lookup asks about.
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
     /// The same error, with what the call knows of it.
     pub(super) fn in_context(&mut self, error: Error) -> Error {
         let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
-        let error = error.with_attempts(self.log.take_attempts()).after_waiting(self.progress.waited());
+        let error = error.with_attempts(self.log.take_attempts()).with_waited(self.progress.waited());
         self.engine.in_context(error, self.request, operation)
     }
 }
@@ -215,7 +215,7 @@ impl AttemptLog {
 
     /// Notes the wait after the last attempt, unless it is noted.
     pub(super) fn note_wait(&mut self, wait: Duration) {
-        if let Some(line) = self.lines.iter_mut().rev().find(|line| !line.is_look_up()) {
+        if let Some(line) = self.lines.iter_mut().rev().find(|line| !line.is_lookup()) {
             line.wait.get_or_insert(wait);
         }
     }
@@ -233,7 +233,7 @@ impl AttemptLog {
     /// The attempts. A caller's attempts are what it sent; lookups are on the operation's log.
     pub(super) fn take_attempts(&mut self) -> Vec<AttemptReport> {
         let mut lines = mem::take(&mut self.lines);
-        lines.retain(|line| !line.is_look_up());
+        lines.retain(|line| !line.is_lookup());
         lines
     }
 }

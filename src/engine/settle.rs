@@ -45,7 +45,7 @@ pub(super) async fn write(run: &mut Run<'_>) -> Observed {
             let error = match run.progress.ending() {
                 // On record it is still in progress; the vendor's word is in hand all the same.
                 Some(Ending::Success(_)) => {
-                    error.of_effect(Effect::Applied).with_answer(run.in_hand.answer.clone())
+                    error.with_effect(Effect::Applied).with_answer(run.in_hand.answer.clone())
                 }
                 Some(Ending::Refused(_) | Ending::DeadLetter(_)) => {
                     error.with_answer(run.in_hand.answer.clone())

@@ -11,14 +11,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use steadfast_core::clock::{Instant, Timestamp};
-use steadfast_core::internal::decision::{LOOK_UP_GAP_MAX, Moment, Settling};
+use steadfast_core::internal::decision::{LOOKUP_GAP_MAX, Moment, Settling};
 use steadfast_core::internal::guard::Guard;
 use steadfast_core::operation::OperationId;
 use steadfast_core::operation::record::Record;
 
 /// The operations of unknown effect that this process holds or has let go of.
 #[derive(Debug, Default)]
-pub(crate) struct LetGo {
+pub(crate) struct ReleasedLeases {
     /// How many are noted, so that a call whose effect was never unknown takes no lock.
     count: AtomicUsize,
     operations: Mutex<HashMap<OperationId, Noted>>,
@@ -36,7 +36,7 @@ struct Noted {
     first: Instant,
 }
 
-impl LetGo {
+impl ReleasedLeases {
     /// The settle time of an operation that was taken just now, by this process's own measure since it first held it.
     pub(super) fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
         let now = settling.taken;
@@ -47,7 +47,7 @@ impl LetGo {
         if let Some(ours) = Guard::OwnMeasure.keeps(noted.filter(|noted| noted.send == send(record))) {
             settling.ended = settling.ended.min(ours.ended);
             // No more of the time in which nobody came for it than what two lookups that failed are apart.
-            settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LOOK_UP_GAP_MAX));
+            settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LOOKUP_GAP_MAX));
         }
         self.note(record, settling.ended, settling.unknown_for, now);
         settling
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn our_own_measure_goes_on_until_it_is_sent_again() {
-        let let_go = LetGo::default();
+        let let_go = ReleasedLeases::default();
         let ended = |record: &Record, at_s: u64, now_s: u64| {
             let (ended, taken) = (Moment::of(at(at_s)), at(now_s));
             let settling = Settling { ended, taken, unknown_for: Duration::ZERO, known_for: Duration::ZERO };
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_noted_is_bounded_and_the_oldest_gives_way() {
-        let let_go = LetGo::default();
+        let let_go = ReleasedLeases::default();
         let note = |key: &str, now: Instant| let_go.note(&taken(key, 9_990), Moment::of(now), SETTLE, now);
         let noted = |key: &str| let_go.operations.lock().contains_key(&taken(key, 9_990).id);
         (0..NOTED_MAX).for_each(|nth| note(&nth.to_string(), at(10)));

@@ -2,7 +2,7 @@
 
 use steadfast_core::internal::decision::{Observed, Planned, Why};
 
-use super::leaving::Leaving;
+use super::leaving::Shutdown;
 use super::run::Run;
 use crate::telemetry;
 
@@ -23,7 +23,7 @@ pub(super) async fn wait(run: &mut Run<'_>, planned: Planned) -> Observed {
             telemetry::waiting(run.whose(), run.progress.attempts(), wait, met);
         }
         Why::Gate(gate) => telemetry::held_back(run.whose(), gate, wait),
-        Why::LookUp | Why::OutOfTime(_) | Why::NotOurs => {}
+        Why::Lookup | Why::OutOfTime(_) | Why::NotOurs => {}
     }
     let slept = clock.sleep_until(planned.until);
     let Some(leaving) = run.leaving().cloned() else {
@@ -32,7 +32,7 @@ pub(super) async fn wait(run: &mut Run<'_>, planned: Planned) -> Observed {
     };
     tokio::select! {
         biased;
-        () = Leaving::said(leaving) => stopping(run),
+        () = Shutdown::said(leaving) => stopping(run),
         () = slept => Observed::Woken,
     }
 }

@@ -10,7 +10,7 @@ use steadfast_core::Reason;
 
 use super::{ATTEMPT_SECONDS, ATTEMPTS, CALL_SECONDS, CALLS, DEAD_LETTERS, RECOVERED};
 #[cfg(feature = "metrics")]
-use super::{CONFLICTS, ENQUEUED, LOOK_UPS, REFUSALS, REPLAYS, RETRY_SECONDS, outbox::REJECTIONS};
+use super::{CONFLICTS, ENQUEUED, LOOKUPS, REFUSALS, REPLAYS, RETRY_SECONDS, outbox::REJECTIONS};
 
 /// The metrics of a clean call to one vendor.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ const COUNTERS: [(&str, &str); 10] = [
     (CONFLICTS, "calls refused for their key: in progress, or of another request"),
     (REFUSALS, "refusals of the client's own gates"),
     (REJECTIONS, "rows of the outbox that cannot become operations, by code"),
-    (LOOK_UPS, "lookups at the vendor, by what they found"),
+    (LOOKUPS, "lookups at the vendor, by what they found"),
     (DEAD_LETTERS, "operations that gave up and wait for a person, by reason"),
 ];
 

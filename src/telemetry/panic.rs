@@ -4,14 +4,14 @@ use std::any::Any;
 
 use tracing::error;
 
-use steadfast_core::internal::panic_words;
+use steadfast_core::internal::panic_text;
 
 /// Recovery caught a panic while it was `doing` something, and goes on.
 pub(crate) fn recovery_panicked(vendor: &str, doing: &str, panic: &(dyn Any + Send)) {
     error!(
         steadfast.vendor = vendor,
         steadfast.doing = doing,
-        steadfast.cause = panic_words(panic),
+        steadfast.cause = panic_text(panic),
         "recovery panicked, and goes on"
     );
 }

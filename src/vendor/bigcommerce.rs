@@ -30,7 +30,7 @@ use steadfast_core::vendor::{
 };
 use steadfast_core::{Effect, Error, Input, Refusal};
 
-mod look_up;
+mod lookup;
 mod orders;
 mod pages;
 mod routes;
@@ -269,14 +269,14 @@ impl Vendor for BigCommerce {
         self.settle_time
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
         let resource = self.resource(subject.request);
-        let url = look_up::url(&self.base, &resource, subject)?;
+        let url = lookup::url(&self.base, &resource, subject)?;
         Some(Request::new(Method::GET, url))
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
-        look_up::read(&self.base, &self.resource(subject.request), subject, asked, answer)
+    fn read_lookup(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        lookup::read(&self.base, &self.resource(subject.request), subject, asked, answer)
     }
 
     /// Orders are archived and not deleted, and the archive is asked for too. A refund cannot be taken back.

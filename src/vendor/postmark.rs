@@ -25,7 +25,7 @@ use steadfast_core::vendor::rules::{asked, by_status, is_page, lacks_form, no_an
 use steadfast_core::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
 use steadfast_core::{Effect, Error, Input, Refusal};
 
-mod look_up;
+mod lookup;
 mod pages;
 mod same;
 mod stamp;
@@ -240,13 +240,13 @@ impl Vendor for Postmark {
         self.settle_time
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        look_up::request(&self.base, self.kind(subject.request)?, subject)
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
+        lookup::request(&self.base, self.kind(subject.request)?, subject)
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
+    fn read_lookup(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
         match self.kind(subject.request) {
-            Some(kind) => look_up::read(kind, subject, answer),
+            Some(kind) => lookup::read(kind, subject, answer),
             None => Finding::CannotTell,
         }
     }
@@ -283,7 +283,7 @@ fn is_of_batch(request: &Request, kind: Kind, results: &[Value]) -> bool {
     !results.is_empty()
         && results.iter().all(is_result)
         && (kind == Kind::Single
-            || look_up::messages(kind, request).is_none_or(|messages| messages.len() == results.len()))
+            || lookup::messages(kind, request).is_none_or(|messages| messages.len() == results.len()))
 }
 
 /// The 2xx of a write that sends no mail, such as a template's. It is in no batch, so that an `ErrorCode` is of the whole.

@@ -27,7 +27,7 @@ use steadfast_core::vendor::rules::has_content_type;
 use steadfast_core::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, is_plain};
 use steadfast_core::{Error, Input};
 
-mod look_up;
+mod lookup;
 mod pages;
 mod rules;
 mod same;
@@ -135,7 +135,7 @@ impl Stripe {
     /// limit of 50 metadata keys is sent without the stamp, and then has no lookup. Of a subscription and of a price only
     /// a hit counts: their lists leave out what is cancelled, and what is not active.
     #[must_use]
-    pub fn look_up_by_metadata<R: Into<String>>(mut self, routes: impl IntoIterator<Item = R>) -> Stripe {
+    pub fn lookup_by_metadata<R: Into<String>>(mut self, routes: impl IntoIterator<Item = R>) -> Stripe {
         self.metadata_routes = routes.into_iter().map(Into::into).collect();
         self
     }
@@ -179,7 +179,7 @@ impl Vendor for Stripe {
         if let Some(route) = self.metadata_routes.iter().find(|route| !is_v1_route(route)) {
             let problem =
                 format!("{route:?} is no create route; write its whole path, such as \"/v1/charges\"");
-            return Err(Error::invalid(Input::Other("look_up_by_metadata"), problem));
+            return Err(Error::invalid(Input::Other("lookup_by_metadata"), problem));
         }
         if self.is_organizations && self.account == NO_MODE {
             let problem = "the key of an organization does not tell live mode from a sandbox; name what it is for in \
@@ -228,13 +228,13 @@ impl Vendor for Stripe {
             let problem = "Stripe-Version is required on /v2 paths; set it on the call or by `api_version`";
             return Err(Error::validation(Input::Header, problem));
         }
-        if self.is_v2(request) && has_content_type(request, look_up::FORM) {
+        if self.is_v2(request) && has_content_type(request, lookup::FORM) {
             return Err(Error::validation(Input::Body, "/v2 paths take JSON, and this is a form"));
         }
         if self.takes_key(request) {
             let route = self.base.route(&request.url);
             if self.metadata_routes.iter().any(|stamped| stamped == route) {
-                look_up::stamp_metadata(request, &key)?;
+                lookup::stamp_metadata(request, &key)?;
             }
             request.headers.insert(IDEMPOTENCY_KEY, header_value("Idempotency-Key", &key)?);
         }
@@ -280,12 +280,12 @@ impl Vendor for Stripe {
         STAYING_ROUTES.contains(&self.base.route(&request.url))
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
         let route = self.base.route(&subject.request.url);
-        if subject.request.method != Method::POST || !look_up::is_stamped(subject) {
+        if subject.request.method != Method::POST || !lookup::is_stamped(subject) {
             return None;
         }
-        let mut request = Request::new(Method::GET, look_up::first_page(&self.base, route, subject));
+        let mut request = Request::new(Method::GET, lookup::first_page(&self.base, route, subject));
         for name in [STRIPE_VERSION, STRIPE_ACCOUNT, STRIPE_CONTEXT] {
             if let Some(value) = subject.request.headers.get(&name) {
                 request.headers.insert(name, value.clone());
@@ -294,8 +294,8 @@ impl Vendor for Stripe {
         Some(request)
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
-        look_up::read(subject, asked, answer)
+    fn read_lookup(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        lookup::read(subject, asked, answer)
     }
 
     fn next_page(&self, asked: &Request, answer: &Answer) -> NextPage {

@@ -245,7 +245,7 @@ async fn where_the_path_alone_has_changed_it_goes_to_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_look_up_asks_where_the_vendor_is_now() {
+async fn a_lookup_asks_where_the_vendor_is_now() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
     let at = |base: &str, network: &ScriptedTransport| {
         let client = Client::builder(BigCommerce::new("abc123", "token").base_url(base));

@@ -230,7 +230,7 @@ enum Broken {
     Stamp,
     Authorize,
     Classify,
-    LookUp,
+    Lookup,
     Transport,
 }
 
@@ -290,12 +290,12 @@ impl Vendor for Clumsy {
         Duration::ZERO
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        self.trip(Broken::LookUp);
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
+        self.trip(Broken::Lookup);
         Some(Request::new(Method::GET, subject.request.url.clone()))
     }
 
-    fn read_look_up(&self, _: &Subject<'_>, _: &Request, _: &Answer) -> Finding {
+    fn read_lookup(&self, _: &Subject<'_>, _: &Request, _: &Answer) -> Finding {
         Finding::CannotTell
     }
 }
@@ -316,7 +316,7 @@ impl Transport for ClumsyTransport {
             }
             assert!(broken != Broken::Transport, "the user's own fault");
             match broken {
-                Broken::LookUp => Err(SendError::new(SendErrorKind::Reset)),
+                Broken::Lookup => Err(SendError::new(SendErrorKind::Reset)),
                 _ => Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "")),
             }
         })
@@ -329,8 +329,8 @@ impl Transport for ClumsyTransport {
 
 #[tokio::test]
 async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
-    use Broken::{Authorize, Classify, LookUp, Stamp, Transport};
-    for broken in [Stamp, Authorize, Classify, LookUp, Transport] {
+    use Broken::{Authorize, Classify, Lookup, Stamp, Transport};
+    for broken in [Stamp, Authorize, Classify, Lookup, Transport] {
         let store = Arc::new(Memory::new());
         let clumsy = Clumsy { broken, base: Url::parse("http://127.0.0.1:1").expect("a url") };
         let policy = plain().concurrency(1).breaker(BreakerConfig::default().probes(1));

@@ -73,7 +73,7 @@ impl Said {
 fn policy() -> Policy {
     let mut backoff = Backoff::ladder([Duration::from_millis(500), Duration::from_secs(2)]);
     backoff.jitter = Jitter::None;
-    Policy::background().backoff(backoff).without_breaker().without_budget().look_ups_max(0)
+    Policy::background().backoff(backoff).without_breaker().without_budget().lookups_max(0)
 }
 
 fn builder(vendor: impl Vendor, network: ScriptedTransport, policy: Policy) -> ClientBuilder {

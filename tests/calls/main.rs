@@ -8,7 +8,7 @@ mod callers;
 mod engine;
 mod errors;
 mod in_flight;
-mod look_ups;
+mod lookups;
 mod policies;
 mod redaction;
 mod retention;

@@ -42,7 +42,7 @@ fn postmark() -> Postmark {
 
 /// A Stripe whose stuck operations are not looked up, so that every request is a send.
 fn stripe() -> Stripe {
-    Stripe::new("sk_test_1").look_up_by_metadata(Vec::<String>::new())
+    Stripe::new("sk_test_1").lookup_by_metadata(Vec::<String>::new())
 }
 
 fn charge(rig: &Rig, key: &str) -> Call {
@@ -77,7 +77,7 @@ async fn a_request_that_was_never_built_is_no_failure_of_the_vendor() {
 
 /// Finding A2.
 #[tokio::test]
-async fn a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
+async fn a_lookup_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     // One failure is one too many; the send's own happens while nothing is counted.
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
     let rig = of(postmark(), policy);
@@ -208,7 +208,7 @@ async fn who_is_held_at_the_gate_comes_back_spread_too() {
 
 /// Finding A8.
 #[tokio::test]
-async fn a_look_up_that_is_told_more_than_the_cap_waits_for_all_of_it() {
+async fn a_lookup_that_is_told_more_than_the_cap_waits_for_all_of_it() {
     let mut policy = plain();
     policy.pause_max = secs(20);
     let rig = of(postmark(), policy);

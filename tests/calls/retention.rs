@@ -257,7 +257,7 @@ async fn a_header_that_the_client_names_secret_is_not_recorded_for_its_adapter_e
 async fn a_full_memory_evicts_what_was_settled_first() {
     let network = ScriptedTransport::new().reply(answer()).fail(SendErrorKind::Timeout).always(answer());
     let bench = Bench { store: Arc::new(Memory::with_capacity(4)), network, ..Bench::new() };
-    let client = bench.builder().policy(Policy::background().look_ups_max(0)).build().expect("a client");
+    let client = bench.builder().policy(Policy::background().lookups_max(0)).build().expect("a client");
     let pass = async || bench.clock.sleep_until(bench.clock.now().plus(Duration::from_secs(60))).await;
     let obtained = async |key: &str| charge(&client, key).send().await.expect("succeeds").obtained();
     assert_eq!(obtained("oldest, kept for longest").await, Obtained::Fresh);
@@ -289,7 +289,7 @@ async fn a_full_memory_evicts_what_was_settled_first() {
 async fn a_memory_without_anything_settled_refuses() {
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
     let bench = Bench { store: Arc::new(Memory::with_capacity(2)), network, ..Bench::new() };
-    let client = bench.builder().policy(Policy::background().look_ups_max(0)).build().expect("a client");
+    let client = bench.builder().policy(Policy::background().lookups_max(0)).build().expect("a client");
     let send = |key: &str| client.post("/x").key(key).backoff(Backoff::none()).send();
     for key in ["a", "b"] {
         assert!(send(key).await.expect_err("lost").is_dead_letter());
@@ -321,7 +321,7 @@ async fn no_secret_of_a_client_is_in_the_file_or_its_log() {
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
     for builder in builders {
         let builder = builder.store(Arc::clone(&store)).clock(TestClock::auto()).transport(network.clone());
-        let client = builder.policy(Policy::background().look_ups_max(0).without_breaker()).build();
+        let client = builder.policy(Policy::background().lookups_max(0).without_breaker()).build();
         let client = client.expect("a client");
         let call = || client.post("/v2/orders").header("X-Customer", "in the file").json(&json!({"a": 1}));
         call().key("lost").header("Stripe-Version", "2025-08-27.basil").send().await.expect_err("lost");

@@ -56,7 +56,7 @@ fn ladder(steps: &[Duration]) -> Policy {
 /// Stripe without lookups, whose window has [`USABLE`] beside the slack.
 fn stripe() -> Stripe {
     let window = slack(Policy::background().timeout.attempt) + USABLE;
-    Stripe::new("sk_test_1").replay_window(window).look_up_by_metadata(Vec::<String>::new())
+    Stripe::new("sk_test_1").replay_window(window).lookup_by_metadata(Vec::<String>::new())
 }
 
 /// Loses the first answer after `before` was done to the clock, and answers the next send.
@@ -141,7 +141,7 @@ fn nothing_found() -> Answer {
 
 /// A5: three lookups in 30 s, a dead letter, and 570 s of the total left.
 #[tokio::test]
-async fn a_look_up_that_failed_is_tried_again_and_not_counted() {
+async fn a_lookup_that_failed_is_tried_again_and_not_counted() {
     let clock = TestClock::auto();
     let down = answer(503, &[], &json!({}));
     let mut answers = vec![down; 6];
@@ -158,7 +158,7 @@ async fn a_look_up_that_failed_is_tried_again_and_not_counted() {
 
 /// A5: a lookup's `Retry-After` is waited for, and holds back others.
 #[tokio::test]
-async fn a_look_ups_retry_after_holds_back_the_next_and_everybody() {
+async fn a_lookups_retry_after_holds_back_the_next_and_everybody() {
     let clock = TestClock::auto();
     let busy = answer(429, &[("retry-after", "40")], &json!({}));
     let (transport, asked) = searches(&clock, vec![busy, nothing_found()]);
@@ -173,7 +173,7 @@ async fn a_look_ups_retry_after_holds_back_the_next_and_everybody() {
 
 /// D1: every takeover counted the lookups anew, so that none was ever the last.
 #[tokio::test]
-async fn look_ups_that_were_answered_count_over_all_calls() {
+async fn lookups_that_were_answered_count_over_all_calls() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
     let rig = Rig::of(Postmark::new("token")).network(transport).clock(&clock).build();

@@ -164,8 +164,8 @@ impl Lane {
         let post = if was_applied { Fault::Error500After } else { Fault::Error500Before };
         let _permit = self.room.acquire().await.expect("open");
         self.vendors.tell(&format!("whenever {} POST {}", self.number, post.to_header())).await;
-        let without_look_ups = Manner { without_look_ups: true, ..EXACT };
-        self.start(sites, Task::Call, without_look_ups, None, false).rested(REST_MAX).await;
+        let without_lookups = Manner { without_lookups: true, ..EXACT };
+        self.start(sites, Task::Call, without_lookups, None, false).rested(REST_MAX).await;
         self.vendors.tell(&format!("clear {}", self.number)).await;
     }
 
@@ -236,18 +236,18 @@ fn passed(said: &[String], points: &[Point]) -> bool {
     let is_renewed = renewals(said) >= renewals(&wanted) && renewed_sends(said) == renewed_sends(&wanted);
 
     let of_renewals = [Step::Renew.before(), Step::Renew.after()].map(told);
-    let look_ups = [Step::LookUp.before(), Step::LookUp.after()].map(told);
+    let lookups = [Step::Lookup.before(), Step::Lookup.after()].map(told);
     let mut others = wanted.iter().filter(|line| !of_renewals.contains(line)).peekable();
-    let looks_up = wanted.iter().any(|line| look_ups.contains(line));
+    let looks_up = wanted.iter().any(|line| lookups.contains(line));
     let in_order = said
         .iter()
         .filter(|line| !of_renewals.contains(line))
-        .all(|line| others.next_if_eq(&line).is_some() || looks_up && look_ups.contains(line));
+        .all(|line| others.next_if_eq(&line).is_some() || looks_up && lookups.contains(line));
     is_renewed && in_order && others.next().is_none()
 }
 
 /// What follows from the waits is known.
-const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
+const EXACT: Manner = Manner { without_jitter: true, without_lookups: false };
 
 /// A lease, and a little more. A lookup's settle time is shorter.
 const LEFT_FOR: Duration = Duration::from_secs(62);

@@ -76,7 +76,7 @@ pub struct Manner {
     /// Each wait is at its longest, so that the steps that follow from it are known.
     pub without_jitter: bool,
     /// A service whose policy has no lookups: what may have taken effect and cannot be resent is a dead letter at once.
-    pub without_look_ups: bool,
+    pub without_lookups: bool,
 }
 
 impl Orders {

@@ -24,7 +24,7 @@ pub enum Step {
     Send,
     /// A further one.
     Resend,
-    LookUp,
+    Lookup,
     Renew,
     Schedule,
     Succeed,

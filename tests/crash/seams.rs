@@ -215,14 +215,14 @@ pub struct SeamTransport<T> {
 impl<T: Transport> Transport for SeamTransport<T> {
     fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let step = match request.method {
-            Method::GET => Step::LookUp,
+            Method::GET => Step::Lookup,
             _ if self.sent.fetch_add(1, Ordering::SeqCst) == 0 => Step::Send,
             _ => Step::Resend,
         };
         Box::pin(async move {
             self.passage.before(step).await;
             let operation = request.headers.get(OPERATION).and_then(|value| value.to_str().ok());
-            if let Some(operation) = operation.filter(|_| step != Step::LookUp) {
+            if let Some(operation) = operation.filter(|_| step != Step::Lookup) {
                 self.passage.words.leaves(operation);
             }
             let mut answered = self.inner.send(request, limits).await;

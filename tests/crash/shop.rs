@@ -178,7 +178,7 @@ fn config_of(url: &str) -> KeyedConfig {
 /// No budget and no breaker: they would only hold the load back that the kills are to meet.
 fn policy(orders: &Orders) -> Policy {
     let shipped = Policy::background();
-    let policy = if orders.manner.without_look_ups { shipped.look_ups_max(0) } else { shipped };
+    let policy = if orders.manner.without_lookups { shipped.lookups_max(0) } else { shipped };
     // The fakes are unoptimised: more at once, and lookups time out instead of telling. Who waits for room waits no
     // longer than for an answer.
     let attempt = policy.timeout.attempt;

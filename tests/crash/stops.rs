@@ -40,9 +40,9 @@ const STOPS: &[(Point, Option<Fault>, &[usize])] = &[
     (Step::Renew.before(), Some(Fault::DropAfterApply), &[0, 1]),
     (Step::Renew.after(), Some(Fault::Error500Before), &[0, 1, 2]),
     (Step::Renew.after(), Some(Fault::DropAfterApply), &[0, 1]),
-    (Step::LookUp.before(), Some(Fault::Error500Before), &[1, 2]),
-    (Step::LookUp.after(), Some(Fault::Error500Before), &[1, 2]),
-    (Step::LookUp.after(), Some(Fault::DropAfterApply), &[1, 2]),
+    (Step::Lookup.before(), Some(Fault::Error500Before), &[1, 2]),
+    (Step::Lookup.after(), Some(Fault::Error500Before), &[1, 2]),
+    (Step::Lookup.after(), Some(Fault::DropAfterApply), &[1, 2]),
     (Step::Bury.before(), Some(Fault::Error500Before), &[2]),
     (Step::Bury.before(), Some(Fault::Stored500), &[0]),
 ];

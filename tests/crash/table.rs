@@ -102,7 +102,7 @@ pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
         (_, STRIPE) => resent(meeting),
         _ => looked_up(vendor, meeting),
     });
-    let first_request = steps.iter().position(|step| matches!(step, Step::Send | Step::LookUp));
+    let first_request = steps.iter().position(|step| matches!(step, Step::Send | Step::Lookup));
     let mut points = Vec::new();
     for (at, step) in steps.into_iter().enumerate() {
         points.push(Point { moment: Moment::Before, step });
@@ -115,7 +115,7 @@ pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
 
 /// A call that waits in memory for all that it can wait for.
 fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
-    use Step::{Bury, LookUp, Refuse, Renew, Resend, Schedule, Send, Succeed};
+    use Step::{Bury, Lookup, Refuse, Renew, Resend, Schedule, Send, Succeed};
 
     let fault = match meeting {
         Meeting::Nothing => return vec![Send, Succeed],
@@ -127,14 +127,14 @@ fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
         (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Schedule],
         (Fault::TooManyRequests(_), _) => &[Renew, Resend, Succeed],
         // Stripe will say the same for a day: only a lookup can help.
-        (Fault::Stored500, STRIPE) => &[Renew, LookUp, Bury],
+        (Fault::Stored500, STRIPE) => &[Renew, Lookup, Bury],
         (_, STRIPE) => &[Renew, Resend, Succeed],
         // The settle time is longer than what is left of the lease.
-        (fault, BIGCOMMERCE) if fault.applies() => &[Renew, LookUp, Succeed],
-        (_, BIGCOMMERCE) => &[Renew, LookUp, Renew, Resend, Succeed],
+        (fault, BIGCOMMERCE) if fault.applies() => &[Renew, Lookup, Succeed],
+        (_, BIGCOMMERCE) => &[Renew, Lookup, Renew, Resend, Succeed],
         // And here it is not.
-        (fault, _) if fault.applies() => &[LookUp, Succeed],
-        (_, _) => &[LookUp, Renew, LookUp, LookUp, Bury],
+        (fault, _) if fault.applies() => &[Lookup, Succeed],
+        (_, _) => &[Lookup, Renew, Lookup, Lookup, Bury],
     };
     // What hangs takes the lease's time, and the wait behind it a renewal.
     let hung = if meeting.is_hang() { vec![Renew] } else { vec![] };
@@ -143,7 +143,7 @@ fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
 
 /// What is taken over at the vendor that replays.
 fn resent(meeting: Meeting) -> Vec<Step> {
-    use Step::{Bury, LookUp, Renew, Resend, Schedule, Send, Succeed, TakeDue};
+    use Step::{Bury, Lookup, Renew, Resend, Schedule, Send, Succeed, TakeDue};
 
     // Whoever carries on has claimed nothing: its first send, too, takes a renewal.
     match meeting {
@@ -151,28 +151,28 @@ fn resent(meeting: Meeting) -> Vec<Step> {
             vec![Renew, Send, Schedule, TakeDue, Renew, Resend, Succeed]
         }
         // Sent again it would be answered with the same 500: whoever takes it up looks.
-        Meeting::Fault(Fault::Stored500) => vec![Renew, Send, Schedule, TakeDue, LookUp, Bury],
+        Meeting::Fault(Fault::Stored500) => vec![Renew, Send, Schedule, TakeDue, Lookup, Bury],
         _ => [&[Renew][..], &call(STRIPE, meeting)].concat(),
     }
 }
 
 /// What is taken over at a vendor that does not, once its settle time is over.
 fn looked_up(vendor: usize, meeting: Meeting) -> Vec<Step> {
-    use Step::{Bury, LookUp, Refuse, Renew, Schedule, Send, Succeed, TakeDue};
+    use Step::{Bury, Lookup, Refuse, Renew, Schedule, Send, Succeed, TakeDue};
 
     // A lookup that failed is none: another one follows.
     let failed: &[Step] = match meeting {
         Meeting::Nothing | Meeting::No | Meeting::Fault(Fault::SlowBody(_) | Fault::KeyInUse) => &[],
-        Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => &[LookUp, Schedule, TakeDue],
-        Meeting::Fault(Fault::Hang | Fault::HangAfterApply) => &[LookUp, Renew],
-        Meeting::Fault(_) => &[LookUp],
+        Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => &[Lookup, Schedule, TakeDue],
+        Meeting::Fault(Fault::Hang | Fault::HangAfterApply) => &[Lookup, Renew],
+        Meeting::Fault(_) => &[Lookup],
     };
     let answered: &[Step] = match meeting {
-        _ if meeting.was_applied() => &[LookUp, Succeed],
-        Meeting::No if vendor == BIGCOMMERCE => &[LookUp, Renew, Send, Refuse],
-        _ if vendor == BIGCOMMERCE => &[LookUp, Renew, Send, Succeed],
+        _ if meeting.was_applied() => &[Lookup, Succeed],
+        Meeting::No if vendor == BIGCOMMERCE => &[Lookup, Renew, Send, Refuse],
+        _ if vendor == BIGCOMMERCE => &[Lookup, Renew, Send, Succeed],
         // Three of them that cannot tell, a settle time apart.
-        _ => &[LookUp, Schedule, TakeDue, LookUp, Schedule, TakeDue, LookUp, Bury],
+        _ => &[Lookup, Schedule, TakeDue, Lookup, Schedule, TakeDue, Lookup, Bury],
     };
     [failed, answered].concat()
 }

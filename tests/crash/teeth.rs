@@ -22,7 +22,7 @@ const OUT: &[Guard] = &[
     Guard::UnknownIsParked,
     Guard::SettleTime,
     Guard::StopAt,
-    Guard::FailedLookUp,
+    Guard::FailedLookup,
     Guard::SpeaksFor,
 ];
 

@@ -213,8 +213,8 @@ async fn redriven_twice(
     let post = if round % 2 == 0 { Fault::Error500Before } else { Fault::Error500After };
     vendors.tell(&format!("whenever {lane} POST {}", post.to_header())).await;
     // See the letters of the cells: one who looks up has none that may have taken effect.
-    let without_look_ups = Manner { without_look_ups: true, ..Manner::default() };
-    start(Task::Call, without_look_ups).rested(END_MAX).await;
+    let without_lookups = Manner { without_lookups: true, ..Manner::default() };
+    start(Task::Call, without_lookups).rested(END_MAX).await;
     vendors.tell(&format!("clear {lane}")).await;
 
     let start = |task| start(task, Manner::default());

@@ -48,7 +48,7 @@ fn table() -> String {
     let mut table = format!("| situation | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for (situation, start, seen) in situations() {
         let cells = VENDORS.iter().map(|vendor| match &seen[..] {
-            [.., Observed::LookedUp { .. }] if !vendor.has_look_up => "–".to_owned(),
+            [.., Observed::LookedUp { .. }] if !vendor.has_lookup => "–".to_owned(),
             seen => Call::new(vendor, start).cell(seen),
         });
         let cells: Vec<_> = cells.collect();
@@ -60,12 +60,12 @@ fn table() -> String {
 struct Vendor {
     name: &'static str,
     replays: bool,
-    has_look_up: bool,
+    has_lookup: bool,
     repeat: Repeat,
 }
 
-const fn vendor(name: &'static str, replays: bool, has_look_up: bool) -> Vendor {
-    Vendor { name, replays, has_look_up, repeat: Repeat::Other }
+const fn vendor(name: &'static str, replays: bool, has_lookup: bool) -> Vendor {
+    Vendor { name, replays, has_lookup, repeat: Repeat::Other }
 }
 
 const VENDORS: [Vendor; 5] = [
@@ -104,7 +104,7 @@ fn situations() -> Vec<(&'static str, Start, Vec<Observed>)> {
     let looked = |looked| Observed::LookedUp { looked, asked_wait: None, ended: NOW };
     let failed = LookedUp::Failed { meets_refusal: false, down: None };
     let taken = || {
-        Observed::Taken(Taken { is_ours: true, is_addressed: true, is_given_up: false, has_look_up: false })
+        Observed::Taken(Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false })
     };
     let (before_send, spent) = (Looked(Purpose::BeforeSend), Looked(Purpose::Settle(Reason::Exhausted)));
     let (took, late) = (Took { hours: 1, resends_left: 0 }, Took { hours: 25, resends_left: 0 });
@@ -154,7 +154,7 @@ struct Call {
     context: Context<'static>,
     progress: Progress,
     now: Now,
-    has_look_up: bool,
+    has_lookup: bool,
 }
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000_000_000);
@@ -198,7 +198,7 @@ impl Call {
             attempt_max: ATTEMPT,
             pause_max: Duration::from_secs(60),
             retention: Duration::from_secs(7 * 24 * 3_600),
-            look_ups_max: 2,
+            lookups_max: 2,
             repeat: vendor.repeat,
             is_safe: false,
             replay_window: vendor.replays.then_some(Duration::from_secs(24 * 3_600)),
@@ -209,15 +209,15 @@ impl Call {
         let now = Now { wall: WALL, at: NOW };
         let held = Lease::of(&record, NOW.plus(lease), MARGIN, NOW);
         let progress = Progress::of_record(&record, held, Settling::of(&record, NOW, Some(WALL)));
-        let mut call = Call { context, progress, now, has_look_up: vendor.has_look_up };
+        let mut call = Call { context, progress, now, has_lookup: vendor.has_lookup };
         if let Start::LookedUp(purpose) = start {
             call.hear(&call.told(&Observed::Taken(Taken {
                 is_ours: true,
                 is_addressed: true,
                 is_given_up: false,
-                has_look_up: true,
+                has_lookup: true,
             })));
-            call.progress.follow(&Step::Pursue(Goal::LookUp(Search::new(purpose))), now);
+            call.progress.follow(&Step::Pursue(Goal::Lookup(Search::new(purpose))), now);
         }
         call
     }
@@ -255,7 +255,7 @@ impl Call {
                     return self.after_wait("send, at risk");
                 }
                 Step::Send => return self.after_wait("send"),
-                Step::LookUp => return self.after_wait("look up"),
+                Step::Lookup => return self.after_wait("look up"),
                 Step::Write(ending) => return self.after_wait(&self.ending(ending)),
                 Step::Reread | Step::Tell(_) => return "an end".to_owned(),
             };
@@ -265,10 +265,10 @@ impl Call {
 
     /// The same, of a vendor that has a lookup or has none.
     fn told(&self, observed: &Observed) -> Observed {
-        let has_look_up = self.has_look_up;
+        let has_lookup = self.has_lookup;
         match observed.clone() {
-            Observed::Taken(taken) => Observed::Taken(Taken { has_look_up, ..taken }),
-            Observed::Attempted(attempted) => Observed::Attempted(Attempted { has_look_up, ..attempted }),
+            Observed::Taken(taken) => Observed::Taken(Taken { has_lookup, ..taken }),
+            Observed::Attempted(attempted) => Observed::Attempted(Attempted { has_lookup, ..attempted }),
             other => other,
         }
     }
@@ -317,7 +317,7 @@ fn attempted(status: Option<u16>, verdict: Verdict) -> Observed {
         status,
         failure: status.is_none().then_some(SendErrorKind::Timeout),
         asked_wait: None,
-        has_look_up: false,
+        has_lookup: false,
         health: Health::Neutral,
         down: None,
         answered_at: None,

@@ -81,7 +81,7 @@ const LIMITS: [(&str, &str, &str); 7] = [
     (
         "Make a vendor that has neither keys nor a lookup do something exactly once.",
         "calls/engine/unknown.rs",
-        "without_replay_or_look_up_a_lost_answer_is_parked_at_once",
+        "without_replay_or_lookup_a_lost_answer_is_parked_at_once",
     ),
     (
         "Stop a process that freezes between its last check and the first byte",

@@ -258,7 +258,7 @@ async fn a_lookup_is_logged_and_a_redrive_keeps_the_log() {
         let scope = Scope::from_stored(error.operation().expect("keyed"));
         let id = OperationId::new(scope, Key::new("order-1").expect("a key"));
         let before = letters.show(&id).await.expect("is there").attempts;
-        assert!(before.len() > 1 && before.iter().skip(1).all(|report| report.is_look_up()), "{before:?}");
+        assert!(before.len() > 1 && before.iter().skip(1).all(|report| report.is_lookup()), "{before:?}");
         assert_eq!(before[1].effect, Effect::Unknown);
         assert!(before[1].failure.is_some(), "why it could not tell");
 
@@ -276,7 +276,7 @@ async fn a_lookup_is_logged_and_a_redrive_keeps_the_log() {
         let redriven_at = shown.audit[0].at;
         let new = &shown.attempts[before.len()..];
         assert!(new.iter().all(|report| report.started_at >= redriven_at));
-        assert!(!new.is_empty() && new.iter().all(|report| report.is_look_up()), "{new:?}");
+        assert!(!new.is_empty() && new.iter().all(|report| report.is_lookup()), "{new:?}");
         assert!(bench.clock.wall() > redriven_at);
     }
 }

@@ -13,7 +13,7 @@ mod hosts;
 mod life;
 mod limits;
 mod lines;
-mod look_ups;
+mod lookups;
 mod queued;
 mod reads;
 mod recovering;

@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 impl Bench {
     fn stripe(&self, clock: &TestClock) -> Client {
-        self.in_namespace("prod", Stripe::new("sk_test_1"), Bench::policy().look_ups_max(0), clock)
+        self.in_namespace("prod", Stripe::new("sk_test_1"), Bench::policy().lookups_max(0), clock)
     }
 
     async fn in_phase(&self, phase: Phase) -> Record {
@@ -79,7 +79,7 @@ async fn an_adoption_does_not_forget_when_it_was_first_sent() {
         let clock = at(Duration::ZERO);
         let _ = bench.network.clone().fail(SendErrorKind::Reset);
         let mail = json!({"From": "a@x.test", "To": "b@x.test", "TextBody": "hello"});
-        let old = bench.in_namespace("old", Postmark::new("token"), Bench::policy().look_ups_max(0), &clock);
+        let old = bench.in_namespace("old", Postmark::new("token"), Bench::policy().lookups_max(0), &clock);
         old.post("/email").key("mail-1").json(&mail).send().await.expect_err("nobody can tell");
         let dead = bench.in_phase(Phase::Dead).await;
         clock.advance(HOUR);

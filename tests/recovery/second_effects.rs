@@ -167,7 +167,7 @@ async fn a_resend_that_a_gate_put_off_is_not_used_up() {
         let open = Duration::from_secs(300);
         let breaker = BreakerConfig::default().consecutive_failures(1).open(open, open);
         let client =
-            bench.client(Postmark::new("token"), Bench::policy().look_ups_max(0).breaker(breaker), &clock);
+            bench.client(Postmark::new("token"), Bench::policy().lookups_max(0).breaker(breaker), &clock);
         let _ = bench
             .network
             .clone()

@@ -81,7 +81,7 @@ fn a_call_that_has_no_time_for_the_settle_time_is_told_so_at_once() {
 }
 
 #[test]
-fn recovery_makes_the_look_up_as_soon_as_it_counts() {
+fn recovery_makes_the_lookup_as_soon_as_it_counts() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
         let _dispatcher = shop.rig.client.keep_recovering(PERIOD);
@@ -108,14 +108,14 @@ fn what_never_arrived_is_sent_once_more_after_it() {
 
 /// Ten minutes in which no lookup is answered. The settle time is over once and for all.
 #[test]
-fn look_ups_that_fail_for_long_do_not_starve_it() {
+fn lookups_that_fail_for_long_do_not_starve_it() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
         let _dispatcher = shop.rig.client.keep_recovering(PERIOD);
         shop.order(Fault::DropAfterApply).await;
         shop.fake.plan().whenever("/stores", Method::GET, Fault::Error500Before);
         clock.latency(secs(600)).await;
-        assert_eq!(shop.record().await.look_ups, 0, "one that failed is no lookup");
+        assert_eq!(shop.record().await.lookups, 0, "one that failed is no lookup");
         shop.fake.plan().clear();
         let took = shop.at_rest(secs(180)).await;
         let record = shop.record().await;

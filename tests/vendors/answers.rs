@@ -136,7 +136,7 @@ async fn the_vendors_own_words_are_still_a_success() {
 
 /// Finding D6.
 #[tokio::test]
-async fn a_look_up_does_not_find_a_refund_of_the_keys_previous_life() {
+async fn a_lookup_does_not_find_a_refund_of_the_keys_previous_life() {
     const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
     for (created, is_found) in [("2019-03-18T12:00:00+00:00", false), ("2026-01-01T00:00:00Z", true)] {
         let clock = TestClock::auto();

@@ -258,9 +258,9 @@ proptest! {
             }
 
             let subject = Subject::new(&request, &wire_key, NOW);
-            let Some(mut question) = vendor.look_up(&subject) else { continue };
+            let Some(mut question) = vendor.lookup(&subject) else { continue };
             for answer in &answers {
-                match vendor.read_look_up(&subject, &question, answer) {
+                match vendor.read_lookup(&subject, &question, answer) {
                     Finding::Next(next) => question = next,
                     Finding::Absent => prop_assert!(
                         answer.status.is_success() || answer.status == StatusCode::NOT_FOUND,

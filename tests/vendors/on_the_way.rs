@@ -176,7 +176,7 @@ async fn idempotency_error_after_a_lost_answer_is_no_proof() {
 
 /// Finding D2.
 #[tokio::test]
-async fn where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
+async fn where_a_lookup_proves_the_absence_the_later_no_is_the_outcome() {
     let clock = TestClock::auto();
     let fake = BigCommerceFake::builder().customer(7).test_clock(&clock).in_process();
     let wire = Between::new(

@@ -18,7 +18,7 @@ pub(crate) fn attempts(shown: &Shown) -> String {
     let redriven = shown.audit.iter().filter(|entry| is_redrive(entry)).map(|entry| entry.at).max();
     let since = if redriven.is_some() { " since the redrive" } else { "" };
     let is_of_now =
-        |report: &&AttemptReport| !report.is_look_up() && redriven.is_none_or(|at| report.started_at >= at);
+        |report: &&AttemptReport| !report.is_lookup() && redriven.is_none_or(|at| report.started_at >= at);
     let steps = shown.summary.attempts;
     match u32::try_from(shown.attempts.iter().filter(is_of_now).count()) {
         Ok(sent) if sent > steps => {
@@ -42,7 +42,7 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         let status = report.status.map(|status| status.to_string());
         let outcome = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let took = format_duration(Duration::from_millis(millis(report.latency)));
-        if report.is_look_up() {
+        if report.is_lookup() {
             writeln!(out, "lookup at {}, {took}", report.started_at)?;
             let found = match report.effect {
                 Effect::Applied => "it took effect",
@@ -70,7 +70,7 @@ fn are_steps(shown: &Shown) -> Vec<bool> {
     };
     let following = shown.attempts.iter().skip(1).map(|report| Some(report.started_at)).chain([None]);
     let lines = shown.attempts.iter().zip(following).map(|(report, next)| LogLine {
-        number: (!report.is_look_up()).then_some(report.number),
+        number: (!report.is_lookup()).then_some(report.number),
         then_redriven: redriven(report.started_at, next),
     });
     steps(&lines.collect::<Vec<_>>(), shown.summary.attempts)

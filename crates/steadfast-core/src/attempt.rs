@@ -48,7 +48,7 @@ pub struct AttemptReport {
     /// The failure in words, for people, with its causes. `None` if a whole answer came.
     pub failure: Option<String>,
     /// The adapter's verdict: `done`, `refused`, `unauthorized` if that was our credentials, `retry` or `unknown`. For
-    /// a lookup it is `look_up`, and `effect` is the lookup's finding: `applied`, `none`, or `unknown` if it could not
+    /// a lookup it is `lookup`, and `effect` is the lookup's finding: `applied`, `none`, or `unknown` if it could not
     /// tell.
     pub verdict: String,
     /// Effect of this attempt, as far as its outcome shows it.
@@ -74,13 +74,13 @@ pub fn report(number: u32, started_at: Timestamp, verdict: &str, effect: Effect)
 
 impl AttemptReport {
     /// Whether it is the line of a lookup: nothing was asked for, and nothing took effect by it.
-    pub fn is_look_up(&self) -> bool {
-        self.verdict == LOOK_UP
+    pub fn is_lookup(&self) -> bool {
+        self.verdict == LOOKUP
     }
 }
 
 /// The verdict of a lookup's line.
-pub const LOOK_UP: &str = "look_up";
+pub const LOOKUP: &str = "lookup";
 
 /// A time as milliseconds since the Unix epoch.
 pub mod millis {

@@ -35,8 +35,8 @@ mod interrupted;
 mod ladder;
 mod lease;
 mod log;
-mod look_up;
 mod looked_up;
+mod lookup;
 mod observed;
 mod outage;
 mod paid;
@@ -64,7 +64,7 @@ pub use looked_up::PAGES_MAX;
 pub use observed::{Attempted, Down, LookedUp, Observed, Outcome, Taken, meets_refusal};
 pub use progress::{Last, Phase, Progress};
 pub use settling::{Moment, Settling};
-pub use situation::LOOK_UP_GAP_MAX;
+pub use situation::LOOKUP_GAP_MAX;
 pub use step::{
     Concluded, Ending, Errand, Goal, Planned, Postponed, Purpose, Reading, RefusedAs, Search, Step, Success,
     Told, Why,
@@ -91,7 +91,7 @@ pub fn next_step(
         (Observed::Pursued, Goal::Resume) => resume::resume(&situation, None),
         (Observed::Pursued, Goal::Send(_)) => clear::clear(&situation),
         (Observed::Pursued, Goal::Retry) => ladder::retry(&situation),
-        (Observed::Pursued, Goal::LookUp(search)) => look_up::plan(&situation, search),
+        (Observed::Pursued, Goal::Lookup(search)) => lookup::plan(&situation, search),
         (Observed::Pursued, Goal::Conclude { purpose, concluded }) => {
             conclude::conclude(&situation, purpose, concluded)
         }
@@ -104,7 +104,7 @@ pub fn next_step(
         (Observed::Woken, _) => woken::woken(&situation),
         (Observed::Attempted(attempted), _) => attempted::attempted(&situation, attempted, None),
         (Observed::LookedUp { looked, .. }, goal) => looked_up::looked_up(&situation, goal, *looked, None),
-        (Observed::CredentialsNoted, goal @ Goal::LookUp(_)) => {
+        (Observed::CredentialsNoted, goal @ Goal::Lookup(_)) => {
             let looked = progress.last().looked.unwrap_or(LookedUp::CannotTell);
             looked_up::looked_up(&situation, goal, looked, None)
         }
@@ -119,7 +119,7 @@ pub fn next_step(
 fn with_log(situation: &Situation<'_>, goal: Goal, log: Option<&LogFacts>) -> Step {
     let log = Some(log);
     match (situation.progress.reading(), goal, situation.progress.last()) {
-        (Reading::LookUp | Reading::Miss, goal, Last { looked: Some(looked), .. }) => {
+        (Reading::Lookup | Reading::Miss, goal, Last { looked: Some(looked), .. }) => {
             looked_up::looked_up(situation, goal, looked, log)
         }
         (Reading::Attempt, _, Last { attempted: Some(attempted), .. }) => {

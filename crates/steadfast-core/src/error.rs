@@ -249,7 +249,7 @@ pub enum Broken {
 #[allow(missing_docs, reason = "for the crates of this workspace alone")]
 pub enum Step {
     Attempt,
-    LookUp,
+    Lookup,
 }
 
 impl Error {
@@ -497,7 +497,7 @@ impl Error {
 #[allow(clippy::new_ret_no_self, reason = "an extension of one type")]
 impl Error {
     #[allow(missing_docs, reason = "for the crates of this workspace alone")]
-    pub fn after_waiting(mut self, waited: Duration) -> Error {
+    pub fn with_waited(mut self, waited: Duration) -> Error {
         self.0.waited = waited;
         self
     }
@@ -513,7 +513,7 @@ impl Error {
     }
 
     /// Attaches a cause, if there is one. A cause that is attached already stays: it is the nearer one.
-    pub fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
+    pub fn with_cause(mut self, cause: Option<impl Into<BoxError>>) -> Error {
         if self.0.source.is_none() {
             self.0.source = cause.map(Into::into);
         }
@@ -526,7 +526,7 @@ impl Error {
     }
 
     /// Sets the disposition, where it is another than that of the error's kind.
-    pub fn going_on(mut self, disposition: Disposition) -> Error {
+    pub fn with_disposition(mut self, disposition: Disposition) -> Error {
         self.0.disposition = Some(disposition);
         self
     }
@@ -569,7 +569,7 @@ impl Error {
     }
 
     /// Sets the effect.
-    pub fn of_effect(mut self, effect: Effect) -> Error {
+    pub fn with_effect(mut self, effect: Effect) -> Error {
         self.0.effect = effect;
         self
     }

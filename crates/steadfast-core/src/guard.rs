@@ -148,17 +148,17 @@ guards! {
     /// A process that takes an operation again goes on with its own measure.
     OwnMeasure,
     /// A lookup that failed is not a lookup.
-    FailedLookUp,
+    FailedLookup,
     /// Lookups are counted over all runs.
-    LookUpsOverRuns,
+    LookupsOverRuns,
     /// A lookup's answer that was cut is not read.
-    CutLookUp,
+    CutLookup,
     /// Nor is one that a cache on the way has kept.
-    CachedLookUp,
+    CachedLookup,
     /// A lookup asks for no answer of a cache.
-    LookUpPastCaches,
+    LookupPastCaches,
     /// A lookup keeps the lease.
-    LookUpKeepsLease,
+    LookupKeepsLease,
     /// An attempt ends with the hold on its operation.
     StopAt,
     /// A holder stops before its lease ends.
@@ -196,7 +196,7 @@ guards! {
     /// A duplicate after a lookup's miss may be our own.
     OwnDuplicate,
     /// A duplicate after another process's miss may be our own, too.
-    LookUpInLog,
+    LookupInLog,
     /// An account that a call's headers choose is part of the operation's name.
     HeaderInName,
     /// An account is part of the operation's name.

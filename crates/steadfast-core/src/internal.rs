@@ -1,7 +1,7 @@
 //! Items for the crates of this workspace alone, beyond the public interface. They may change with any version.
 
 pub mod attempt {
-    pub use crate::attempt::{LOOK_UP, millis, report};
+    pub use crate::attempt::{LOOKUP, millis, report};
 }
 
 pub mod clock {
@@ -27,7 +27,7 @@ pub mod operation {
     pub use crate::operation::fingerprint::Unstamped;
     pub use crate::operation::record::form::{name, resolution, summary};
     pub use crate::operation::record::resend::{
-        Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
+        Facts, Lookup, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
     };
     pub use crate::operation::record::successor::BY_SERVICE;
     pub use crate::operation::record::wanted::Waits;
@@ -153,7 +153,7 @@ pub mod visible {
 }
 
 /// Returns the message of a panic.
-pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(words), _) => words,
         (_, Some(words)) => words,

@@ -59,7 +59,7 @@
 //! ```
 //!
 //! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found
-//! by the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Compare a hit with the
+//! by the key, add [`Vendor::lookup`], [`Vendor::read_lookup`] and [`Vendor::settle_time`]. Compare a hit with the
 //! [request](Subject::request): the key alone does not distinguish it from another service's. Ask for what was archived
 //! too, and say so in [`Vendor::lists_deleted`]. Where a PUT or a DELETE must not be repeated, say so in
 //! [`Vendor::is_idempotent`]. Where the vendor's own failures have a mark, check it in [`Vendor::is_own`]. Where
@@ -244,7 +244,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
 
     /// The first request of a lookup for the effect of `subject`, if this vendor has one for it. The engine
     /// authorises and sends it. Default: `None`, and what became of an unknown outcome is left to a person.
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
         let _ = subject;
         None
     }
@@ -259,7 +259,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// form. An object [older](Subject::is_older) than the operation is not its effect; if only its time excludes it,
     /// the finding is [`Finding::CannotTell`]. An answer that was [cut](Answer::cut) never comes here: to the engine,
     /// that lookup failed.
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+    fn read_lookup(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
         let _ = (subject, asked, answer);
         Finding::CannotTell
     }

@@ -342,7 +342,7 @@ fn held() -> u64 {
 async fn what_a_fake_has_answered_takes_no_memory() {
     let fake = StripeFake::start().await;
     let address = fake.url().trim_start_matches("http://").to_owned();
-    let look_up = |count| {
+    let lookup = |count| {
         let address = address.clone();
         tokio::task::spawn_blocking(move || {
             let ask = "GET /v1/charges HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk_test_1\r\n\r\n";
@@ -350,9 +350,9 @@ async fn what_a_fake_has_answered_takes_no_memory() {
             (0..count).for_each(|_| line.exchange(ask));
         })
     };
-    look_up(4_000).await.unwrap();
+    lookup(4_000).await.unwrap();
     let before = held();
-    look_up(24_000).await.unwrap();
+    lookup(24_000).await.unwrap();
     let grown = held().saturating_sub(before);
     println!("grown by {grown} bytes");
     // The copies that wiremock makes of 24,000 requests are more than 40 MB. The allocator holds some on its own.

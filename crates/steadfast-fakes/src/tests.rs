@@ -33,7 +33,7 @@ async fn get(fake: &InProcess, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_look_up_at_stripe_looks_at_what_was_made_in_its_time() {
+async fn a_lookup_at_stripe_looks_at_what_was_made_in_its_time() {
     let mut costs = Vec::new();
     for others in [FEW, MANY] {
         let clock = TestClock::new();
@@ -167,14 +167,14 @@ fn of_order(path: &str, id: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
+async fn a_lookup_at_bigcommerce_looks_at_the_items_with_that_field() {
     let mut costs = Vec::new();
     for others in [FEW, MANY] {
         let builder = BigCommerceFake::builder().test_clock(&TestClock::new());
         let store = (0..others).fold(builder, |builder, item| builder.cart(format!("k{item}"))).in_process();
         let transport = store.transport();
         let (mut cost, mut orders) = (Vec::new(), Vec::new());
-        for (path, field, look_up) in COLLECTIONS {
+        for (path, field, lookup) in COLLECTIONS {
             for item in 0..others {
                 // Each order's refunds are a collection of their own.
                 let path = orders.get(item).map_or_else(|| path.to_owned(), |id| of_order(path, id));
@@ -185,12 +185,12 @@ async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
             }
             // A refund looks at its order and at what that is of, and changes the order. A checkout looks at its cart.
             let written = store.take_shown() / others as u64;
-            let look_up = of_order(look_up, &orders[7]);
-            let found = get(&transport, &format!("/stores/s{look_up}")).await;
+            let lookup = of_order(lookup, &orders[7]);
+            let found = get(&transport, &format!("/stores/s{lookup}")).await;
             let rows = found.as_array().or_else(|| found["data"].as_array()).unwrap();
             assert!(
                 rows.iter().any(|row| row[field] == "k7" || row["items"][0][field] == "k7"),
-                "{look_up}: {found}"
+                "{lookup}: {found}"
             );
             cost.push((written, rows.len(), store.take_shown()));
         }

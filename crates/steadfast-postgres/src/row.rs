@@ -152,7 +152,7 @@ impl<'a> Changes<'a> {
         self.status.push(columns.status.map(i64::from));
         self.resolved.push(columns.resolved);
         self.unknown_since.push(columns.unknown_since);
-        self.lookups.push(record.look_ups.into());
+        self.lookups.push(record.lookups.into());
         self.resends_left.push(record.resends_left.into());
         self.attempt_max.push(columns.attempt_max);
         self.vendor_clock.push(record.vendor_clock_ms);

@@ -101,7 +101,7 @@ pub(super) struct PredictedTransition {
     detail: Option<i64>,
     status: Option<i64>,
     unknown_in: Option<i64>,
-    look_ups: i64,
+    lookups: i64,
     resends: i64,
     written: Arc<OutcomeColumns>,
 }
@@ -138,7 +138,7 @@ impl PredictedTransition {
             detail: columns.detail,
             status: columns.status.map(i64::from),
             unknown_in: columns.unknown_since.map(from_now),
-            look_ups: record.look_ups.into(),
+            lookups: record.lookups.into(),
             resends: record.resends_left.into(),
             written: Arc::clone(written),
         }))
@@ -181,7 +181,7 @@ impl Job for PredictedTransition {
         let (scope, key, fence, now) = (column!(&scope), column!(&key), column!(fence), column!(now));
         let (phase, until_in, attempts) = (column!(phase), column!(until_in), column!(attempts));
         let (effect, detail, status) = (column!(effect), column!(detail), column!(status));
-        let (unknown_in, look_ups, resends) = (column!(unknown_in), column!(look_ups), column!(resends));
+        let (unknown_in, lookups, resends) = (column!(unknown_in), column!(lookups), column!(resends));
         let reports = column!(&written.reports);
         let answer: Vec<Option<&[u8]>> =
             jobs.iter().map(|queued| queued.job.written.answer.as_deref()).collect();
@@ -197,7 +197,7 @@ impl Job for PredictedTransition {
             (&detail, Type::INT8_ARRAY),
             (&status, Type::INT8_ARRAY),
             (&unknown_in, Type::INT8_ARRAY),
-            (&look_ups, Type::INT8_ARRAY),
+            (&lookups, Type::INT8_ARRAY),
             (&resends, Type::INT8_ARRAY),
             (&reports, Type::TEXT_ARRAY),
             (&answer, Type::BYTEA_ARRAY),

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use steadfast_core::internal::{guard, panic_words};
+use steadfast_core::internal::{guard, panic_text};
 use steadfast_core::store::{StoreError, StoreErrorKind};
 
 use super::prepared::Prepared;
@@ -55,8 +55,11 @@ impl Lane {
             while jobs.blocking_recv_many(&mut batch, batch_max) > 0 {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&prepared, &mut batch))) {
                     // Recorded before the replies are dropped, so that waiting callers can get the reason.
-                    let _ = noted.set(panic_words(&*panic).to_owned());
-                    tracing::error!(problem = panic_words(&*panic), "a thread of the SQLite store panicked");
+                    let _ = noted.set(panic_text(&*panic).to_owned());
+                    tracing::error!(
+                        problem = panic_text(&*panic),
+                        "a thread of the SQLite store panicked"
+                    );
                     break;
                 }
                 batch.clear();

@@ -126,7 +126,7 @@ pub(super) fn update(
         columns.status,
         columns.resolved,
         columns.unknown_since,
-        record.look_ups,
+        record.lookups,
         record.resends_left,
         columns.attempt_max,
         record.vendor_clock_ms,
@@ -170,7 +170,7 @@ pub(super) fn update_held(
             reports,
             to_ms(record.claimed_at),
             columns.unknown_since,
-            record.look_ups,
+            record.lookups,
             record.resends_left,
         ])
         .while_doing("write a transition")?;

@@ -43,7 +43,7 @@ use steadfast_core::vendor::Vendor;
 
 mod cases;
 mod lists;
-mod look_ups;
+mod lookups;
 mod replays;
 mod secrets;
 mod stamps;
@@ -137,7 +137,7 @@ impl<'a> Conformance<'a> {
         self.stamps(&mut book);
         self.verdicts(&mut book);
         self.replays(&mut book);
-        self.look_ups(&mut book);
+        self.lookups(&mut book);
         self.lists(&mut book);
         let breach = |(rule, (case, more)): (&'static str, (String, usize))| {
             let case = if more == 0 { case } else { format!("{case} (and {more} more)") };

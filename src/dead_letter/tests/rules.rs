@@ -50,10 +50,10 @@ async fn no_second_send_is_accepted_without_a_choice() {
 async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_own() {
     let bench = Bench::new(Arc::new(Memory::new()));
     let lost = || ScriptedTransport::new().always_fail(SendErrorKind::Reset);
-    let postmark = |look_ups_max| {
+    let postmark = |lookups_max| {
         let policy = Policy::background().backoff(Backoff::none()).without_breaker().without_budget();
         let mut policy = policy;
-        policy.look_ups_max = look_ups_max;
+        policy.lookups_max = lookups_max;
         Client::builder(Postmark::new("token"))
             .policy(policy)
             .store(Arc::clone(&bench.store))
@@ -76,7 +76,7 @@ async fn a_letter_is_safe_to_redrive_by_the_policy_and_the_choice_that_are_its_o
         letters.show(&id).await.expect("on record").safety
     };
     assert_eq!(shown(&never, "mail").await, Some(Safety::Unsafe), "its client looks nothing up");
-    assert_eq!(shown(&asks, "mail").await, Some(Safety::LookUp));
+    assert_eq!(shown(&asks, "mail").await, Some(Safety::Lookup));
     for (choice, expected) in
         [(crate::OnUnknown::Park, Safety::Unsafe), (crate::OnUnknown::ByMethod, Safety::Repeatable)]
     {

@@ -28,7 +28,7 @@ async fn delivery(clock: &TestClock) -> Delivery {
     }
     let (_stop, stopped) = watch::channel(false);
     let pulse = Pulse::new(&members[0].client, HOUR);
-    let mut delivery = Delivery::new(members, HOUR, Leaving::when(stopped), Arc::default(), pulse).unwrap();
+    let mut delivery = Delivery::new(members, HOUR, Shutdown::when(stopped), Arc::default(), pulse).unwrap();
     delivery.look_at = clock.now().plus(HOUR);
     delivery
 }

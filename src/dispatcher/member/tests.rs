@@ -9,7 +9,7 @@ use steadfast_core::transport::Answer;
 use steadfast_core::{Effect, Policy};
 
 use super::*;
-use crate::engine::Leaving;
+use crate::engine::Shutdown;
 use crate::testkit::{ScriptedTransport, TestClock};
 use crate::vendor::Stripe;
 
@@ -30,7 +30,7 @@ fn member(clock: &TestClock) -> Member {
 
 fn under_way() -> UnderWay {
     let (_stop, stopped) = watch::channel(false);
-    UnderWay::new(["stripe".to_owned()].into_iter(), Leaving::when(stopped))
+    UnderWay::new(["stripe".to_owned()].into_iter(), Shutdown::when(stopped))
 }
 
 /// A time longer than an operation waits in its place.

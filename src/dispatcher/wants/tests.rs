@@ -15,7 +15,7 @@ use super::super::member::{Has, Next};
 use super::super::places::Places;
 use super::*;
 use crate::client::Client;
-use crate::engine::Leaving;
+use crate::engine::Shutdown;
 use crate::testkit::{ScriptedTransport, TestClock};
 use crate::vendor::Stripe;
 
@@ -45,7 +45,7 @@ impl Bench {
         Bench {
             clock,
             member: Member::new(&client, Places::new(16, &Arc::default())),
-            under_way: UnderWay::new(["stripe".to_owned()].into_iter(), Leaving::when(stopped)),
+            under_way: UnderWay::new(["stripe".to_owned()].into_iter(), Shutdown::when(stopped)),
             seen: BTreeSet::new(),
         }
     }

@@ -17,7 +17,7 @@ use steadfast_core::internal::vendor::{body, date};
 use steadfast_core::transport::{Answer, Request};
 use steadfast_core::vendor::{BaseUrl, Finding, Subject};
 
-use super::look_up::{Rows, found, of_this_life, rows, text};
+use super::lookup::{Rows, found, of_this_life, rows, text};
 use super::routes::Resource;
 use super::same::{agrees, matches_all};
 

@@ -202,7 +202,7 @@ fn a_batch_that_changes_or_removes_is_sent_again_and_one_that_creates_is_found_w
         let key = store().stamp(wire_key(), &mut request).expect(route);
         assert_eq!(request, before, "{method} {route}: nothing is stamped");
         let subject = Subject::new(&request, &key, Timestamp::from_millis(0));
-        assert_eq!(store().look_up(&subject), None, "{method} {route}");
+        assert_eq!(store().lookup(&subject), None, "{method} {route}");
         let lost = SendError::new(SendErrorKind::Reset);
         let attempt = Attempt::new(&request, false, Err(&lost), Timestamp::from_millis(0));
         assert!(matches!(store().classify(&attempt), Verdict::Retry { .. }), "{method} {route}");
@@ -228,7 +228,7 @@ fn a_batch_that_changes_or_removes_is_sent_again_and_one_that_creates_is_found_w
     let mut products = request("/v3/catalog/products", &bodies);
     let key = store().stamp(wire_key(), &mut products).expect("nothing to stamp");
     let subject = Subject::new(&products, &key, Timestamp::from_millis(0));
-    assert_eq!(store().look_up(&subject), None);
+    assert_eq!(store().lookup(&subject), None);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn the_reason_of_each_item_of_a_refund_carries_the_key_within_its_thousand_chara
     for without in [json!({}), json!({ "items": [] }), json!({ "items": null, "reason": "torn" })] {
         let (request, key) = stamped(REFUNDS, &without);
         assert_eq!(json_of(&request), without, "no place for the key");
-        assert!(store().look_up(&Subject::new(&request, &key, Timestamp::default())).is_none());
+        assert!(store().lookup(&Subject::new(&request, &key, Timestamp::default())).is_none());
     }
 }
 
@@ -337,7 +337,7 @@ fn every_row_of_the_table_looks_where_it_says() {
         ("/v3/inventory/adjustments/relative", json!({}), None),
     ] {
         let (request, key) = stamped(path, &body);
-        let asked = store().look_up(&Subject::new(&request, &key, Timestamp::default()));
+        let asked = store().lookup(&Subject::new(&request, &key, Timestamp::default()));
         assert_eq!(
             asked.map(|asked| asked.url.to_string()),
             expected.map(|rest| format!("{ROOT}{rest}")),
@@ -353,25 +353,25 @@ fn only_a_post_is_stamped_or_looked_up() {
         request.method = method;
         let key = store().stamp(wire_key(), &mut request).expect("stamped");
         assert_eq!(request.body, "{}");
-        assert!(store().look_up(&Subject::new(&request, &key, Timestamp::default())).is_none());
+        assert!(store().lookup(&Subject::new(&request, &key, Timestamp::default())).is_none());
     }
 }
 
 fn read(path: &str, sent: &Value, answer: &Answer) -> Finding {
     let (request, key) = stamped(path, sent);
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = store().look_up(&subject).expect("a lookup");
-    store().read_look_up(&subject, &asked, answer)
+    let asked = store().lookup(&subject).expect("a lookup");
+    store().read_lookup(&subject, &asked, answer)
 }
 
 /// Runs a whole lookup, with an answer for each URL that it asks.
-fn look_up(path: &str, sent: &Value, answers: &[(&str, Value)]) -> Finding {
+fn lookup(path: &str, sent: &Value, answers: &[(&str, Value)]) -> Finding {
     let (request, key) = stamped(path, sent);
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let mut asked = store().look_up(&subject).expect("a lookup");
+    let mut asked = store().lookup(&subject).expect("a lookup");
     for (url, body) in answers {
         assert_eq!(asked.url.as_str(), format!("{ROOT}{url}"));
-        match store().read_look_up(&subject, &asked, &list(body)) {
+        match store().read_lookup(&subject, &asked, &list(body)) {
             Finding::Next(next) => asked = next,
             found => return found,
         }
@@ -384,9 +384,9 @@ fn an_order_is_absent_once_the_archive_lacks_it_too() {
     let list = format!("/v2/orders?external_order_id={}", wire_key());
     let archive = format!("{list}&is_deleted=true");
     let sent = json!({ "customer_id": 5 });
-    assert_eq!(look_up("/v2/orders", &sent, &[(&list, json!([])), (&archive, json!([]))]), Finding::Absent);
+    assert_eq!(lookup("/v2/orders", &sent, &[(&list, json!([])), (&archive, json!([]))]), Finding::Absent);
     let archived = json!([{ "id": 1, "external_order_id": wire_key().to_string(), "customer_id": 5 }]);
-    let found_there = look_up("/v2/orders", &sent, &[(&list, json!([])), (&archive, archived)]);
+    let found_there = lookup("/v2/orders", &sent, &[(&list, json!([])), (&archive, archived)]);
     assert_eq!(found(found_there).0, 201, "staff archived it, and it was made");
 }
 
@@ -415,7 +415,7 @@ fn two_parcels_of_one_order_differ_in_the_objects_behind_their_links() {
         ]
     };
     let look = |quantity: u64, line: &Value, address: &Value| {
-        look_up("/v2/orders", &sent(quantity), &rows(line, address))
+        lookup("/v2/orders", &sent(quantity), &rows(line, address))
     };
     assert_eq!(found(look(2, &line, &address)), (201, order.clone()));
     assert_eq!(look(1, &line, &address), Finding::CannotTell, "the other parcel's");
@@ -426,7 +426,7 @@ fn two_parcels_of_one_order_differ_in_the_objects_behind_their_links() {
     assert_eq!(look(2, &line, &moved), Finding::CannotTell);
     let mut other = rows(&line, &address);
     other[3].1["id"] = 8.into();
-    assert_eq!(look_up("/v2/orders", &sent(2), &other), Finding::Unanswered, "another order's");
+    assert_eq!(lookup("/v2/orders", &sent(2), &other), Finding::Unanswered, "another order's");
 }
 
 /// V2 shows fifty rows, and not whether there are more.
@@ -441,7 +441,7 @@ fn a_full_page_of_products_may_be_a_part_of_them() {
             ("/v2/orders/9/products", json!(lines)),
             ("/v2/orders/9", order.clone()),
         ];
-        let found = look_up("/v2/orders", &sent, &rows);
+        let found = lookup("/v2/orders", &sent, &rows);
         assert_eq!(matches!(found, Finding::Found(_)), is_whole, "{count}: {found:?}");
     }
 }
@@ -452,11 +452,11 @@ fn an_order_of_the_same_content_that_was_there_before_is_a_twin() {
     let (request, key) = stamped("/v2/orders", &sent);
     let claimed = Timestamp::from_millis(1_392_639_901_000);
     let subject = Subject::new(&request, &key, claimed).with_vendor_clock(Some(0));
-    let asked = store().look_up(&subject).expect("a lookup");
+    let asked = store().lookup(&subject).expect("a lookup");
     let read = |at: Timestamp| {
         let row =
             json!({ "id": 1, "external_order_id": key, "customer_id": 5, "date_created": at.to_string() });
-        store().read_look_up(&subject, &asked, &list(&json!([row])))
+        store().read_lookup(&subject, &asked, &list(&json!([row])))
     };
     assert_eq!(read(claimed.minus(Duration::from_secs(60))), Finding::CannotTell);
     assert_eq!(found(read(claimed)).0, 201);
@@ -472,9 +472,9 @@ fn a_date_that_the_caller_chose_is_no_time_of_creation() {
         let (request, key) = stamped("/v2/orders", &sent);
         let subject = Subject::new(&request, &key, Timestamp::from_millis(1_392_639_901_000));
         let subject = subject.with_vendor_clock(Some(0));
-        let asked = store().look_up(&subject).expect("a lookup");
+        let asked = store().lookup(&subject).expect("a lookup");
         let row = json!([{ "id": 1, "external_order_id": key, "customer_id": 5, "date_created": date }]);
-        let looked = store().read_look_up(&subject, &asked, &list(&row));
+        let looked = store().read_lookup(&subject, &asked, &list(&row));
         assert_eq!(found(looked).0, 201, "an order of old, brought over: {sent}");
     }
 }
@@ -685,9 +685,9 @@ fn an_order_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let created = Timestamp::from_millis(1_392_639_901_000);
     let read = |claimed: Timestamp, clock: Option<i64>, written: &str| {
         let subject = Subject::new(&request, &key, claimed).with_vendor_clock(clock);
-        let asked = store().look_up(&subject).expect("a lookup");
+        let asked = store().lookup(&subject).expect("a lookup");
         let row = json!({ "id": 1, "external_order_id": key, "date_created": written });
-        store().read_look_up(&subject, &asked, &list(&json!([row])))
+        store().read_lookup(&subject, &asked, &list(&json!([row])))
     };
     let written = "Mon, 17 Feb 2014 12:25:01 +0000";
     let (allowed, more) = (Duration::from_secs(300), Duration::from_secs(301));

@@ -180,9 +180,9 @@ fn a_post_without_a_window_is_sent_at_most_once() {
         let (request, key) = stamped(&plain, "{}");
         assert_eq!(plain.replay_window(&request), None);
         let subject = Subject::new(&request, &key, Timestamp::default());
-        assert!(plain.look_up(&subject).is_none());
+        assert!(plain.lookup(&subject).is_none());
         let nothing = answer(200, &[], &json!([]));
-        assert_eq!(plain.read_look_up(&subject, &request, &nothing), Finding::CannotTell);
+        assert_eq!(plain.read_lookup(&subject, &request, &nothing), Finding::CannotTell);
     }
 }
 

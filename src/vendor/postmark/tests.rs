@@ -152,7 +152,7 @@ fn a_request_that_sends_no_mail_is_neither_stamped_nor_looked_up() {
         let key = postmark.stamp(wire_key(), &mut request).expect(route);
         assert_eq!(request.body, r#"{"From":"a@x.test"}"#, "{method} {route}");
         let subject = Subject::new(&request, &key, Timestamp::from_millis(0));
-        assert_eq!(postmark.look_up(&subject), None, "{method} {route}");
+        assert_eq!(postmark.lookup(&subject), None, "{method} {route}");
         let said = |answer: &Answer| {
             postmark.classify(&Attempt::new(&request, true, Ok(answer), Timestamp::from_millis(0)))
         };
@@ -294,18 +294,18 @@ fn hit(key: &str) -> Value {
 fn search(request: &Request, hits: &[Value]) -> Finding {
     let key = wire_key().to_string();
     let subject = Subject::new(request, &key, Timestamp::default());
-    let asked = postmark().look_up(&subject).expect("a lookup");
+    let asked = postmark().lookup(&subject).expect("a lookup");
     let body = json!({ "TotalCount": hits.len(), "Messages": hits }).to_string();
-    postmark().read_look_up(&subject, &asked, &answer(200, &body))
+    postmark().read_lookup(&subject, &asked, &answer(200, &body))
 }
 
 #[test]
-fn a_look_up_names_one_filter_and_the_messages_stream() {
+fn a_lookup_names_one_filter_and_the_messages_stream() {
     let key = wire_key().to_string();
     let asked = |path: &str, body: &Value| {
         let request = stamped(path, body);
         postmark()
-            .look_up(&Subject::new(&request, &key, Timestamp::default()))
+            .lookup(&Subject::new(&request, &key, Timestamp::default()))
             .map(|asked| asked.url.to_string())
     };
     let base = "https://api.postmarkapp.com/messages/outbound?count=500&offset=0";
@@ -344,10 +344,10 @@ fn a_search_miss_is_not_proof() {
     assert_eq!(search(&request, &[hit("another key")]), Finding::CannotTell, "a filter that was ignored");
     let key = wire_key().to_string();
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = postmark().look_up(&subject).expect("a lookup");
+    let asked = postmark().lookup(&subject).expect("a lookup");
     let found = json!({ "Messages": [hit(&key)] }).to_string();
     for bad in [answer(500, &found), answer(200, "<html>"), answer(200, "{}"), answer(204, "")] {
-        assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::Unanswered, "{bad:?}");
+        assert_eq!(postmark().read_lookup(&subject, &asked, &bad), Finding::Unanswered, "{bad:?}");
     }
 }
 
@@ -358,13 +358,13 @@ fn a_message_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let received = 1_392_899_102_878;
     let read = |claimed: u64, clock: Option<i64>, written: &Value| {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(claimed)).with_vendor_clock(clock);
-        let asked = postmark().look_up(&subject).expect("a lookup");
+        let asked = postmark().lookup(&subject).expect("a lookup");
         let mut hit = hit(&key);
         if !written.is_null() {
             hit["ReceivedAt"] = written.clone();
         }
         let body = json!({ "TotalCount": 1, "Messages": [hit] }).to_string();
-        postmark().read_look_up(&subject, &asked, &answer(200, &body))
+        postmark().read_lookup(&subject, &asked, &answer(200, &body))
     };
     let five_minutes = 300_000;
     assert!(matches!(read(received + five_minutes, None, &Value::Null), Finding::Found(_)));

@@ -414,10 +414,10 @@ fn objects_with_metadata_and_a_list_by_created_can_be_found() {
         let mut request = form(Method::POST, route, "a=1");
         let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
         let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-        let asked = stripe().look_up(&subject).expect(route);
+        let asked = stripe().lookup(&subject).expect(route);
         assert_eq!(asked.url.path(), route);
         let list = answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
-        let missed = stripe().read_look_up(&subject, &asked, &list);
+        let missed = stripe().read_lookup(&subject, &asked, &list);
         // Their lists leave out what is cancelled, and what is not active.
         let is_a_part = matches!(route, "/v1/subscriptions" | "/v1/prices");
         let expected = if is_a_part { Finding::CannotTell } else { Finding::Absent };
@@ -434,7 +434,7 @@ fn objects_with_metadata_and_a_list_by_created_can_be_found() {
         let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
         assert_eq!(request.body, "a=1", "{route}");
         let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-        assert_eq!(stripe().look_up(&subject), None, "{route}");
+        assert_eq!(stripe().lookup(&subject), None, "{route}");
     }
 }
 
@@ -444,9 +444,9 @@ fn an_object_on_a_test_clock_is_not_known_to_be_absent() {
     let mut request = form(Method::POST, "/v1/customers", "email=a%40x.test&test_clock=clock_1");
     let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-    let asked = stripe().look_up(&subject).expect("asked");
+    let asked = stripe().lookup(&subject).expect("asked");
     let list = answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
-    assert_eq!(stripe().read_look_up(&subject, &asked, &list), Finding::CannotTell);
+    assert_eq!(stripe().read_lookup(&subject, &asked, &list), Finding::CannotTell);
 }
 
 #[test]
@@ -491,14 +491,14 @@ fn the_account_survives_a_rotated_secret_and_separates_modes_and_connected_accou
 
 /// docs.stripe.com/context: it supersedes `Stripe-Account`.
 #[test]
-fn a_context_is_part_of_the_account_and_of_the_look_up_as_a_connected_account_is() {
+fn a_context_is_part_of_the_account_and_of_the_lookup_as_a_connected_account_is() {
     let mut request = charge();
     request.headers.insert("stripe-context", HeaderValue::from_static("acct_2/acct_3"));
     assert_eq!(Vendor::account(&stripe(), &request.headers), "test>acct_2/acct_3");
     stripe().stamp(wire_key(), &mut request).expect("stamped");
     let key = wire_key().to_string();
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-    let asked = stripe().look_up(&subject).expect("a lookup");
+    let asked = stripe().lookup(&subject).expect("a lookup");
     assert_eq!(asked.headers["stripe-context"], "acct_2/acct_3");
 
     let mut both = charge();
@@ -545,13 +545,13 @@ fn metadata_is_stamped_on_form_bodies_of_the_configured_routes_only() {
         request
     };
     assert_eq!(body(&stamped_as(form(Method::POST, "/v1/customers", ""), stripe())), stamp);
-    let off = stripe().look_up_by_metadata(Vec::<String>::new());
+    let off = stripe().lookup_by_metadata(Vec::<String>::new());
     for request in [
         stamped_as(charge(), off),
         stamped_as(form(Method::POST, "/v1/charges/ch_1", "amount=1000&currency=usd"), stripe()),
     ] {
         assert_eq!(body(&request), "amount=1000&currency=usd");
-        assert!(stripe().look_up(&Subject::new(&request, "k", Timestamp::default())).is_none());
+        assert!(stripe().lookup(&Subject::new(&request, "k", Timestamp::default())).is_none());
     }
 }
 
@@ -588,21 +588,21 @@ fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
     answer(200, &[], &json!({ "object": "list", "data": data, "has_more": has_more }).to_string())
 }
 
-fn look_up(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
+fn lookup(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
     let (request, key) = (stamped(), wire_key().to_string());
     let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED));
-    let asked = stripe().look_up(&subject).expect("a lookup");
+    let asked = stripe().lookup(&subject).expect("a lookup");
     read(&subject, &asked)
 }
 
 #[test]
-fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
+fn a_lookup_lists_from_before_the_claim_in_the_same_account_and_version() {
     let mut request = charge();
     request.headers.insert("stripe-account", HeaderValue::from_static("acct_2"));
     stripe().api_version("2024-01-01").stamp(wire_key(), &mut request).expect("stamped");
     let key = wire_key().to_string();
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-    let asked = stripe().look_up(&subject).expect("a lookup");
+    let asked = stripe().lookup(&subject).expect("a lookup");
     assert_eq!(asked.method, Method::GET);
     let list = "https://api.stripe.com/v1/charges?created%5Bgte%5D=";
     let week = 7 * 24 * 3600;
@@ -614,7 +614,7 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
         (Some(60_000), 1_699_999_700),
         (Some(-600_000), 1_699_999_100),
     ] {
-        let asked = stripe().look_up(&subject.with_vendor_clock(clock)).expect("a lookup");
+        let asked = stripe().lookup(&subject.with_vendor_clock(clock)).expect("a lookup");
         assert_eq!(asked.url.as_str(), format!("{list}{since}&limit=100"), "{clock:?}");
     }
     assert_eq!(asked.headers["stripe-account"], "acct_2");
@@ -624,11 +624,11 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
 #[test]
 fn a_miss_is_no_proof_if_the_clock_of_the_claim_was_ahead_of_stripes() {
     let read_at = |before: Duration, hit| {
-        look_up(|subject, asked| {
+        lookup(|subject, asked| {
             let mut answer = page(0..3, hit, false);
             let date = subject.claimed_at.minus(before).to_string();
             answer.headers.insert(http::header::DATE, HeaderValue::from_str(&date).expect("a date"));
-            stripe().read_look_up(subject, asked, &answer)
+            stripe().read_lookup(subject, asked, &answer)
         })
     };
     let (allowed, more) = (Duration::from_secs(300), Duration::from_secs(301));
@@ -642,10 +642,10 @@ fn an_object_older_than_the_claim_is_of_the_keys_previous_life() {
     let (request, key) = (stamped(), wire_key().to_string());
     let read = |clock: Option<i64>, created: &Value| {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED)).with_vendor_clock(clock);
-        let asked = stripe().look_up(&subject).expect("a lookup");
+        let asked = stripe().lookup(&subject).expect("a lookup");
         let object = json!({ "id": "ch_1", "created": created, "status": "succeeded", "metadata": { "steadfast_key": key } });
         let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
-        stripe().read_look_up(&subject, &asked, &answer(200, &[], &body))
+        stripe().read_lookup(&subject, &asked, &answer(200, &[], &body))
     };
     let claimed = CLAIMED / 1000;
     assert!(matches!(read(None, &json!(claimed - 300)), Finding::Found(_)), "clocks may differ by so much");
@@ -661,11 +661,11 @@ fn an_object_older_than_the_claim_is_of_the_keys_previous_life() {
 
 #[test]
 fn a_hit_is_found_with_its_own_bytes_and_a_whole_scan_without_one_is_absent() {
-    let found = look_up(|subject, asked| stripe().read_look_up(subject, asked, &page(0..3, Some(1), true)));
+    let found = lookup(|subject, asked| stripe().read_lookup(subject, asked, &page(0..3, Some(1), true)));
     let Finding::Found(answer) = found else { panic!("{found:?}") };
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json().expect("json")["id"], "ch_1");
-    let absent = look_up(|subject, asked| stripe().read_look_up(subject, asked, &page(0..3, None, false)));
+    let absent = lookup(|subject, asked| stripe().read_lookup(subject, asked, &page(0..3, None, false)));
     assert_eq!(absent, Finding::Absent);
 }
 
@@ -674,17 +674,17 @@ fn an_invoice_item_is_found_by_its_date() {
     let key = wire_key().to_string();
     let item = json!({ "id": "ii_1", "date": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
     let items = json!({ "object": "list", "data": [item], "has_more": false }).to_string();
-    let found = look_up(|subject, asked| stripe().read_look_up(subject, asked, &answer(200, &[], &items)));
+    let found = lookup(|subject, asked| stripe().read_lookup(subject, asked, &answer(200, &[], &items)));
     assert!(matches!(found, Finding::Found(_)), "{found:?}");
 }
 
 #[test]
 fn a_scan_goes_on_after_the_last_object_and_ends_at_its_bound() {
-    look_up(|subject, asked| {
+    lookup(|subject, asked| {
         let mut asked = asked.clone();
         for number in 1..10 {
             let answer = page(number * 100..number * 100 + 100, None, true);
-            let Finding::Next(next) = stripe().read_look_up(subject, &asked, &answer) else {
+            let Finding::Next(next) = stripe().read_lookup(subject, &asked, &answer) else {
                 panic!("{number}")
             };
             let after: Vec<_> = next.url.query_pairs().filter(|(name, _)| name == "starting_after").collect();
@@ -692,7 +692,7 @@ fn a_scan_goes_on_after_the_last_object_and_ends_at_its_bound() {
             assert_eq!(after[0].1, format!("ch_{}", number * 100 + 99));
             asked = next;
         }
-        let last = stripe().read_look_up(subject, &asked, &page(0..100, None, true));
+        let last = stripe().read_lookup(subject, &asked, &page(0..100, None, true));
         assert_eq!(last, Finding::CannotTell, "a scan that was not finished proves nothing");
         last
     });
@@ -712,7 +712,7 @@ fn a_failed_lookup_is_not_taken_for_absence() {
         answer(204, &[], ""),
         cut,
     ] {
-        let finding = look_up(|subject, asked| stripe().read_look_up(subject, asked, &bad));
+        let finding = lookup(|subject, asked| stripe().read_lookup(subject, asked, &bad));
         assert_eq!(finding, Finding::Unanswered, "{bad:?}");
     }
 }
@@ -730,8 +730,7 @@ fn a_declined_charge_is_not_reported_as_a_success() {
             json!({ "id": "ch_1", "created": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
         object.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
         let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
-        let finding =
-            look_up(|subject, asked| stripe().read_look_up(subject, asked, &answer(200, &[], &body)));
+        let finding = lookup(|subject, asked| stripe().read_lookup(subject, asked, &answer(200, &[], &body)));
         assert_eq!(finding, Finding::CannotTell);
     }
 }

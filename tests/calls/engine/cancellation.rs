@@ -42,7 +42,7 @@ async fn an_expired_lease_inside_the_replay_window_is_resent_under_the_same_key(
 }
 
 #[tokio::test]
-async fn an_expired_lease_with_a_look_up_is_looked_up_before_anything_is_sent() {
+async fn an_expired_lease_with_a_lookup_is_looked_up_before_anything_is_sent() {
     let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().hang());
     drop_in_flight(&rig).await;
     rig.clock.advance(secs(3_600));

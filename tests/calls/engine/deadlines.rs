@@ -87,7 +87,7 @@ async fn an_inbound_deadline_bounds_the_lookups_too() {
         bench.clock.advance(secs(late));
         // The lookup comes 7 s after the loss.
         assert_eq!(call.send().await.is_ok(), is_found, "{late} s");
-        assert_eq!(bench.look_ups_sent(), usize::from(is_found));
+        assert_eq!(bench.lookups_sent(), usize::from(is_found));
     }
 }
 

@@ -148,7 +148,7 @@ async fn the_settle_time_counts_from_the_takeover_and_not_from_the_call_that_wai
     heir.client.pause_for(secs(40));
     let before = rig.clock.now();
     heir.charge().send().await.expect("absent, and sent");
-    assert_eq!((heir.look_ups_sent(), heir.charges_sent()), (1, 1));
+    assert_eq!((heir.lookups_sent(), heir.charges_sent()), (1, 1));
     let waited = rig.clock.now().since(before);
     assert!(waited >= secs(50), "40 s for the gate and 10 s from the takeover on, not {waited:?}");
 }
@@ -232,7 +232,7 @@ async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
 #[tokio::test]
 async fn what_is_redriven_after_an_answer_that_says_nothing_is_sent_again() {
     let mut vendor = Acme::replaying(secs(86_400));
-    vendor.look_up = true;
+    vendor.lookup = true;
     let cannot_tell = Answer::new(StatusCode::OK, HeaderMap::new(), "{}");
     let network = ScriptedTransport::new().status(500).header("acme-replayed", "true").always(cannot_tell);
     let rig = Rig::new(vendor.clone(), network);
@@ -241,7 +241,7 @@ async fn what_is_redriven_after_an_answer_that_says_nothing_is_sent_again() {
     redrive(&rig).await;
     let heir = rig.another_process(vendor, ScriptedTransport::new().status(200));
     assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
-    assert_eq!((heir.charges_sent(), heir.look_ups_sent()), (1, 0));
+    assert_eq!((heir.charges_sent(), heir.lookups_sent()), (1, 0));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use support::acme::Acme;
 use support::rig::{Rig, ms, secs};
 
 #[tokio::test]
-async fn without_replay_or_look_up_a_lost_answer_is_parked_at_once() {
+async fn without_replay_or_lookup_a_lost_answer_is_parked_at_once() {
     for kind in
         [SendErrorKind::Reset, SendErrorKind::Timeout, SendErrorKind::Truncated, SendErrorKind::Redirected]
     {
@@ -23,7 +23,7 @@ async fn without_replay_or_look_up_a_lost_answer_is_parked_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_is_retried_without_replay_or_look_up() {
+async fn what_was_never_sent_is_retried_without_replay_or_lookup() {
     for kind in [SendErrorKind::Dns, SendErrorKind::Connect, SendErrorKind::Tls] {
         let rig = Rig::new(Acme::new(), ScriptedTransport::new().fail(kind).status(200));
         assert_eq!(rig.charge().send().await.expect("the second attempt").attempts(), 2);
@@ -45,7 +45,7 @@ async fn an_effect_that_is_found_is_reconciled_after_the_settle_time() {
     let reply = rig.charge().send().await.expect("the lookup finds it");
     assert_eq!(reply.obtained(), Obtained::Reconciled);
     assert_eq!(&reply.bytes()[..], br#"{"id":"ch_1"}"#);
-    assert_eq!((rig.charges_sent(), rig.look_ups_sent()), (1, 1));
+    assert_eq!((rig.charges_sent(), rig.lookups_sent()), (1, 1));
     assert_eq!(rig.clock.slept().iter().sum::<std::time::Duration>(), secs(7), "settle counts from the loss");
     let again = rig.charge().send().await.expect("from the record");
     assert_eq!(again.obtained(), Obtained::Reconciled);
@@ -59,11 +59,11 @@ async fn a_proven_absence_allows_the_next_rung() {
     let rig = Rig::new(Acme::searchable(), transport);
     let reply = rig.charge().send().await.expect("sent again");
     assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 2));
-    assert_eq!((rig.charges_sent(), rig.look_ups_sent()), (2, 1));
+    assert_eq!((rig.charges_sent(), rig.lookups_sent()), (2, 1));
 }
 
 #[tokio::test]
-async fn look_ups_that_never_come_to_an_answer_end_in_a_dead_letter() {
+async fn lookups_that_never_come_to_an_answer_end_in_a_dead_letter() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).always_fail(SendErrorKind::Connect);
     let rig = Rig::new(Acme::searchable(), transport);
     // No call has time for more than one lookup; the settle time is 7 s. Of the time in which nobody came for what was
@@ -97,7 +97,7 @@ async fn a_spent_ladder_looks_once_more_before_it_gives_up() {
     let transport =
         ScriptedTransport::new().status(503).status(503).json(200, serde_json::json!([{"id": "ch_1"}]));
     let mut vendor = Acme::replaying(secs(86_400));
-    vendor.look_up = true;
+    vendor.lookup = true;
     let rig = Rig::with(vendor, transport, one_retry());
     assert_eq!(rig.charge().send().await.expect("found").obtained(), Obtained::Reconciled);
 }
@@ -121,15 +121,15 @@ async fn a_refusal_by_a_vendor_that_replays_speaks_for_every_send() {
 
 /// Each repeat may be answered with the first one's outcome. Once none is left, the lookup decides.
 #[tokio::test]
-async fn a_no_to_the_last_rung_is_the_outcome_once_a_look_up_misses() {
+async fn a_no_to_the_last_rung_is_the_outcome_once_a_lookup_misses() {
     for (found, is_refused) in [(serde_json::json!([]), true), (serde_json::json!([{ "id": "ch_1" }]), false)]
     {
         let mut vendor = Acme::replaying(secs(60));
-        vendor.look_up = true;
+        vendor.lookup = true;
         let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).status(401).json(200, found);
         let rig = Rig::with(vendor, transport, one_retry());
         let told = rig.charge().send().await;
-        assert_eq!((rig.charges_sent(), rig.look_ups_sent()), (2, 1));
+        assert_eq!((rig.charges_sent(), rig.lookups_sent()), (2, 1));
         let Err(error) = told else {
             assert!(!is_refused, "it is found");
             continue;

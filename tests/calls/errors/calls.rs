@@ -156,7 +156,7 @@ pub async fn deadlines(said: &mut Said) {
     let once = charge(&client).inbound(&Inbound::from_headers(&headers));
     said.refused("the caller retries by itself", once.send().await);
 
-    let looked_up = policy().look_ups_max(3);
+    let looked_up = policy().lookups_max(3);
     let client = builder(Postmark::new("token"), network().fail(SendErrorKind::Reset), looked_up);
     let client = client.build().expect("a client");
     let receipt = json!({"From": "a@example.com", "To": "b@example.com", "TextBody": "x"});

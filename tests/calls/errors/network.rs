@@ -26,7 +26,7 @@ fn client(base_url: &str, limit: Duration) -> Client {
     let policy = Policy::background()
         .backoff(Backoff::none())
         .timeout(Timeouts::new(limit, limit, Duration::from_secs(120)))
-        .look_ups_max(0);
+        .lookups_max(0);
     Client::builder(Stripe::new("sk_test_123").base_url(base_url))
         .policy(policy)
         .transport(Http::over(own).expect("a transport"))

@@ -359,7 +359,7 @@ impl World {
             attempts,
             effect,
             unknown_since: None,
-            look_ups: 0,
+            lookups: 0,
             resends_left: 0,
             to,
             reports: self.reports(),

@@ -164,7 +164,7 @@ fn listed_at(route: &str, objects: &Value, headers: &[(&'static str, &'static st
     }
     let body = json!({ "object": "list", "data": objects, "has_more": false });
     let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
-    stripe().read_look_up(&subject, &request, &answer(200, headers, &body.to_string()))
+    stripe().read_lookup(&subject, &request, &answer(200, headers, &body.to_string()))
 }
 
 pub fn last_weeks_charge_is_not_this_weeks() -> bool {
@@ -185,7 +185,7 @@ pub fn a_miss_among_subscriptions_is_no_proof() -> bool {
 fn rows(route: &str, sent: &Value, rows: &Value) -> Finding {
     let (request, key) = stamped(&bigcommerce(), route, "application/json", &sent.to_string());
     let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
-    bigcommerce().read_look_up(&subject, &request, &answer(200, &[], &rows.to_string()))
+    bigcommerce().read_lookup(&subject, &request, &answer(200, &[], &rows.to_string()))
 }
 
 pub fn a_miss_among_refunds_without_reasons_is_no_proof() -> bool {
@@ -221,7 +221,7 @@ pub fn a_mail_to_somebody_else_is_not_ours() -> bool {
     let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
     let hit = json!({ "TotalCount": 1, "Messages": [{ "MessageID": "1", "ReceivedAt": "2026-01-01T00:00:01Z",
         "Metadata": { "steadfast_key": key }, "To": [{ "Email": "zoe@x.test" }] }] });
-    postmark.read_look_up(&subject, &request, &answer(200, &[], &hit.to_string())) == Finding::CannotTell
+    postmark.read_lookup(&subject, &request, &answer(200, &[], &hit.to_string())) == Finding::CannotTell
 }
 
 /// A brand of last year may be this operation's, whose clock was wrong, and a repeat would be the second.

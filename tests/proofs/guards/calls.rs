@@ -135,12 +135,12 @@ pub fn a_settle_time_that_is_longer_than_a_call_ends() -> bool {
     call().is_ok()
 }
 
-pub fn look_ups_that_fail_use_up_none() -> bool {
+pub fn lookups_that_fail_use_up_none() -> bool {
     let transport = lost().status(500).status(500).status(500).reply(json_answer(200, FOUND));
     Bench::new(Acme::searchable(), plain(), transport).send().is_ok()
 }
 
-pub fn three_look_ups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
+pub fn three_lookups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
     let bench = Bench::new(Acme::searchable(), plain(), lost().always(json_answer(200, "{}")));
     for _ in 0..8 {
         // Time for one lookup.
@@ -150,7 +150,7 @@ pub fn three_look_ups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
     bench.sent_to("/search") == 3
 }
 
-pub fn an_answer_that_was_cut_uses_up_no_look_up() -> bool {
+pub fn an_answer_that_was_cut_uses_up_no_lookup() -> bool {
     let policy = plain().reply_bytes_max(64);
     let long = || json_answer(200, format!("[{}]", "1,".repeat(64)));
     let transport = lost().reply(long()).reply(long()).reply(long()).reply(json_answer(200, FOUND));
@@ -158,7 +158,7 @@ pub fn an_answer_that_was_cut_uses_up_no_look_up() -> bool {
 }
 
 /// Six pages of nine seconds, behind a settle time of 80 s: longer than the lease that was taken for the wait.
-pub fn a_look_up_of_many_pages_is_not_cut_by_its_lease() -> bool {
+pub fn a_lookup_of_many_pages_is_not_cut_by_its_lease() -> bool {
     let clock = TestClock::auto();
     let pages = move |request: &steadfast::transport::Request| {
         let after: u32 = request

@@ -14,7 +14,7 @@ use steadfast::operation::record::{
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::transport::{Answer, Request};
 use steadfast::{Effect, Reason, Refusal};
-use steadfast_core::internal::operation::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
+use steadfast_core::internal::operation::{Facts, Lookup, Repeat, Ruling, Sent, Window, may_send, window};
 pub use support::commands::{ATTEMPT, LEASE};
 
 pub const HOUR: u64 = 3_600;
@@ -62,7 +62,7 @@ pub fn says(fence: u64, now: u64, effect: Effect, to: State) -> Transition {
         attempts: 1,
         effect,
         unknown_since: None,
-        look_ups: 0,
+        lookups: 0,
         resends_left: 0,
         to,
         reports: Vec::new(),
@@ -230,7 +230,7 @@ pub fn what_nobody_can_tell_is_not_sent_again() -> bool {
         effect: Effect::Unknown,
         repeat: Repeat::Other,
         window: Window::None,
-        look_up: LookUp::CannotTell,
+        lookup: Lookup::CannotTell,
         resends_left: 0,
     };
     may_send(&facts) == Ruling::Stop(Reason::Unknown)

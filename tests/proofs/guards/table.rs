@@ -3,7 +3,7 @@
 use steadfast::guard::Guard;
 
 use crate::guards::{
-    adapters, calls, connections, hosts, life, limits, lines, look_ups, queued, reads, recovering, rows,
+    adapters, calls, connections, hosts, life, limits, lines, lookups, queued, reads, recovering, rows,
     shelves,
 };
 
@@ -81,12 +81,12 @@ pub const PROOFS: &[Proof] = proofs! {
     SetAhead: hosts::a_servers_clock_that_is_set_ahead_ends_no_settle_time,
     SendNoEarlier: hosts::a_clock_that_is_set_back_in_a_call_ends_no_settle_time,
     OwnMeasure: hosts::whoever_takes_it_again_finds_it_within_minutes,
-    FailedLookUp: calls::look_ups_that_fail_use_up_none,
-    LookUpsOverRuns: calls::three_look_ups_that_cannot_tell_are_all_whoever_makes_them,
-    CutLookUp: calls::an_answer_that_was_cut_uses_up_no_look_up,
-    CachedLookUp: look_ups::a_miss_out_of_a_cache_sends_nothing,
-    LookUpPastCaches: look_ups::a_cache_that_does_not_say_so_is_passed_by,
-    LookUpKeepsLease: calls::a_look_up_of_many_pages_is_not_cut_by_its_lease,
+    FailedLookup: calls::lookups_that_fail_use_up_none,
+    LookupsOverRuns: calls::three_lookups_that_cannot_tell_are_all_whoever_makes_them,
+    CutLookup: calls::an_answer_that_was_cut_uses_up_no_lookup,
+    CachedLookup: lookups::a_miss_out_of_a_cache_sends_nothing,
+    LookupPastCaches: lookups::a_cache_that_does_not_say_so_is_passed_by,
+    LookupKeepsLease: calls::a_lookup_of_many_pages_is_not_cut_by_its_lease,
     StopAt: calls::no_attempt_outlives_the_lease,
     LeaseMargin: calls::an_attempt_ends_before_its_lease,
     RenewBeforeSend: calls::whoever_was_overtaken_in_a_wait_does_not_send,
@@ -105,7 +105,7 @@ pub const PROOFS: &[Proof] = proofs! {
     WriteAgain: calls::an_outcome_is_written_although_the_store_fails_once,
     SpeaksFor: calls::a_no_to_the_second_send_is_not_one_to_the_first,
     OwnDuplicate: calls::a_duplicate_behind_a_miss_is_perhaps_our_own,
-    LookUpInLog: look_ups::a_duplicate_after_another_process_looked_is_perhaps_our_own,
+    LookupInLog: lookups::a_duplicate_after_another_process_looked_is_perhaps_our_own,
     HeaderInName: calls::two_merchants_of_one_partner_share_no_operation,
     AccountInScope: calls::two_accounts_share_no_operation,
     OwnSecret: recovering::what_is_of_another_account_is_not_sent,
@@ -160,7 +160,7 @@ pub const PROOFS: &[Proof] = proofs! {
     VersionAtClaim: adapters::a_resend_keeps_to_the_version_of_its_claim,
     NothingOlder: adapters::last_weeks_charge_is_not_this_weeks,
     ClaimAhead: adapters::a_miss_is_no_proof_where_the_claim_is_ahead_of_the_vendor,
-    FirstAnswersDate: look_ups::only_a_first_answer_tells_the_vendors_clock,
+    FirstAnswersDate: lookups::only_a_first_answer_tells_the_vendors_clock,
     ReasonsKept: adapters::a_miss_among_refunds_without_reasons_is_no_proof,
     FilterNoticed: adapters::an_order_of_somebody_else_is_not_ours,
     Generation: limits::a_failure_from_before_the_circuit_opened_does_not_open_it_again,

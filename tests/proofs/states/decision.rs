@@ -43,8 +43,8 @@ fn every_way_through_the_decision_keeps_the_promise() {
 /// breach, at this vendor.
 ///
 /// Four that stand in the decision do not show. Without `PutOffIsNotUsed` an accepted repeat is lost, and nothing is done
-/// twice. `FailedLookUp` and `LookUpKeepsLease` say how often and under which lease it is looked up, which breaks no
-/// promise by itself. `LookUpInLog` needs four troubles, which take minutes.
+/// twice. `FailedLookup` and `LookupKeepsLease` say how often and under which lease it is looked up, which breaks no
+/// promise by itself. `LookupInLog` needs four troubles, which take minutes.
 const RULES: [(Guard, Kind, Begins, u8); 22] = [
     (Guard::LapsedIsUnknown, Kind::LooksUp, Begins::Claimed, 1),
     (Guard::UnknownIsParked, Kind::Neither, Begins::Claimed, 1),
@@ -60,7 +60,7 @@ const RULES: [(Guard, Kind, Begins, u8); 22] = [
     (Guard::SpeaksFor, Kind::Replays, Begins::Claimed, 2),
     (Guard::OwnDuplicate, Kind::Replays, Begins::Claimed, 2),
     (Guard::AskedAgain, Kind::Replays, Begins::Claimed, 2),
-    (Guard::LookUpsOverRuns, Kind::LooksUp, Begins::Claimed, 2),
+    (Guard::LookupsOverRuns, Kind::LooksUp, Begins::Claimed, 2),
     (Guard::FreedLongAgo, Kind::Replays, Begins::Enqueued, 2),
     (Guard::NeverEarly, Kind::Replays, Begins::Claimed, 2),
     (Guard::PauseAskedAgain, Kind::Replays, Begins::Claimed, 2),

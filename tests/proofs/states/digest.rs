@@ -31,7 +31,7 @@ pub fn digest_of(record: &Record) -> u64 {
     digest(&(
         (discriminant(&record.state), at, word, reconciled),
         (record.fence, record.first_fence, record.attempts, record.effect as u8),
-        (record.unknown_since, record.look_ups, record.resends_left, record.attempt_max),
+        (record.unknown_since, record.lookups, record.resends_left, record.attempt_max),
         (record.vendor_clock_ms, record.claimed_at, record.updated_at, record.keep, record.on_unknown),
         record.resolved.as_ref().map(|resolved| (discriminant(&resolved.resolution), resolved.at)),
         (&record.predecessor, &record.first_scope),
@@ -89,9 +89,9 @@ impl Question for Claim {
 
 impl Question for Transition {
     fn digest(&self) -> u64 {
-        let Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, to, .. } = self;
+        let Transition { fence, now, attempts, effect, unknown_since, lookups, resends_left, to, .. } = self;
         let to = discriminant(to);
-        digest(&(2, fence, now, attempts, *effect as u8, unknown_since, look_ups, resends_left, to))
+        digest(&(2, fence, now, attempts, *effect as u8, unknown_since, lookups, resends_left, to))
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
         ("attempts", |record| record.attempts += 1),
         ("effect", |record| record.effect = Effect::Unknown),
         ("unknown_since", |record| record.unknown_since = Some(wall(1, 0))),
-        ("look_ups", |record| record.look_ups += 1),
+        ("lookups", |record| record.lookups += 1),
         ("resends_left", |record| record.resends_left += 1),
         ("attempt_max", |record| record.attempt_max *= 2),
         ("vendor_clock_ms", |record| record.vendor_clock_ms = Some(1)),

@@ -60,7 +60,7 @@ fn a_host_that_is_ahead_and_alone_for_an_hour_forgets_a_key_too_early() {
 
 /// A way that the search goes too: a lookup that fails is asked again, and what it then finds is believed.
 #[test]
-fn a_look_up_that_fails_and_then_answers_finds_the_effect() {
+fn a_lookup_that_fails_and_then_answers_finds_the_effect() {
     let search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 19, vec![[0, 0]]);
     let sent = [Action::Call(0, None), Action::Arrive { flight: 0, refused: false }, Action::Crash(0)];
     let looked_up = [

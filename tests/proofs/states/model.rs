@@ -291,7 +291,7 @@ impl Search {
         } else if comes == Comes::Unavailable {
             vendor::unavailable()
         } else {
-            vendor::look_up(&self.rules, &state.ledger, state.now_ms, &request)
+            vendor::lookup(&self.rules, &state.ledger, state.now_ms, &request)
         };
         if comes != Comes::Answer {
             state.left.faults -= 1;

@@ -22,9 +22,9 @@ use support::promise::{self, Untrue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     // More effects than the operation may have.
-    SecondEffectAfterStripeLookUp,
-    SecondEffectAfterBigCommerceLookUp,
-    SecondEffectAfterPostmarkLookUp,
+    SecondEffectAfterStripeLookup,
+    SecondEffectAfterBigCommerceLookup,
+    SecondEffectAfterPostmarkLookup,
     SecondEffectPastWindow,
     SecondEffectOfAWrongClock,
     SecondEffectAfterProxyPage,
@@ -51,7 +51,7 @@ pub enum Kind {
     SettledByEarlierLife,
     SuccessOfNothing,
     GoneTakenForUnknown,
-    DeadOnFailedLookUps,
+    DeadOnFailedLookups,
     AnswerDropped,
     LateRepeatUndidLaterWrite,
     SecretOnRecord,
@@ -125,7 +125,7 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
         for record in stuck {
             let Some(number) = operation_of(&record.request.headers) else { continue };
             let asked = world.schedule.operations[number].kind;
-            let is_known = record.effect == Effect::Unknown && asked.has_look_up();
+            let is_known = record.effect == Effect::Unknown && asked.has_lookup();
             let kind = if is_known { Kind::NeverLookedUp } else { Kind::NotAtRest };
             breaches.entry(kind).or_insert_with(|| format!("operation {number}: {:?}", record.state.name()));
         }
@@ -242,7 +242,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             if is_answer_dropped(world, all, number, life) {
                 return Some(Kind::AnswerDropped);
             }
-            has_no_look_up_answered(world, all, number).then_some(Kind::DeadOnFailedLookUps)
+            has_no_lookup_answered(world, all, number).then_some(Kind::DeadOnFailedLookups)
         }
         State::Succeeded { answer, reconciled } => {
             let text = String::from_utf8_lossy(&answer.body);
@@ -314,27 +314,27 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
 }
 
 /// Whether lookups failed, and none was answered since the last send.
-fn has_no_look_up_answered(world: &World, all: &All, number: usize) -> bool {
+fn has_no_lookup_answered(world: &World, all: &All, number: usize) -> bool {
     let asked = world.schedule.operations[number].kind;
     let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
-    let is_look_up = |send: &&Send| send.operation.is_none() && send.vendor == asked.vendor();
-    let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last);
+    let is_lookup = |send: &&Send| send.operation.is_none() && send.vendor == asked.vendor();
+    let mut lookups = all.sends.iter().filter(is_lookup).filter(|send| send.left >= last);
     // After a day of lookups that failed, a person is told. A server that is ahead has seen more of it.
-    let lasted = look_ups.clone().map(|look_up| look_up.left.since(last)).max();
+    let lasted = lookups.clone().map(|lookup| lookup.left.since(last)).max();
     let ahead = world.schedule.server.and_then(|server| server.ahead).map_or(0, |(.., ms)| ms.unsigned_abs());
     let day = secs(24 * 3600).saturating_sub(std::time::Duration::from_millis(ahead));
-    asked.has_look_up()
+    asked.has_lookup()
         && lasted.is_some_and(|lasted| lasted < day)
-        && look_ups.all(|look_up| !matches!(look_up.answered, Some(200 | 204)))
+        && lookups.all(|lookup| !matches!(lookup.answered, Some(200 | 204)))
 }
 
 /// Who said that there was no effect.
 fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
     let mut sends = all.sends_of(number).filter(|send| send.life == life);
     let Some(first) = sends.next() else { return Kind::DeadWithoutEffectThoughApplied };
-    let is_look_up =
+    let is_lookup =
         |send: &&Send| send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left;
-    let looked_up = all.sends.iter().filter(is_look_up).any(|send| matches!(send.answered, Some(200 | 204)));
+    let looked_up = all.sends.iter().filter(is_lookup).any(|send| matches!(send.answered, Some(200 | 204)));
     if !looked_up && all.sends_of(number).any(|send| send.life == life && send.page.is_some()) {
         return Kind::NoneOnRecordAfterProxyPage;
     }
@@ -383,9 +383,9 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 Kind::SecondEffectOfAWrongClock
             } else if looked_up {
                 match last.vendor {
-                    Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookUp,
-                    Name::BigCommerce => Kind::SecondEffectAfterBigCommerceLookUp,
-                    Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
+                    Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookup,
+                    Name::BigCommerce => Kind::SecondEffectAfterBigCommerceLookup,
+                    Name::Postmark => Kind::SecondEffectAfterPostmarkLookup,
                     _ => Kind::SecondEffect,
                 }
             } else if caused[..caused.len() - 1]

@@ -162,7 +162,7 @@ impl Kind {
         matches!(self, Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get)
     }
 
-    pub const fn has_look_up(self) -> bool {
+    pub const fn has_lookup(self) -> bool {
         matches!(
             self,
             Kind::Intent

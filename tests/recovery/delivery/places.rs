@@ -76,10 +76,10 @@ fn what_is_due_goes_out_on_time_beside_a_settle_time() {
 
 /// Finding D10.
 #[test]
-fn a_look_up_that_was_postponed_is_not_another_send() {
+fn a_lookup_that_was_postponed_is_not_another_send() {
     on_virtual_time(|clock, at_work| async move {
         let mut acme = Acme::replaying(secs(86_400));
-        (acme.look_up, acme.settle) = (true, secs(30));
+        (acme.lookup, acme.settle) = (true, secs(30));
         let transport = ScriptedTransport::new().always_with(|request| match request.url.path() {
             "/search" => {
                 let found = r#"[{"id": 1}]"#;

@@ -112,8 +112,8 @@ impl Vendor {
             return Met::TooMuch;
         }
         let Some(key) = key else {
-            let is_look_up = request.url.query().is_some_and(|query| query.contains("created"));
-            let made = seen.executed.keys().filter(|_| is_look_up);
+            let is_lookup = request.url.query().is_some_and(|query| query.contains("created"));
+            let made = seen.executed.keys().filter(|_| is_lookup);
             return Met::Listed(made.map(|key| charge(key, self.clock.wall())).collect());
         };
         let replayed = seen.executed.contains_key(&key);

@@ -16,7 +16,7 @@ use steadfast::{Effect, Error, Refusal};
 pub struct Acme {
     base_url: Url,
     pub replay_window: Option<Duration>,
-    pub look_up: bool,
+    pub lookup: bool,
     pub settle: Duration,
     account: String,
 }
@@ -28,7 +28,7 @@ impl Acme {
         Acme {
             base_url,
             replay_window: None,
-            look_up: false,
+            lookup: false,
             settle: Duration::from_secs(7),
             account: "main".to_owned(),
         }
@@ -46,7 +46,7 @@ impl Acme {
     }
 
     pub fn searchable() -> Acme {
-        Acme { look_up: true, ..Acme::new() }
+        Acme { lookup: true, ..Acme::new() }
     }
 }
 
@@ -103,8 +103,8 @@ impl Vendor for Acme {
         self.settle
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        if !self.look_up {
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
+        if !self.lookup {
             return None;
         }
         let mut url = self.base_url.join("/search").expect("a url");
@@ -112,7 +112,7 @@ impl Vendor for Acme {
         Some(Request::new(http::Method::GET, url))
     }
 
-    fn read_look_up(&self, _: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
+    fn read_lookup(&self, _: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
         match (answer.status, answer.json()) {
             (StatusCode::OK, Some(serde_json::Value::Array(hits))) => match hits.first() {
                 Some(hit) => Finding::Found(Answer::new(

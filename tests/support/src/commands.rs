@@ -41,7 +41,7 @@ pub fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
         attempts: 1,
         effect: Effect::Unknown,
         unknown_since: None,
-        look_ups: 0,
+        lookups: 0,
         resends_left: 0,
         to,
         reports: Vec::new(),

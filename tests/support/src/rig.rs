@@ -44,7 +44,7 @@ impl Rig {
         self.network.requests().iter().filter(|request| request.url.path() == "/charges").count()
     }
 
-    pub fn look_ups_sent(&self) -> usize {
+    pub fn lookups_sent(&self) -> usize {
         self.network.requests().iter().filter(|request| request.url.path() == "/search").count()
     }
 

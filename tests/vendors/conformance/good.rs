@@ -34,13 +34,13 @@ fn passes(breaches: &[Breach]) {
 /// It passes, and has a lookup.
 #[track_caller]
 fn passes_and_is_found(run: Conformance<'_>, found: impl Fn(&str, Timestamp) -> Answer) {
-    let has_look_up = Cell::new(false);
+    let has_lookup = Cell::new(false);
     let found = |key: &str, at: Timestamp| {
-        has_look_up.set(true);
+        has_lookup.set(true);
         found(key, at)
     };
     passes(&run.found(found).breaches());
-    assert!(has_look_up.get(), "it has no lookup");
+    assert!(has_lookup.get(), "it has no lookup");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn stripe_passes() {
     passes(&run.success(created).failure(declined).breaches());
 }
 
-/// Those that `Stripe::look_up_by_metadata` names as its default.
+/// Those that `Stripe::lookup_by_metadata` names as its default.
 const STRIPE_LOOKED_UP: [&str; 20] = [
     "/v1/payment_intents",
     "/v1/charges",

@@ -65,10 +65,10 @@ enum Fault {
     PanicsOnText,
     CheckFails,
     SlashInName,
-    LookUpWrites,
-    LookUpElsewhere,
-    LookUpAtOnce,
-    FailedLookUpAbsent,
+    LookupWrites,
+    LookupElsewhere,
+    LookupAtOnce,
+    FailedLookupAbsent,
     EmptyBodyAbsent,
     AnyRowFound,
     OtherRowAbsent,
@@ -274,25 +274,25 @@ impl Vendor for Faulty {
     }
 
     fn settle_time(&self) -> Duration {
-        if self.is(Fault::LookUpAtOnce) { Duration::ZERO } else { self.parcels.settle_time() }
+        if self.is(Fault::LookupAtOnce) { Duration::ZERO } else { self.parcels.settle_time() }
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        let mut request = self.parcels.look_up(subject)?;
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
+        let mut request = self.parcels.lookup(subject)?;
         match self.fault {
-            Fault::LookUpWrites => request.method = Method::POST,
-            Fault::LookUpElsewhere => request.url = self.elsewhere.clone(),
+            Fault::LookupWrites => request.method = Method::POST,
+            Fault::LookupElsewhere => request.url = self.elsewhere.clone(),
             _ => {}
         }
         Some(request)
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
-        let right = self.parcels.read_look_up(subject, asked, answer);
+    fn read_lookup(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        let right = self.parcels.read_lookup(subject, asked, answer);
         let rows = answer.json().and_then(|body| body.as_array().cloned()).unwrap_or_default();
         let is_ours = rows.iter().any(|row| row["reference"] == subject.wire_key);
         match self.fault {
-            Fault::FailedLookUpAbsent if right == Finding::Unanswered && !answer.status.is_success() => {
+            Fault::FailedLookupAbsent if right == Finding::Unanswered && !answer.status.is_success() => {
                 Finding::Absent
             }
             Fault::EmptyBodyAbsent if answer.status == StatusCode::OK && rows.is_empty() => Finding::Absent,
@@ -409,10 +409,10 @@ const TABLE: [(Fault, &str); 59] = [
     (Fault::PanicsOnText, "no input makes an adapter panic"),
     (Fault::CheckFails, "an adapter under test passes its own check"),
     (Fault::SlashInName, "a name is letters, digits and `-`, `_`, `.`"),
-    (Fault::LookUpWrites, "a lookup changes nothing"),
-    (Fault::LookUpElsewhere, "a lookup goes to the vendor"),
-    (Fault::LookUpAtOnce, "a lookup has a settle time"),
-    (Fault::FailedLookUpAbsent, "a lookup that failed proves nothing"),
+    (Fault::LookupWrites, "a lookup changes nothing"),
+    (Fault::LookupElsewhere, "a lookup goes to the vendor"),
+    (Fault::LookupAtOnce, "a lookup has a settle time"),
+    (Fault::FailedLookupAbsent, "a lookup that failed proves nothing"),
     (Fault::EmptyBodyAbsent, "a lookup that failed proves nothing"),
     (Fault::AnyRowFound, "another operation's object is not ours"),
     (Fault::OtherRowAbsent, "a filter that was ignored proves nothing"),

@@ -55,12 +55,12 @@ impl Vendor for Payments {
         Vendor::settle_time(&self.0)
     }
 
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        self.0.look_up(subject)
+    fn lookup(&self, subject: &Subject<'_>) -> Option<Request> {
+        self.0.lookup(subject)
     }
 
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
-        self.0.read_look_up(subject, asked, answer)
+    fn read_lookup(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        self.0.read_lookup(subject, asked, answer)
     }
 }
 

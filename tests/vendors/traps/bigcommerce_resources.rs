@@ -41,14 +41,14 @@ fn create(client: &Client, path: &str, body: &Value) -> Call {
 }
 
 #[tokio::test]
-async fn every_resource_with_a_look_up_is_found_after_a_lost_answer() {
-    for (path, body, look_up, filter) in searchable() {
+async fn every_resource_with_a_lookup_is_found_after_a_lost_answer() {
+    for (path, body, lookup, filter) in searchable() {
         let (rig, fake) = bigcommerce().await;
         fake.plan().next(Fault::DropAfterApply);
         let outcome = create(&rig.client, path, &body).send().await;
         assert_eq!((ending(&outcome), rig.posts(), fake.ledger().count()), (RECONCILED, 1, 1), "{path}");
         let asked = &rig.sent(&Method::GET)[0].url;
-        assert_eq!(asked.path(), format!("/stores/abc123{look_up}"));
+        assert_eq!(asked.path(), format!("/stores/abc123{lookup}"));
         let filters: Vec<String> = asked.query_pairs().map(|(name, _)| name.into_owned()).collect();
         assert_eq!(filters.join(","), filter, "{path}");
         let id = &outcome.expect("found").json::<Value>().expect("json");
@@ -58,7 +58,7 @@ async fn every_resource_with_a_look_up_is_found_after_a_lost_answer() {
 }
 
 #[tokio::test]
-async fn every_resource_with_a_look_up_is_sent_again_after_a_proven_absence() {
+async fn every_resource_with_a_lookup_is_sent_again_after_a_proven_absence() {
     for (path, body, _, _) in searchable() {
         let (rig, fake) = bigcommerce().await;
         fake.plan().next(Fault::Error500Before);

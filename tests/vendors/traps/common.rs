@@ -116,7 +116,7 @@ async fn a_replayed_500_is_not_retried_for_ever() {
 
 /// Trap: a failed lookup taken for "it did not happen".
 #[tokio::test]
-async fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
+async fn a_failed_lookup_is_not_taken_for_it_did_not_happen() {
     for fault in [
         Fault::Error500Before,
         Fault::Html,
@@ -146,22 +146,22 @@ fn patient() -> Timeouts {
 
 /// Trap: an empty lookup taken for "it did not happen", where the lag of the index is not documented.
 #[tokio::test]
-async fn an_empty_look_up_at_postmark_is_not_taken_for_it_did_not_happen() {
+async fn an_empty_lookup_at_postmark_is_not_taken_for_it_did_not_happen() {
     // Searchable in time: found. Searchable only long after: nobody knows, and no second message.
-    for (lag, expected, look_ups) in
+    for (lag, expected, lookups) in
         [(secs(0), RECONCILED, 1), (secs(25), RECONCILED, 3), (secs(3600), NOBODY_KNOWS, 3)]
     {
         let (rig, fake) = postmark_lagging(lag).await;
         fake.plan().next(Fault::DropAfterApply);
         let outcome = receipt(&rig.client, "order-42").send().await;
-        assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (expected, 1, look_ups), "{lag:?}");
+        assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (expected, 1, lookups), "{lag:?}");
         assert_eq!(promise_holds(&outcome, &fake.ledger(), "lag"), 1);
     }
 }
 
 /// Where a miss is proof after the settle time, the settle time must outlast the lag, and is waited out.
 #[tokio::test]
-async fn a_look_up_at_bigcommerce_is_believed_only_after_the_settle_time() {
+async fn a_lookup_at_bigcommerce_is_believed_only_after_the_settle_time() {
     let (rig, fake) = bigcommerce_lagging(secs(29)).await;
     fake.plan().next(Fault::DropAfterApply);
     let outcome = order(&rig.client, "order-42").send().await;

@@ -74,12 +74,12 @@ impl Side<'_> {
     /// For as long as the operation lives, its lookups well or failing too.
     async fn each_fault_for_ever(&self) {
         for (fault, _) in table() {
-            for look_ups_fail in [false, true] {
+            for lookups_fail in [false, true] {
                 self.plan.whenever("/", Method::POST, fault);
-                if look_ups_fail {
+                if lookups_fail {
                     self.plan.whenever("/", Method::GET, Fault::Error500Before);
                 }
-                self.operate(&format!("{fault:?} for ever, lookups fail: {look_ups_fail}")).await;
+                self.operate(&format!("{fault:?} for ever, lookups fail: {lookups_fail}")).await;
             }
         }
     }

@@ -11,7 +11,7 @@ use steadfast::{Call, Client, Effect, Gate};
 use support::rig::{Rig, plain};
 
 fn stripe() -> Stripe {
-    Stripe::new("sk_test_1").look_up_by_metadata(Vec::<String>::new())
+    Stripe::new("sk_test_1").lookup_by_metadata(Vec::<String>::new())
 }
 
 fn charge(client: &Client, key: &str) -> Call {

@@ -215,7 +215,7 @@ async fn fact_10_account_and_mode_are_part_of_the_operation() {
 
 /// What replaces Search, which is not read-after-write: the list endpoint, page by page.
 #[tokio::test]
-async fn a_look_up_reads_the_list_to_its_end() {
+async fn a_lookup_reads_the_list_to_its_end() {
     let (rig, fake) = stripe().await;
     fake.plan().next(Fault::DropAfterApply);
     let error = charge(&rig.client, "order-42").deadline(ms(100)).send().await.expect_err("lost");

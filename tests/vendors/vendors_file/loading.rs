@@ -71,7 +71,7 @@ fn a_secret_that_is_not_there_is_named_with_vendor_key_and_variable_when_it_is_a
 }
 
 #[test]
-fn without_a_look_up_of_its_own_the_process_environment_is_asked() {
+fn without_a_lookup_of_its_own_the_process_environment_is_asked() {
     let text = "[vendors.stripe]\nsecret_env = 'STEADFAST_TEST_THAT_NOBODY_SETS'";
     let error = Vendors::parse(text, "v.toml").expect("it loads").client("stripe").expect_err("unset");
     assert!(error.to_string().contains("STEADFAST_TEST_THAT_NOBODY_SETS is not set"), "{error}");

@@ -81,7 +81,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("HEADacount = \"x\"", "3:1: unknown key `acount` in [vendors.stripe]; did you mean `account`?"),
     (
         "HEADzzzzzzzzzzz = \"x\"",
-        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `former_base_urls`, `redact`, `retention`, `policy`, `routes`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
+        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `former_base_urls`, `redact`, `retention`, `policy`, `routes`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `lookup_by_metadata`",
     ),
     (
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",
@@ -176,12 +176,12 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"3:18: `breaker` in [vendors.stripe.policy] must be false, or the settings themselves, not "off""#,
     ),
     (
-        "HEADpolicy.look_ups_max = -1",
-        "3:23: `look_ups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not -1",
+        "HEADpolicy.lookups_max = -1",
+        "3:23: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not -1",
     ),
     (
-        "HEADpolicy.look_ups_max = \"3\"",
-        r#"3:23: `look_ups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not "3""#,
+        "HEADpolicy.lookups_max = \"3\"",
+        r#"3:23: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not "3""#,
     ),
     (
         "HEADpolicy.breaker = { probes = \"3\" }",

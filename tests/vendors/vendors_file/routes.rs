@@ -207,9 +207,9 @@ fn what_could_never_hold_is_told_once_and_in_its_own_words() {
         (format!("{stripe}replay_window = '999days'"), "3:", "a key that is forgotten"),
         (format!("{stripe}settle_time = '0s'"), "3:", "`settle_time` in [vendors.stripe]: zero"),
         (format!("{stripe}settle_time = '25h'"), "3:", "over a day"),
-        (format!("{stripe}look_up_by_metadata = ['charges']"), "3:", "is no create route"),
+        (format!("{stripe}lookup_by_metadata = ['charges']"), "3:", "is no create route"),
         (
-            format!("{stripe}look_up_by_metadata = ['POST /v1/charges']"),
+            format!("{stripe}lookup_by_metadata = ['POST /v1/charges']"),
             "3:",
             "write its whole path, such as \"/v1/charges\"",
         ),

@@ -70,7 +70,7 @@ impl TestDirectory {
         for builder in builders() {
             let builder =
                 builder.store(Arc::clone(&store)).clock(TestClock::auto()).transport(network.clone());
-            let policy = Policy::background().look_ups_max(0).without_breaker();
+            let policy = Policy::background().lookups_max(0).without_breaker();
             let client = builder.policy(policy).secret_headers(["X-Signature"]).build().expect("a client");
             let call = || {
                 client

@@ -21,13 +21,13 @@ pub(super) fn claimed(situation: &Situation<'_>, is_paused: bool) -> Step {
 pub(super) fn admitted(situation: &Situation<'_>, is_paused: bool) -> Step {
     let Situation { context, progress, now, .. } = *situation;
     let errand = match progress.goal() {
-        Goal::LookUp(_) => Errand::LookUp,
+        Goal::Lookup(_) => Errand::Lookup,
         Goal::Send(errand) => errand,
         _ => Errand::Send,
     };
     match (errand, progress.lease()) {
-        (Errand::LookUp, _) if Guard::LookUpKeepsLease.is_out() => Step::LookUp,
-        (Errand::LookUp, _) | (_, None) => behind_the_store(situation, errand, is_paused),
+        (Errand::Lookup, _) if Guard::LookupKeepsLease.is_out() => Step::Lookup,
+        (Errand::Lookup, _) | (_, None) => behind_the_store(situation, errand, is_paused),
         // Its take is as good as a renewal where nothing came between.
         (Errand::Send, Some(lease))
             if context.is_recovery
@@ -52,7 +52,7 @@ fn behind_the_store(situation: &Situation<'_>, errand: Errand, is_paused: bool) 
     match errand {
         _ if !situation.is_held_for(needed) => Step::Renew { needed, spends_resend: false, wait: None },
         _ if situation.heeds_pause(is_paused) => Step::Pursue(situation.progress.goal()),
-        Errand::LookUp => Step::LookUp,
+        Errand::Lookup => Step::Lookup,
         Errand::Send | Errand::SendAtRisk => Step::Send,
     }
 }
@@ -87,12 +87,12 @@ mod tests {
     fn any_other_send_asks_the_store_first() {
         let admitted = |is_paused| Observed::Admitted { is_paused };
         let send = |call: Sample| call.did(Step::Admit(Errand::Send));
-        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let search = Goal::Lookup(Search::new(Purpose::BeforeSend));
         let waited = || {
             let waits = Sample::taken().did(Step::Wait(wait(at(0), Why::Retry, 0)));
             send(waits.seen(&Observed::Woken))
         };
-        let look_up = |call: Sample| call.wants(search).did(Step::Admit(Errand::LookUp));
+        let lookup = |call: Sample| call.wants(search).did(Step::Admit(Errand::Lookup));
         check([
             (send(Sample::plain()), admitted(true), Step::Send),
             (send(Sample::claimed()), admitted(false), renew(false)),
@@ -104,9 +104,9 @@ mod tests {
             (waited(), admitted(false), renew(false)),
             (send(Sample::unknown().recovered()), admitted(false), renew(false)),
             (Sample::unknown().did(Step::Admit(Errand::SendAtRisk)), admitted(false), renew(true)),
-            (look_up(Sample::unknown()), admitted(false), Step::LookUp),
-            (look_up(Sample::unknown()), admitted(true), Step::Pursue(search)),
-            (look_up(Sample::unknown()).later(35_000), admitted(false), renew(false)),
+            (lookup(Sample::unknown()), admitted(false), Step::Lookup),
+            (lookup(Sample::unknown()), admitted(true), Step::Pursue(search)),
+            (lookup(Sample::unknown()).later(35_000), admitted(false), renew(false)),
             (
                 send(Sample::claimed()).with(|context| context.attempt_max = Duration::from_secs(30)),
                 admitted(false),

@@ -28,7 +28,7 @@ pub(super) fn attempted(
         Outcome::Refused { refusal: Refusal::Duplicate, speaks_for } => {
             match Guard::OwnDuplicate.keeps(may_be_own(situation, speaks_for, log)) {
                 None => Step::Write(Ending::Refused(Refusal::Duplicate)),
-                Some(Own::Perhaps) => Step::look_up(Purpose::Duplicate),
+                Some(Own::Perhaps) => Step::lookup(Purpose::Duplicate),
                 Some(Own::ByLog) => Step::ReadLog(Reading::Attempt),
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn attempted(
         Outcome::Refused { refusal, .. } => refused_but_unknown(situation, refusal),
         Outcome::Retry { .. } if situation.progress.last().is_open => Step::ReadLog(Reading::Attempt),
         Outcome::Retry { .. } => may_be_retried(situation),
-        Outcome::Unknown => Step::look_up(Purpose::Settle(Reason::Unknown)),
+        Outcome::Unknown => Step::lookup(Purpose::Settle(Reason::Unknown)),
     }
 }
 
@@ -51,18 +51,18 @@ fn refused_but_unknown(situation: &Situation<'_>, refusal: Refusal) -> Step {
     if is_replayed && refusal != Refusal::KeyReused {
         return Step::Pursue(Goal::Retry);
     }
-    Step::look_up(Purpose::Settle(Reason::Unknown))
+    Step::lookup(Purpose::Settle(Reason::Unknown))
 }
 
 fn may_be_retried(situation: &Situation<'_>) -> Step {
     let (context, now) = (situation.context, situation.now.at);
-    let look_up_at = situation.settled_at().max(situation.progress.left_alone_until().unwrap_or_default());
+    let lookup_at = situation.settled_at().max(situation.progress.left_alone_until().unwrap_or_default());
     match situation.ruling() {
         Ruling::Stop(reason) => Step::Write(Ending::DeadLetter(reason)),
         // No wait of this call's reaches the lookup: recovery makes it.
-        Ruling::LookUpFirst if look_up_at >= context.deadline => {
-            let next = (now < context.deadline).then_some(Next::LookUp);
-            situation.postpone(look_up_at, Why::OutOfTime(next))
+        Ruling::LookupFirst if lookup_at >= context.deadline => {
+            let next = (now < context.deadline).then_some(Next::Lookup);
+            situation.postpone(lookup_at, Why::OutOfTime(next))
         }
         _ => Step::Pursue(Goal::Retry),
     }
@@ -108,7 +108,7 @@ mod tests {
     const RETRY: Step = Step::Pursue(Goal::Retry);
 
     fn settle(reason: Reason) -> Step {
-        Step::look_up(Purpose::Settle(reason))
+        Step::lookup(Purpose::Settle(reason))
     }
 
     #[test]
@@ -117,11 +117,11 @@ mod tests {
         let no = |refusal| Step::Write(Ending::Refused(refusal));
         let done = |replayed| answered(200, Verdict::Done { replayed });
         let both = Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::EarlierToo };
-        let looked = Attempted { has_look_up: true, ..lost() };
+        let looked = Attempted { has_lookup: true, ..lost() };
         let unsaid = Attempted { status: None, ..done(false) };
         let unbelieved = Attempted { status: None, ..refused(Refusal::Rejected) };
         let ends_at = |call: Sample, end_ms| call.with(|context| context.deadline = at(end_ms));
-        let later = postponed(at(35_000), Why::OutOfTime(Some(Next::LookUp)), None);
+        let later = postponed(at(35_000), Why::OutOfTime(Some(Next::Lookup)), None);
         let (claimed, unknown) = (Sample::claimed, Sample::unknown);
         let rows = [
             (claimed(), done(false), success(Success::Fresh)),
@@ -160,7 +160,7 @@ mod tests {
         };
         let in_doubt = LogFacts { was_in_doubt: true, ..log() };
         let theirs = Step::Write(Ending::Refused(Refusal::Duplicate));
-        let perhaps_own = Step::look_up(Purpose::Duplicate);
+        let perhaps_own = Step::lookup(Purpose::Duplicate);
         let ask = Step::ReadLog(Reading::Attempt);
         let accounts = Step::NoteCredentials(RefusedAs::Account);
         check([

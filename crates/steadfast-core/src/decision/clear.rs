@@ -9,7 +9,7 @@ pub(super) fn clear(situation: &Situation<'_>) -> Step {
     match situation.ruling() {
         Ruling::Send(_) => Step::Admit(Errand::Send),
         Ruling::SendAtRisk => Step::Admit(Errand::SendAtRisk),
-        Ruling::LookUpFirst => Step::look_up(Purpose::BeforeSend),
+        Ruling::LookupFirst => Step::lookup(Purpose::BeforeSend),
         Ruling::Stop(reason) => Step::Write(Ending::DeadLetter(reason)),
     }
 }
@@ -27,11 +27,11 @@ mod tests {
     fn what_may_be_sent_asks_the_gates_and_what_may_not_is_looked_up_or_ends() {
         let resent =
             |left| Sample::held(|record| (record.effect, record.resends_left) = (Effect::Unknown, left));
-        let asked = |look_ups| {
-            let call = Sample::held(|record| (record.effect, record.look_ups) = (Effect::Unknown, look_ups));
+        let asked = |lookups| {
+            let call = Sample::held(|record| (record.effect, record.lookups) = (Effect::Unknown, lookups));
             call.looked_up()
         };
-        let look_up = Step::look_up(Purpose::BeforeSend);
+        let lookup = Step::lookup(Purpose::BeforeSend);
         // The vendor's day, less five minutes and the longest attempt.
         let window = ms((24 * 3_600 - 320) * 1_000);
         let rows = [
@@ -40,10 +40,10 @@ mod tests {
             (resent(0), dead_letter(Reason::Unknown)),
             (resent(1), Step::Admit(Errand::SendAtRisk)),
             (resent(0).with(|context| context.repeat = Repeat::Idempotent), Step::Admit(Errand::Send)),
-            (asked(0), look_up),
-            (asked(1), look_up),
+            (asked(0), lookup),
+            (asked(1), lookup),
             (asked(2), dead_letter(Reason::Unknown)),
-            (asked(0).with(|context| context.look_ups_max = 0), dead_letter(Reason::Unknown)),
+            (asked(0).with(|context| context.lookups_max = 0), dead_letter(Reason::Unknown)),
             (asked(0).replayed(), Step::Admit(Errand::Send)),
             (Sample::unknown_for(window - ms(1)).replayed(), Step::Admit(Errand::Send)),
             (Sample::unknown_for(window).replayed(), dead_letter(Reason::Expired)),

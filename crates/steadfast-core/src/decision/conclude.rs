@@ -3,7 +3,7 @@
 use super::situation::Situation;
 use super::{Concluded, Ending, Errand, Purpose, Step, Success};
 use crate::error::Reason;
-use crate::operation::record::resend::{LookUp, Ruling};
+use crate::operation::record::resend::{Lookup, Ruling};
 
 /// Ends the call by what a lookup found, or sends what it proved absent.
 ///
@@ -13,12 +13,12 @@ pub(super) fn conclude(situation: &Situation<'_>, purpose: Purpose, concluded: C
     match (purpose, concluded) {
         (_, Concluded::Found) => Step::Write(Ending::Success(Success::Reconciled)),
         (Purpose::BeforeSend, Concluded::Absent) => Step::SEND,
-        (Purpose::BeforeSend, Concluded::CannotTell) => match situation.ruling_after(LookUp::CannotTell) {
+        (Purpose::BeforeSend, Concluded::CannotTell) => match situation.ruling_after(Lookup::CannotTell) {
             Ruling::Send(_) => Step::Admit(Errand::Send),
             Ruling::SendAtRisk => Step::Admit(Errand::SendAtRisk),
             Ruling::Stop(reason) => dead_letter(reason),
             // There was one, and it cannot tell.
-            Ruling::LookUpFirst => dead_letter(Reason::Unknown),
+            Ruling::LookupFirst => dead_letter(Reason::Unknown),
         },
         (Purpose::Settle(_), Concluded::Absent) => match situation.progress.last().refusal {
             Some(refusal) => Step::Write(Ending::Refused(refusal)),

@@ -47,7 +47,7 @@ pub struct Context<'a> {
     /// How long the policy keeps records.
     pub retention: Duration,
     /// Lookups that are answered without a result before the outcome stays unknown.
-    pub look_ups_max: u32,
+    pub lookups_max: u32,
     /// What a second request would do: by the method, the vendor and the caller's choice.
     pub repeat: Repeat,
     /// True for a safe method (RFC 9110, section 9.2.1), which has no effect.

@@ -45,7 +45,7 @@ mod tests {
             (noted(Sample::taken(), None, RefusedAs::Alone), dead_letter(Reason::Credentials)),
             (
                 noted(Sample::unknown(), None, RefusedAs::Alone),
-                Step::look_up(Purpose::Settle(Reason::Credentials)),
+                Step::lookup(Purpose::Settle(Reason::Credentials)),
             ),
         ];
         check(rows.map(|(call, step)| (call, Observed::CredentialsNoted, step)));

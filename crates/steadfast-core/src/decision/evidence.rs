@@ -14,7 +14,7 @@ pub struct Evidence {
     /// End of the last send of unknown effect; `None` if there was none.
     pub unknown_since: Option<Timestamp>,
     /// Lookups that were answered since then.
-    pub look_ups: u32,
+    pub lookups: u32,
     /// Sends left that may be a second effect.
     pub resends_left: u32,
 }
@@ -31,7 +31,7 @@ impl Evidence {
             attempts: progress.steps_taken(),
             effect: progress.effect(),
             unknown_since: context.recorded.and(unknown_since),
-            look_ups: progress.phase().look_ups(),
+            lookups: progress.phase().lookups(),
             resends_left: if spends_resend { progress.after_resend() } else { progress.resends_left() },
         }
     }

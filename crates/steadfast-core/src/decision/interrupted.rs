@@ -8,7 +8,7 @@ use crate::clock::Instant;
 /// the pause is over that the vendor asked for. A longer wait stays as it was.
 pub(super) fn stopping(situation: &Situation<'_>, paused_until: Option<Instant>) -> Step {
     let at = match situation.progress.planned() {
-        Some(Planned { until, why: Why::Retry | Why::LookUp, .. }) => until,
+        Some(Planned { until, why: Why::Retry | Why::Lookup, .. }) => until,
         _ => paused_until.unwrap_or(situation.now.at),
     };
     situation.postpone(at, Why::Retry)
@@ -30,7 +30,7 @@ mod tests {
             (Sample::taken(), stops(None), due(0)),
             (Sample::taken(), stops(Some(9_000)), due(9_000)),
             (waits(Why::Retry), stops(Some(9_000)), due(3_000)),
-            (waits(Why::LookUp), stops(None), due(3_000)),
+            (waits(Why::Lookup), stops(None), due(3_000)),
             (waits(Why::Gate(Gate::Rate)), stops(None), due(0)),
             (waits(Why::Gate(Gate::Pause)), stops(Some(9_000)), due(9_000)),
         ]);

@@ -38,10 +38,10 @@ pub struct Refusals {
 impl LogFacts {
     /// The facts of a log, with `own` lines of this run that are not written yet.
     pub fn of(stored: &[AttemptReport], own: &[AttemptReport], claimed_at: Timestamp) -> LogFacts {
-        let sends = || stored.iter().filter(|report| !report.is_look_up());
+        let sends = || stored.iter().filter(|report| !report.is_lookup());
         let last = sends().next_back();
         let in_doubt = |report: &AttemptReport| {
-            Guard::LookUpInLog.keeps(report.is_look_up()) || report.effect == Effect::Unknown
+            Guard::LookupInLog.keeps(report.is_lookup()) || report.effect == Effect::Unknown
         };
         let refused = sends().rev().find(|report| is_refused(report)).map(|last| Refusals {
             last: ended(last),
@@ -63,7 +63,7 @@ fn first_doubt<'a>(lines: impl Iterator<Item = &'a AttemptReport>, claimed_at: T
     let (mut first, mut last) = (None, claimed_at);
     for report in lines {
         last = last.max(report.started_at);
-        match (report.is_look_up(), report.effect) {
+        match (report.is_lookup(), report.effect) {
             (true, Effect::None) => first = None,
             (false, Effect::Unknown) => drop(first.get_or_insert(report.started_at)),
             _ => {}

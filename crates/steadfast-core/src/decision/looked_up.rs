@@ -18,7 +18,7 @@ pub(super) fn looked_up(
     let Situation { context, progress, now, .. } = *situation;
     // No driver looks up without a search. A new one asks at the end of the settle time.
     let search = match goal {
-        Goal::LookUp(search) => search,
+        Goal::Lookup(search) => search,
         _ => Search::new(Purpose::BeforeSend),
     };
     let conclude = |concluded| Step::Pursue(Goal::Conclude { purpose: search.purpose, concluded });
@@ -26,10 +26,10 @@ pub(super) fn looked_up(
         LookedUp::Found => conclude(Concluded::Found),
         LookedUp::Absent if context.asks_log_for_miss() && log.is_none() => Step::ReadLog(Reading::Miss),
         LookedUp::Absent => conclude(Concluded::Absent),
-        LookedUp::More => Step::Admit(Errand::LookUp),
+        LookedUp::More => Step::Admit(Errand::Lookup),
         LookedUp::Failed { meets_refusal: true, .. } if progress.refused_as().is_none() => {
             let refused_as = situation.refused_as(log);
-            refused_as.map_or(Step::ReadLog(Reading::LookUp), Step::NoteCredentials)
+            refused_as.map_or(Step::ReadLog(Reading::Lookup), Step::NoteCredentials)
         }
         LookedUp::Failed { down, .. } if !looked.is_answered() => {
             // Recovery does not wait out an open circuit, so that its time would never be over: it would be postponed for
@@ -37,11 +37,11 @@ pub(super) fn looked_up(
             if context.is_recovery && down.is_some() && situation.is_past_keeping() {
                 return conclude(Concluded::CannotTell);
             }
-            Step::Pursue(Goal::LookUp(failed(situation, search)))
+            Step::Pursue(Goal::Lookup(failed(situation, search)))
         }
         LookedUp::CannotTell | LookedUp::Failed { .. } => {
-            let gap = context.settle_time.max(LOOK_UP_GAP_MIN);
-            Step::Pursue(Goal::LookUp(Search { at: Some(now.at.plus(gap)), ..Search::new(search.purpose) }))
+            let gap = context.settle_time.max(LOOKUP_GAP_MIN);
+            Step::Pursue(Goal::Lookup(Search { at: Some(now.at.plus(gap)), ..Search::new(search.purpose) }))
         }
     }
 }
@@ -54,7 +54,7 @@ fn failed(situation: &Situation<'_>, search: Search) -> Search {
     let last = u32::try_from(steps.saturating_sub(1)).unwrap_or(u32::MAX);
     let wait = context.backoff.wait(search.failures.min(last), search.wait, draw).unwrap_or_default();
     let is_spent = steps <= search.failures as usize;
-    let floor = if is_spent { LADDER_SPENT_GAP.mul_f64(f64::midpoint(1.0, draw)) } else { LOOK_UP_GAP_MIN };
+    let floor = if is_spent { LADDER_SPENT_GAP.mul_f64(f64::midpoint(1.0, draw)) } else { LOOKUP_GAP_MIN };
     let at = Some(now.at.plus(wait.max(floor)));
     Search { at, failures: search.failures.saturating_add(1), wait, ..search }
 }
@@ -63,7 +63,7 @@ fn failed(situation: &Situation<'_>, search: Search) -> Search {
 pub const PAGES_MAX: u32 = 50;
 
 /// Between two lookups where the vendor needs no settle time, and where the ladder's wait is drawn as none.
-const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
+const LOOKUP_GAP_MIN: Duration = Duration::from_secs(1);
 
 /// The wait between two lookups that failed, once as many did as the ladder has steps: half of it to all of it. So a
 /// policy with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's
@@ -82,16 +82,16 @@ mod tests {
         let conclude = |concluded| Step::Pursue(Goal::Conclude { purpose: Purpose::BeforeSend, concluded });
         let again = |after_ms, failures, wait_ms| {
             let search = Search { at: Some(at(after_ms)), failures, wait: ms(wait_ms), ..new };
-            Step::Pursue(Goal::LookUp(search))
+            Step::Pursue(Goal::Lookup(search))
         };
         let failed = |meets_refusal, down| LookedUp::Failed { meets_refusal, down };
-        let unknown = || Sample::unknown().wants(Goal::LookUp(new));
-        let after = |failures| Sample::unknown().wants(Goal::LookUp(Search { failures, ..new }));
-        let days = |days: u64| Sample::unknown_for(ms(days * 24 * 3_600_000)).wants(Goal::LookUp(new));
+        let unknown = || Sample::unknown().wants(Goal::Lookup(new));
+        let after = |failures| Sample::unknown().wants(Goal::Lookup(Search { failures, ..new }));
+        let days = |days: u64| Sample::unknown_for(ms(days * 24 * 3_600_000)).wants(Goal::Lookup(new));
         let rows = [
             (unknown(), LookedUp::Found, conclude(Concluded::Found)),
             (unknown(), LookedUp::Absent, conclude(Concluded::Absent)),
-            (unknown(), LookedUp::More, Step::Admit(Errand::LookUp)),
+            (unknown(), LookedUp::More, Step::Admit(Errand::Lookup)),
             (unknown(), LookedUp::CannotTell, again(30_000, 0, 0)),
             (
                 unknown().with(|context| context.settle_time = Duration::ZERO),
@@ -102,9 +102,9 @@ mod tests {
             (after(1), failed(false, None), again(2_000, 2, 2_000)),
             (after(2), failed(false, None), again(15_000, 3, 2_000)),
             (after(2).drawn(1.0), failed(false, None), again(30_000, 3, 2_000)),
-            (unknown(), failed(true, None), Step::ReadLog(Reading::LookUp)),
+            (unknown(), failed(true, None), Step::ReadLog(Reading::Lookup)),
             (
-                Sample::taken().wants(Goal::LookUp(new)),
+                Sample::taken().wants(Goal::Lookup(new)),
                 failed(true, None),
                 Step::NoteCredentials(RefusedAs::Account),
             ),

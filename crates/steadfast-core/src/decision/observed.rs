@@ -96,8 +96,8 @@ impl Observed {
         let is_asked_to_wait = progress.left_alone_until().is_some_and(|until| until > now);
         match (self, progress.goal()) {
             (Observed::HeldBack { .. } | Observed::Charged { is_paid: false }, _) => true,
-            (Observed::Pursued, Goal::Retry) | (Observed::CredentialsNoted, Goal::LookUp(_)) => true,
-            (Observed::Pursued, Goal::LookUp(_)) | (Observed::Stopping { .. }, _) => is_asked_to_wait,
+            (Observed::Pursued, Goal::Retry) | (Observed::CredentialsNoted, Goal::Lookup(_)) => true,
+            (Observed::Pursued, Goal::Lookup(_)) | (Observed::Stopping { .. }, _) => is_asked_to_wait,
             (Observed::LookedUp { looked: LookedUp::Failed { meets_refusal, .. }, .. }, _) => !meets_refusal,
             (Observed::CredentialsNoted, _) => {
                 is_asked_to_wait || matches!(progress.refused_as(), Some(RefusedAs::AtTimes { .. }))
@@ -117,7 +117,7 @@ pub struct Taken {
     /// True where it has waited for its account's credentials for too long.
     pub is_given_up: bool,
     /// Whether the vendor has a lookup for it.
-    pub has_look_up: bool,
+    pub has_lookup: bool,
 }
 
 /// One attempt, over.
@@ -136,7 +136,7 @@ pub struct Attempted {
     /// The wait that the answer asks for.
     pub asked_wait: Option<Duration>,
     /// Whether the vendor has a lookup for the operation. Not asked for a success.
-    pub has_look_up: bool,
+    pub has_lookup: bool,
     /// What it says of the vendor's health.
     pub health: Health,
     /// Whose circuit is not closed; `None` if none is.
@@ -242,7 +242,7 @@ impl LookedUp {
     pub(super) fn is_answered(self) -> bool {
         match self {
             LookedUp::Found | LookedUp::Absent | LookedUp::CannotTell => true,
-            LookedUp::Failed { .. } => Guard::FailedLookUp.is_out(),
+            LookedUp::Failed { .. } => Guard::FailedLookup.is_out(),
             LookedUp::More => false,
         }
     }

@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use super::situation::{LOOK_UP_GAP_MAX, LOOK_UPS_LAST, Situation, grown};
+use super::situation::{LOOKUP_GAP_MAX, LOOKUPS_LAST, Situation, grown};
 use super::{Attempted, Context, Down, LogFacts, Now, Progress};
 use crate::guard::Guard;
 use crate::policy::gates::Outcome as Health;
@@ -53,7 +53,7 @@ pub(super) enum Spared {
 /// Whether an attempt failed for a reason that may be all callers', and is therefore no step of the ladder. What this
 /// host lacks is all callers' also where one waits: its time bounds that.
 pub(super) fn of(context: &Context<'_>, progress: &Progress, attempted: &Attempted, now: Now) -> Spared {
-    let lasts = context.retention.min(LOOK_UPS_LAST);
+    let lasts = context.retention.min(LOOKUPS_LAST);
     let spared_within = |lasts: Duration, outage| match age(context, now) < lasts {
         true => Spared::Yes(outage),
         false => Spared::No,
@@ -95,7 +95,7 @@ fn age(context: &Context<'_>, now: Now) -> Duration {
 /// operation tells of an outage it is the ladder's wait, or that of its last step, where that is longer.
 pub(super) fn wait(situation: &Situation<'_>, outage: Outage) -> Duration {
     let Situation { context, progress, now, draw } = *situation;
-    let most = if outage == Outage::Down { DOWN_WAIT_MAX } else { LOOK_UP_GAP_MAX };
+    let most = if outage == Outage::Down { DOWN_WAIT_MAX } else { LOOKUP_GAP_MAX };
     let by_age = grown(age(context, now)).min(most).mul_f64(f64::midpoint(1.0, draw));
     let by_age = by_age.max(situation.first_step());
     match outage {

@@ -30,7 +30,7 @@ pub struct Progress {
     unknown_since: Option<Timestamp>,
     /// The last send of unknown effect before this hold; `None` if there was none.
     settling: Option<Settling>,
-    has_look_up: bool,
+    has_lookup: bool,
     /// Attempts over the operation's whole life.
     attempts: u32,
     /// Those among them that are no steps of the ladder.
@@ -92,16 +92,16 @@ pub enum Phase {
         /// When the last such send has arrived if it ever does; `None` if it was an earlier run's.
         since: Option<Instant>,
         /// Lookups that were answered since then, of whichever run.
-        look_ups: u32,
+        lookups: u32,
     },
 }
 
 impl Phase {
     /// Lookups that were answered since the effect is unknown.
-    pub const fn look_ups(self) -> u32 {
+    pub const fn lookups(self) -> u32 {
         match self {
             Phase::NotApplied | Phase::ProvenAbsent => 0,
-            Phase::Unknown { look_ups, .. } => look_ups,
+            Phase::Unknown { lookups, .. } => lookups,
         }
     }
 }
@@ -116,7 +116,7 @@ impl Progress {
             updated_at: Timestamp::from_millis(0),
             unknown_since: None,
             settling: None,
-            has_look_up: false,
+            has_lookup: false,
             attempts: 0,
             spared: 0,
             spared_before: 0,
@@ -144,7 +144,7 @@ impl Progress {
     pub fn of_record(record: &Record, lease: Lease, settling: Option<Settling>) -> Progress {
         let phase = match record.effect {
             Effect::Unknown => {
-                Phase::Unknown { since: None, look_ups: Guard::LookUpsOverRuns.keeps(record.look_ups) }
+                Phase::Unknown { since: None, lookups: Guard::LookupsOverRuns.keeps(record.lookups) }
             }
             Effect::None | Effect::Applied => Phase::NotApplied,
         };
@@ -167,7 +167,7 @@ impl Progress {
         match observed {
             Observed::Taken(taken) => {
                 self.goal = Goal::Resume;
-                self.has_look_up = taken.has_look_up;
+                self.has_lookup = taken.has_lookup;
                 self.waited = now.at.since(context.started);
             }
             Observed::Claimed { admitted_at, .. } => {
@@ -189,7 +189,7 @@ impl Progress {
             Observed::Log(log) => self.observe_log(log.as_ref(), now),
             Observed::LookedUp { looked, asked_wait, ended } => {
                 self.note_wait(*asked_wait, *ended);
-                self.observe_look_up(*looked);
+                self.observe_lookup(*looked);
             }
             Observed::Pursued
             | Observed::Charged { .. }
@@ -206,7 +206,7 @@ impl Progress {
         let spared = outage::of(context, self, attempted, now);
         self.attempts = self.attempts.saturating_add(1);
         self.attempted_at = Some(attempted.ended);
-        self.has_look_up = attempted.has_look_up;
+        self.has_lookup = attempted.has_lookup;
         self.is_unanswered = match (attempted.status, attempted.failure) {
             (Some(status), _) => status >= 500,
             // What was not processed came over a connection that is closing. A host without ports needs those it has.
@@ -247,12 +247,12 @@ impl Progress {
         }
     }
 
-    fn observe_look_up(&mut self, looked: LookedUp) {
+    fn observe_lookup(&mut self, looked: LookedUp) {
         (self.refused_as, self.last.looked) = (None, Some(looked));
         match (looked, &mut self.phase) {
             (LookedUp::More, _) => self.pages = self.pages.saturating_add(1),
-            (looked, Phase::Unknown { look_ups, .. }) if looked.is_answered() => {
-                *look_ups = look_ups.saturating_add(1);
+            (looked, Phase::Unknown { lookups, .. }) if looked.is_answered() => {
+                *lookups = lookups.saturating_add(1);
             }
             _ => {}
         }
@@ -275,7 +275,7 @@ impl Progress {
             (Phase::Unknown { .. }, Some(theirs)) => theirs.over_at(Duration::ZERO),
             _ => Instant::ORIGIN,
         };
-        self.phase = Phase::Unknown { since: Some(since.max(earlier)), look_ups: 0 };
+        self.phase = Phase::Unknown { since: Some(since.max(earlier)), lookups: 0 };
     }
 
     /// Notes a wait that the vendor asks for, in an answer to an attempt or a lookup that came at `ended`.
@@ -296,7 +296,7 @@ impl Progress {
             Step::Charge(planned) => self.planned = Some(planned),
             Step::Admit(errand) => {
                 self.planned = None;
-                if errand != Errand::LookUp {
+                if errand != Errand::Lookup {
                     self.goal = Goal::Send(errand);
                 }
             }
@@ -313,7 +313,7 @@ impl Progress {
             }
             Step::NoteCredentials(refused_as) => {
                 self.refused_as = Some(refused_as);
-                if refused_as.goes_on() && !matches!(self.goal, Goal::LookUp(_)) {
+                if refused_as.goes_on() && !matches!(self.goal, Goal::Lookup(_)) {
                     self.spare(self.last.outage);
                 }
             }
@@ -324,7 +324,7 @@ impl Progress {
                 }
             }
             Step::Reread => self.stored_at = Some(now.wall),
-            Step::Send | Step::LookUp | Step::Tell(_) => {}
+            Step::Send | Step::Lookup | Step::Tell(_) => {}
         }
     }
 
@@ -337,8 +337,8 @@ impl Progress {
         match goal {
             // The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early and
             // the resource be our own first send's. Another miss is no proof now.
-            Goal::LookUp(search)
-                if search.purpose == Purpose::Duplicate && !matches!(self.goal, Goal::LookUp(_)) =>
+            Goal::Lookup(search)
+                if search.purpose == Purpose::Duplicate && !matches!(self.goal, Goal::Lookup(_)) =>
             {
                 self.doubt(now.at);
             }
@@ -429,7 +429,7 @@ readers! {
     /// The last send of unknown effect before this hold.
     settling: Option<Settling>,
     /// Whether the vendor has a lookup for the operation.
-    has_look_up: bool,
+    has_lookup: bool,
     /// Attempts over the operation's whole life.
     attempts: u32,
     /// Attempts of earlier runs that were no steps of the ladder.

@@ -20,7 +20,7 @@ pub(super) fn renewed(situation: &Situation<'_>, is_paused: bool) -> Step {
         return Step::Pursue(goal);
     }
     match goal {
-        Goal::LookUp(_) => Step::LookUp,
+        Goal::Lookup(_) => Step::Lookup,
         Goal::Send(Errand::Send)
             if Guard::AskedAgain.holds() && !matches!(situation.ruling(), Ruling::Send(_)) =>
         {
@@ -45,7 +45,7 @@ mod tests {
             call.did(Step::Admit(errand)).did(step)
         };
         let planned = wait(at(40_000), Why::Retry, 500);
-        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let search = Goal::Lookup(Search::new(Purpose::BeforeSend));
         let resent = || Sample::held(|record| (record.effect, record.resends_left) = (Effect::Unknown, 1));
         let in_window = || renews(Sample::unknown().replayed(), Errand::Send, None);
         check([
@@ -56,9 +56,9 @@ mod tests {
             (renews(resent(), Errand::Send, None), renewed(false), Step::SEND),
             (in_window(), renewed(false), Step::Send),
             (in_window().later(24 * 3_600_000), renewed(false), Step::SEND),
-            (renews(Sample::unknown().wants(search), Errand::LookUp, None), renewed(false), Step::LookUp),
+            (renews(Sample::unknown().wants(search), Errand::Lookup, None), renewed(false), Step::Lookup),
             (
-                renews(Sample::unknown().wants(search), Errand::LookUp, None),
+                renews(Sample::unknown().wants(search), Errand::Lookup, None),
                 renewed(true),
                 Step::Pursue(search),
             ),

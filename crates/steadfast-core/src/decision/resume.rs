@@ -39,15 +39,15 @@ pub(super) fn taken(situation: &Situation<'_>, taken: &Taken) -> Step {
 ///   for as long as that. Only the operation's log knows. A log that cannot be read says no: the next send then tells.
 pub(super) fn resume(situation: &Situation<'_>, log: Option<Option<&LogFacts>>) -> Step {
     let Situation { context, progress, .. } = *situation;
-    if progress.effect() != Effect::Unknown || !progress.has_look_up() {
+    if progress.effect() != Effect::Unknown || !progress.has_lookup() {
         return Step::SEND;
     }
     if progress.steps_taken() as usize > context.backoff.steps.len() {
-        return Step::look_up(Purpose::Settle(Reason::Exhausted));
+        return Step::lookup(Purpose::Settle(Reason::Exhausted));
     }
     match log {
         None if progress.attempts() > 0 => Step::ReadLog(Reading::Resume),
-        Some(Some(log)) if log.is_last_unknown => Step::look_up(Purpose::Settle(Reason::Unknown)),
+        Some(Some(log)) if log.is_last_unknown => Step::lookup(Purpose::Settle(Reason::Unknown)),
         _ => Step::SEND,
     }
 }
@@ -92,11 +92,11 @@ mod tests {
             (Sample::unknown().looked_up(), Observed::Pursued, Step::ReadLog(Reading::Resume)),
             (read(), Observed::Log(Some(log())), Step::SEND),
             (read(), Observed::Log(None), Step::SEND),
-            (read(), Observed::Log(Some(is_unknown)), Step::look_up(Purpose::Settle(Reason::Unknown))),
+            (read(), Observed::Log(Some(is_unknown)), Step::lookup(Purpose::Settle(Reason::Unknown))),
             (
                 Sample::held(spent).looked_up(),
                 Observed::Pursued,
-                Step::look_up(Purpose::Settle(Reason::Exhausted)),
+                Step::lookup(Purpose::Settle(Reason::Exhausted)),
             ),
         ]);
     }

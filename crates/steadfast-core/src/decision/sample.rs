@@ -90,7 +90,7 @@ impl Sample {
 
     /// At a vendor with a lookup.
     pub fn looked_up(self) -> Sample {
-        self.seen(&Observed::Taken(Taken { has_look_up: true, ..TAKEN }))
+        self.seen(&Observed::Taken(Taken { has_lookup: true, ..TAKEN }))
     }
 
     /// At a vendor that replays for a day.
@@ -154,7 +154,7 @@ fn context(recorded: Option<Recorded>) -> Context<'static> {
         attempt_max: ATTEMPT,
         pause_max: Duration::from_secs(30),
         retention: Duration::from_secs(72 * 3600),
-        look_ups_max: 2,
+        lookups_max: 2,
         repeat: Repeat::Other,
         is_safe: false,
         replay_window: None,
@@ -168,7 +168,7 @@ static LADDER: LazyLock<Backoff> =
     LazyLock::new(|| Backoff::ladder([ms(500), ms(2_000)]).jitter(Jitter::None));
 
 pub(super) const TAKEN: Taken =
-    Taken { is_ours: true, is_addressed: true, is_given_up: false, has_look_up: false };
+    Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
 
 /// Long after the beginning of both clocks.
 pub(super) const NOW: Now =
@@ -192,7 +192,7 @@ pub(super) fn answered(status: u16, verdict: Verdict) -> Attempted {
         status: Some(status),
         failure: None,
         asked_wait: None,
-        has_look_up: false,
+        has_lookup: false,
         health: Health::Neutral,
         down: None,
         answered_at: None,

@@ -7,7 +7,7 @@ use super::{Context, Ending, LogFacts, Now, Phase, Planned, Postponed, Progress,
 use crate::clock::Instant;
 use crate::effect::Effect;
 use crate::guard::Guard;
-use crate::operation::record::resend::{Facts, LookUp, Ruling, Window, may_send};
+use crate::operation::record::resend::{Facts, Lookup, Ruling, Window, may_send};
 use crate::vendor::SpeaksFor;
 
 /// A call at one moment.
@@ -23,23 +23,23 @@ pub(super) struct Situation<'a> {
 impl Situation<'_> {
     /// Whether the operation may be sent, now: see [`may_send`].
     pub(super) fn ruling(&self) -> Ruling {
-        let has_look_up = self.context.look_ups_max > 0 && self.progress.has_look_up();
-        let look_up = match has_look_up {
-            false => LookUp::None,
-            true if self.progress.phase().look_ups() < self.context.look_ups_max => LookUp::NotAsked,
-            true => LookUp::CannotTell,
+        let has_lookup = self.context.lookups_max > 0 && self.progress.has_lookup();
+        let lookup = match has_lookup {
+            false => Lookup::None,
+            true if self.progress.phase().lookups() < self.context.lookups_max => Lookup::NotAsked,
+            true => Lookup::CannotTell,
         };
-        self.ruling_after(look_up)
+        self.ruling_after(lookup)
     }
 
     /// The same, with what a lookup has just said.
-    pub(super) fn ruling_after(&self, look_up: LookUp) -> Ruling {
+    pub(super) fn ruling_after(&self, lookup: Lookup) -> Ruling {
         let effect = self.progress.effect();
         // A clean call is spared the clocks.
         let window =
             if effect == Effect::None { Window::None } else { self.progress.window(self.context, self.now) };
         let (repeat, resends_left) = (self.context.repeat, self.progress.resends_left());
-        may_send(&Facts { effect, repeat, window, look_up, resends_left })
+        may_send(&Facts { effect, repeat, window, lookup, resends_left })
     }
 
     /// Whether a definite no to the last attempt is the operation's outcome: no earlier attempt may have taken effect, or
@@ -74,13 +74,11 @@ impl Situation<'_> {
         let (progress, now) = (self.progress, self.now.at);
         let unknown_for = progress.unknown_for(now);
         let is_tried = match (progress.phase(), progress.settling()) {
-            (Phase::Unknown { since: None, .. }, Some(settling)) => {
-                settling.known_for(now) >= LOOK_UP_GAP_MAX
-            }
+            (Phase::Unknown { since: None, .. }, Some(settling)) => settling.known_for(now) >= LOOKUP_GAP_MAX,
             _ => true,
         };
         let is_held = progress.refused_as().is_some_and(RefusedAs::goes_on);
-        unknown_for >= self.context.retention || (unknown_for >= LOOK_UPS_LAST && !is_held && is_tried)
+        unknown_for >= self.context.retention || (unknown_for >= LOOKUPS_LAST && !is_held && is_tried)
     }
 
     /// Until when the vendor asks to be left alone, if that is not over.
@@ -171,14 +169,14 @@ impl Situation<'_> {
 /// The wait after `failing_for` without success, a tenth of it. What fails for a minute is tried again within seconds,
 /// and what fails for a week about a hundred times in all.
 pub(super) fn grown(failing_for: Duration) -> Duration {
-    (failing_for / 10).min(LOOK_UP_GAP_MAX)
+    (failing_for / 10).min(LOOKUP_GAP_MAX)
 }
 
 /// However long it has failed: a vendor that answers again is asked within the hour.
-pub const LOOK_UP_GAP_MAX: Duration = Duration::from_secs(60 * 60);
+pub const LOOKUP_GAP_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// How long lookups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
 /// told later can do less.
-pub(super) const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
+pub(super) const LOOKUPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
 const FALLBACK_STEP: Duration = Duration::from_millis(500);

@@ -32,7 +32,7 @@ pub enum Step {
     /// Sends the request.
     Send,
     /// Asks for a page of the lookup.
-    LookUp,
+    Lookup,
     /// Tells the gate of refused credentials.
     NoteCredentials(RefusedAs),
     /// Writes the call's end to the record. A call without one has nothing to write.
@@ -53,7 +53,7 @@ pub enum Reading {
     /// Whether a lookup's miss is believed.
     Miss,
     /// Whose the refusal of credentials is that a lookup met.
-    LookUp,
+    Lookup,
 }
 
 /// The aim of the steps that follow.
@@ -66,7 +66,7 @@ pub enum Goal {
     /// To send again, after the ladder's next wait.
     Retry,
     /// To find out by a lookup.
-    LookUp(Search),
+    Lookup(Search),
     /// To end by the result of a lookup.
     Conclude {
         /// Why it was looked up.
@@ -84,7 +84,7 @@ pub enum Errand {
     /// A send that may be a second effect, which the caller accepted.
     SendAtRisk,
     /// A lookup.
-    LookUp,
+    Lookup,
 }
 
 /// A lookup, from the first question to its end.
@@ -146,7 +146,7 @@ pub enum Why {
     /// The ladder's next attempt.
     Retry,
     /// A lookup that is not believed yet, or failed.
-    LookUp,
+    Lookup,
     /// A gate.
     Gate(Gate),
     /// The call's time is over, or too short for what comes next.
@@ -225,12 +225,12 @@ impl Step {
     pub(super) fn give_up(progress: &Progress, reason: Reason) -> Step {
         match progress.effect() {
             Effect::None => Step::Write(Ending::DeadLetter(reason)),
-            Effect::Unknown | Effect::Applied => Step::look_up(Purpose::Settle(reason)),
+            Effect::Unknown | Effect::Applied => Step::lookup(Purpose::Settle(reason)),
         }
     }
 
-    pub(super) const fn look_up(purpose: Purpose) -> Step {
-        Step::Pursue(Goal::LookUp(Search::new(purpose)))
+    pub(super) const fn lookup(purpose: Purpose) -> Step {
+        Step::Pursue(Goal::Lookup(Search::new(purpose)))
     }
 
     pub(super) const SEND: Step = Step::Pursue(Goal::Send(Errand::Send));

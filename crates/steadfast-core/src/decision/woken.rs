@@ -8,7 +8,7 @@ use super::{Errand, Goal, Step, Why};
 pub(super) fn woken(situation: &Situation<'_>) -> Step {
     let progress = situation.progress;
     match (progress.goal(), progress.planned().map(|planned| planned.why)) {
-        (Goal::LookUp(_), _) => Step::Admit(Errand::LookUp),
+        (Goal::Lookup(_), _) => Step::Admit(Errand::Lookup),
         (Goal::Send(errand), Some(Why::Gate(_))) => Step::Admit(errand),
         _ => Step::SEND,
     }
@@ -24,7 +24,7 @@ mod tests {
     #[test]
     fn what_was_waited_for_asks_the_gates() {
         let waits = |call: Sample, why| call.did(Step::Wait(wait(at(0), why, 0)));
-        let search = Goal::LookUp(Search::new(Purpose::BeforeSend));
+        let search = Goal::Lookup(Search::new(Purpose::BeforeSend));
         let gate = Why::Gate(Gate::Rate);
         let at_risk = || Sample::unknown().did(Step::Admit(Errand::SendAtRisk));
         check([
@@ -33,11 +33,11 @@ mod tests {
             (waits(at_risk(), Why::Retry), Observed::Woken, Step::SEND),
             (waits(Sample::claimed().wants(Goal::Retry), Why::Retry), Observed::Woken, Step::SEND),
             (
-                waits(Sample::unknown().wants(search), Why::LookUp),
+                waits(Sample::unknown().wants(search), Why::Lookup),
                 Observed::Woken,
-                Step::Admit(Errand::LookUp),
+                Step::Admit(Errand::Lookup),
             ),
-            (waits(Sample::unknown().wants(search), gate), Observed::Woken, Step::Admit(Errand::LookUp)),
+            (waits(Sample::unknown().wants(search), gate), Observed::Woken, Step::Admit(Errand::Lookup)),
         ]);
     }
 }

@@ -102,7 +102,7 @@ impl Error {
                     Some(Step::Attempt) => {
                         write!(f, "the next attempt would exceed the call's {budget:?} deadline")?;
                     }
-                    Some(Step::LookUp) => {
+                    Some(Step::Lookup) => {
                         write!(f, "the lookup would exceed the call's {budget:?} deadline")?;
                     }
                 }

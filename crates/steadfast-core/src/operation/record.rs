@@ -87,7 +87,7 @@ pub struct Record {
     /// come to no answer end.
     pub unknown_since: Option<Timestamp>,
     /// Number of lookups that were answered since then. One that failed is not a lookup.
-    pub look_ups: u32,
+    pub lookups: u32,
     /// Number of sends that may still be made although each may be a second effect. A holder who uses one up writes
     /// that down before it sends.
     pub resends_left: u32,
@@ -261,8 +261,8 @@ pub struct Transition {
     /// Start of the unknown effect, as in [`Record::unknown_since`]. With an effect that is unknown, `None` is now;
     /// with an effect that is none, it is not kept.
     pub unknown_since: Option<Timestamp>,
-    /// Number of answered lookups, as in [`Record::look_ups`].
-    pub look_ups: u32,
+    /// Number of answered lookups, as in [`Record::lookups`].
+    pub lookups: u32,
     /// Number of sends at risk that are left, as in [`Record::resends_left`]. No holder can raise it.
     pub resends_left: u32,
     /// State that the operation moves to. [`State::InProgress`] renews the lease, [`State::Scheduled`] releases it
@@ -393,10 +393,10 @@ impl Record {
         let succeeded = matches!(self.state, State::Succeeded { .. });
         self.effect = if succeeded { Effect::Applied } else { effect };
         self.resends_left = transition.resends_left.min(self.resends_left);
-        (self.unknown_since, self.look_ups) = (None, 0);
+        (self.unknown_since, self.lookups) = (None, 0);
         if self.effect == Effect::Unknown {
             self.unknown_since = transition.unknown_since.or(Some(now));
-            self.look_ups = transition.look_ups;
+            self.lookups = transition.lookups;
         }
         Ok(())
     }
@@ -425,7 +425,7 @@ impl Record {
         self.move_to(success, now);
         self.resolved = elsewhere;
         self.effect = Effect::Applied;
-        (self.unknown_since, self.look_ups) = (None, 0);
+        (self.unknown_since, self.lookups) = (None, 0);
     }
 
     /// Whether the record's time is over at `now`: a claim of the key then starts a new life of it.
@@ -494,7 +494,7 @@ impl Record {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
         }
         if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
-            let (held, effect, next) = (self.fingerprint, self.effect_by_now(), self.disposition());
+            let (held, effect, next) = (self.fingerprint, self.effect_known_to_others(), self.disposition());
             return Claimed::Mismatch { held, effect, next };
         }
         let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
@@ -555,7 +555,7 @@ impl Record {
     }
 
     /// Returns the effect as far as a process can know it that does not hold the operation: the holder may be sending.
-    pub fn effect_by_now(&self) -> Effect {
+    pub fn effect_known_to_others(&self) -> Effect {
         match &self.state {
             State::InProgress { .. } => Effect::Unknown,
             State::Succeeded { .. } => Effect::Applied,
@@ -577,7 +577,7 @@ impl Record {
             attempts: 0,
             effect: Effect::None,
             unknown_since: None,
-            look_ups: 0,
+            lookups: 0,
             resends_left: u32::from(claim.on_unknown == OnUnknown::Resend),
             attempt_max: claim.attempt_max,
             vendor_clock_ms: claim.vendor_clock_ms,

@@ -30,7 +30,7 @@ struct Form {
     #[serde(with = "humantime_serde")]
     admission_wait: Duration,
     in_flight: InFlight,
-    look_ups_max: u32,
+    lookups_max: u32,
 }
 
 /// Limits on the size of bodies.
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Policy {
             lease_margin: form.record.lease_margin,
             admission_wait: form.admission_wait,
             in_flight: form.in_flight,
-            look_ups_max: form.look_ups_max,
+            lookups_max: form.lookups_max,
         })
     }
 }
@@ -96,7 +96,7 @@ impl Form {
             record: Record { keep: retention, lease_margin },
             admission_wait: policy.admission_wait,
             in_flight: policy.in_flight,
-            look_ups_max: policy.look_ups_max,
+            lookups_max: policy.lookups_max,
         }
     }
 }

@@ -25,7 +25,7 @@ fn the_presets_have_their_documented_figures_and_are_valid() {
     assert_eq!(background.timeout, Timeouts::new(5 * SECOND, 30 * SECOND, 120 * SECOND));
     assert_eq!((background.request_bytes_max, background.reply_bytes_max), (1 << 20, 8 << 20));
     assert_eq!((background.retention, background.pause_max), (7 * 24 * HOUR, HOUR));
-    assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
+    assert_eq!((background.admission_wait, background.lookups_max), (Duration::ZERO, 3));
     assert_eq!(background.in_flight, InFlight::Refuse);
     let interactive = Policy::interactive();
     assert_eq!(interactive.timeout, Timeouts::new(SECOND, 5 * SECOND, 10 * SECOND));
@@ -153,7 +153,7 @@ fn impossible_limits_are_refused_by_name() {
         ),
         (base.clone().request_bytes_max(0), "limits.request_bytes_max: 0 refuses every body"),
         (base.clone().reply_bytes_max(0), "limits.reply_bytes_max: 0 cuts every reply"),
-        (base.clone().look_ups_max(101), "look_ups_max: 101 is over the limit of 100"),
+        (base.clone().lookups_max(101), "lookups_max: 101 is over the limit of 100"),
     ];
     for (policy, expected) in cases {
         assert_eq!(problem(&policy), format!("invalid policy: {expected}"));
@@ -175,7 +175,7 @@ fn the_bounds_themselves_are_allowed() {
         .retention(30 * SECOND)
         .lease_margin(Duration::from_millis(1))
         .admission_wait(30 * SECOND)
-        .look_ups_max(0);
+        .lookups_max(0);
     assert!(policy.validate().is_ok());
     let bare = Policy::background().without_breaker().without_budget().without_rate().without_concurrency();
     assert!(bare.validate().is_ok());

@@ -65,7 +65,7 @@ pub struct Policy {
     /// Policy for a call whose key another call holds. Default [`InFlight::Refuse`].
     pub in_flight: InFlight,
     /// Number of lookups of an unknown outcome before it becomes a dead letter. Default 3, 0 for never.
-    pub look_ups_max: u32,
+    pub lookups_max: u32,
 }
 
 impl Policy {
@@ -87,7 +87,7 @@ impl Policy {
             lease_margin: limits::LEASE_MARGIN,
             admission_wait: Duration::ZERO,
             in_flight: InFlight::Refuse,
-            look_ups_max: 3,
+            lookups_max: 3,
         }
     }
 
@@ -273,8 +273,8 @@ impl Policy {
 
     /// Sets how often an unknown outcome is looked up.
     #[must_use]
-    pub fn look_ups_max(mut self, look_ups_max: u32) -> Policy {
-        self.look_ups_max = look_ups_max;
+    pub fn lookups_max(mut self, lookups_max: u32) -> Policy {
+        self.lookups_max = lookups_max;
         self
     }
 
@@ -308,9 +308,9 @@ impl Policy {
                 format!("{:?} is longer than {total}, {:?}", self.admission_wait, self.timeout.total);
             return Err(invalid(field!(admission_wait), reason).beside(total));
         }
-        if self.look_ups_max > LOOK_UPS_MAX {
-            let reason = format!("{} is over the limit of {LOOK_UPS_MAX}", self.look_ups_max);
-            return Err(invalid(field!(look_ups_max), reason));
+        if self.lookups_max > LOOKUPS_MAX {
+            let reason = format!("{} is over the limit of {LOOKUPS_MAX}", self.lookups_max);
+            return Err(invalid(field!(lookups_max), reason));
         }
         Ok(())
     }
@@ -323,4 +323,4 @@ impl Default for Policy {
 }
 
 /// Most lookups: one that could not tell this often will not tell.
-const LOOK_UPS_MAX: u32 = 100;
+const LOOKUPS_MAX: u32 = 100;

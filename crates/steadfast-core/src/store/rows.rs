@@ -115,7 +115,7 @@ pub fn read_operation<'r>(row: &mut impl RowReader<'r>) -> Result<Record, StoreE
         on_unknown: choice(row.number()?),
         resolved: row.text()?.map(|text| json(text, "no resolution")).transpose()?,
         unknown_since: row.maybe_time()?,
-        look_ups: row.count()?,
+        lookups: row.count()?,
         resends_left: row.count()?,
         attempt_max: duration(row.number()?),
         vendor_clock_ms: row.int()?,

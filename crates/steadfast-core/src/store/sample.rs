@@ -56,7 +56,7 @@ pub fn transition_at(fence: u64, now: Timestamp, to: State) -> Transition {
         attempts: 1,
         effect: Effect::None,
         unknown_since: None,
-        look_ups: 0,
+        lookups: 0,
         resends_left: 0,
         to,
         reports: Vec::new(),

@@ -44,9 +44,9 @@ impl Conformance<'_> {
         book.hold(NOT_STORED, !is_shown(vendor.base_url().as_str()), || "it is in the base URL".to_owned());
         let subject = Subject::new(&stamped, &key, CLAIMED_AT);
         if let Some(Some(request)) =
-            self.asked(book, || "look_up".to_owned(), |vendor| vendor.look_up(&subject))
+            self.asked(book, || "lookup".to_owned(), |vendor| vendor.lookup(&subject))
         {
-            book.hold(NOT_STORED, !holds(&request), || "look_up writes it into its request".to_owned());
+            book.hold(NOT_STORED, !holds(&request), || "lookup writes it into its request".to_owned());
         }
         // A secret of a test may be as short as a word of a route.
         let long = secrets.iter().map(String::as_str).filter(|secret| !is_plain(secret));

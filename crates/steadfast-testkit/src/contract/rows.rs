@@ -65,7 +65,7 @@ pub async fn check_admission(store: &dyn Store) {
     assert_eq!((get(store, &one).await.is_some(), waiting(outbox, "a").await), (true, vec![]));
     assert!(outbox.admit(number, claim_at(&one, NOW)).await.expect("the store works").is_none(), "once");
     assert!(!outbox.reject(number, "gone", NOW).await.expect("the store works"));
-    let again = lay(outbox, &of("a"), &row("one")).await;
+    let again = commit_row(outbox, &of("a"), &row("one")).await;
     let other = Claim { fingerprint: Fingerprint::from_bytes([8; 32]), ..claim_at(&one, NOW) };
     let admitted = outbox.admit(again, other).await.expect("the store works");
     assert!(matches!(admitted, Some(Claimed::Mismatch { .. })), "{admitted:?}");

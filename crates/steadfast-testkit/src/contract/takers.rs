@@ -189,32 +189,28 @@ pub async fn check_unknown_since(store: &dyn Store) {
     let mut claim = claim_at(&id, NOW);
     claim.on_unknown = steadfast_core::OnUnknown::Resend;
     let first = take(store, claim).await;
-    assert_eq!((first.unknown_since, first.look_ups, first.resends_left), (None, 0, 1));
+    assert_eq!((first.unknown_since, first.lookups, first.resends_left), (None, 0, 1));
     let since = NOW.plus(Duration::from_millis(3));
     let later = NOW.plus(LEASE);
     for (to, resends) in [(State::InProgress { lease_until: later }, 1), (State::Scheduled { at: later }, 0)]
     {
         let mut transition = transition_at(1, NOW, to);
         transition.effect = Effect::Unknown;
-        (transition.unknown_since, transition.look_ups, transition.resends_left) = (Some(since), 2, resends);
+        (transition.unknown_since, transition.lookups, transition.resends_left) = (Some(since), 2, resends);
         let moved = write(store, &id, transition).await.expect("the holder may write");
-        assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), (Some(since), 2, resends));
+        assert_eq!((moved.unknown_since, moved.lookups, moved.resends_left), (Some(since), 2, resends));
         assert_eq!(get(store, &id).await, Some(moved));
     }
     let account = Some("test/unknown/".to_owned());
     let brief = Takeover { account, attempt_max: super::ATTEMPT / 2, ..asking(Phase::Scheduled, later) };
     let due = taken(store, &brief).await.remove(0);
-    assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
+    assert_eq!((due.unknown_since, due.lookups, due.resends_left), (Some(since), 2, 0));
     assert_eq!(due.attempt_max, super::ATTEMPT, "what was sent before is on its way for as long");
     assert_eq!(get(store, &id).await.map(|record| record.attempt_max), Some(super::ATTEMPT));
     let mut absent = transition_at(2, later, State::InProgress { lease_until: later });
-    (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
+    (absent.unknown_since, absent.lookups, absent.resends_left) = (Some(since), 3, 1);
     let moved = write(store, &id, absent).await.expect("the holder may write");
-    assert_eq!(
-        (moved.unknown_since, moved.look_ups, moved.resends_left),
-        (None, 0, 0),
-        "no more than before"
-    );
+    assert_eq!((moved.unknown_since, moved.lookups, moved.resends_left), (None, 0, 0), "no more than before");
     assert_eq!(get(store, &id).await, Some(moved));
 }
 

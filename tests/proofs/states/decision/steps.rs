@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::attempt::LOOK_UP;
+use steadfast_core::internal::attempt::LOOKUP;
 use steadfast_core::internal::decision::{
     Attempted, Down, Ending, LookedUp, Observed, Outcome, Planned, Step, Success, Taken,
 };
@@ -125,7 +125,7 @@ impl Ways<'_> {
     }
 
     fn take(&mut self, at: Instant) {
-        let taken = Taken { has_look_up: self.from.setup.kind.has_look_up(), ..TAKEN };
+        let taken = Taken { has_lookup: self.from.setup.kind.has_lookup(), ..TAKEN };
         let recovery = Take { is_recovery: true, taken, at };
         let not_ours = Taken { is_ours: false, ..taken };
         let elsewhere = Taken { is_addressed: false, ..taken };
@@ -177,7 +177,7 @@ impl Ways<'_> {
             Step::Renew { needed, spends_resend, .. } => self.renew(needed, spends_resend),
             Step::Wait(planned) => self.wait(planned, is_recovery),
             Step::Send => self.send(),
-            Step::LookUp => self.look_up(),
+            Step::Lookup => self.lookup(),
             Step::NoteCredentials(_) => self.go("noted", 0, |_| Some(Observed::CredentialsNoted)),
             Step::Write(ending) => self.write(ending),
             Step::Reread => {
@@ -307,7 +307,7 @@ impl Ways<'_> {
         }
     }
 
-    fn look_up(&mut self) {
+    fn lookup(&mut self) {
         let Some(run) = &self.from.run else { return };
         let is_accepted = run.context.recorded.is_some_and(|recorded| recorded.is_accepted);
         let failed = |meets_refusal, down| LookedUp::Failed { meets_refusal, down };
@@ -422,7 +422,7 @@ fn attempted(
     let outcome = Outcome::of(&verdict, status.is_some());
     let is_duplicate = matches!(verdict, Verdict::Refused { refusal: Refusal::Duplicate, .. });
     if outcome.effect() == Effect::Unknown || is_duplicate {
-        world.look_ups = 0;
+        world.lookups = 0;
     }
     if let Some(asked) = asked_wait {
         world.paused_until = world.at.plus(asked);
@@ -442,7 +442,7 @@ fn attempted(
         status,
         failure,
         asked_wait,
-        has_look_up: world.setup.kind.has_look_up() && world.record.is_some(),
+        has_lookup: world.setup.kind.has_lookup() && world.record.is_some(),
         health: if is_failure { Health::Failure } else { Health::Neutral },
         down: is_down.then_some(Down::Account),
         answered_at: None,
@@ -459,12 +459,12 @@ fn looked_up(world: &mut World, looked: LookedUp) -> Option<Observed> {
     // The log says first whether a miss is believed.
     let is_judged = looked != LookedUp::Absent || world.run.as_ref()?.context.lists_deleted;
     if looked != LookedUp::More && is_judged {
-        world.leave_line(LOOK_UP, effect, Some(200), ANSWER);
+        world.leave_line(LOOKUP, effect, Some(200), ANSWER);
     }
     // Of a process that is overtaken, none counts.
     let is_holder = world.record.as_ref()?.fence == world.run.as_ref()?.fence;
     if is_holder && matches!(looked, LookedUp::Found | LookedUp::Absent | LookedUp::CannotTell) {
-        world.look_ups += 1;
+        world.lookups += 1;
     }
     Some(Observed::LookedUp { looked, asked_wait: None, ended: world.now().at })
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
-use steadfast_core::internal::attempt::{LOOK_UP, report};
+use steadfast_core::internal::attempt::{LOOKUP, report};
 use steadfast_core::internal::decision::{
     Context, Ending, Evidence, Lease, LogFacts, LookedUp, Moment, Now, Observed, Progress, Reading, Recorded,
     Settling, Step, Taken, Told, next_step,
@@ -61,7 +61,7 @@ pub const LATE: Duration = Duration::from_secs(10);
 const LAG: Duration = Duration::from_secs(20);
 pub const WINDOW: Duration = Duration::from_secs(24 * 3600);
 pub const HOUR: Duration = Duration::from_secs(3600);
-const LOOK_UPS_MAX: u32 = 2;
+const LOOKUPS_MAX: u32 = 2;
 
 /// One rung: a ladder ends after two failures.
 static LADDER: LazyLock<Backoff> =
@@ -85,7 +85,7 @@ pub struct World {
     /// Until when the vendor asks to be left alone.
     pub paused_until: Instant,
     /// Lookups that were answered since the last send.
-    pub look_ups: u32,
+    pub lookups: u32,
     /// A lookup that was true missed what is there, in breach of the settle time.
     pub is_broken_word: bool,
     /// How much may still go wrong.
@@ -154,7 +154,7 @@ impl World {
             run: None,
             asleep: None,
             paused_until: at,
-            look_ups: 0,
+            lookups: 0,
             is_broken_word: false,
             troubles,
             has_slept: false,
@@ -259,7 +259,7 @@ impl World {
             attempt_max: ATTEMPT,
             pause_max: Duration::from_secs(60),
             retention: 72 * HOUR,
-            look_ups_max: LOOK_UPS_MAX,
+            lookups_max: LOOKUPS_MAX,
             repeat: if kind == Kind::Idempotent { Repeat::Idempotent } else { Repeat::Other },
             is_safe: false,
             replay_window: matches!(kind, Kind::Replays | Kind::ReplaysAndLooksUp).then_some(WINDOW),
@@ -301,7 +301,7 @@ impl World {
             return Err("an operation that is free is not taken");
         };
         if has_lapsed {
-            self.look_ups = 0;
+            self.lookups = 0;
         }
         self.record = Some(Arc::new(record));
         self.begin(take.is_recovery, take.taken, OnUnknown::ByMethod);
@@ -319,7 +319,7 @@ impl World {
             attempts: evidence.attempts,
             effect: evidence.effect,
             unknown_since: evidence.unknown_since,
-            look_ups: evidence.look_ups,
+            lookups: evidence.lookups,
             resends_left: evidence.resends_left,
             to,
             reports: Vec::new(),
@@ -360,7 +360,7 @@ impl World {
         run.progress.follow(&run.step, now);
         if is_miss_judged {
             let effect = if is_absent { Effect::None } else { Effect::Unknown };
-            self.leave_line(LOOK_UP, effect, Some(200), Duration::ZERO);
+            self.leave_line(LOOKUP, effect, Some(200), Duration::ZERO);
         }
         Ok(self)
     }
@@ -371,15 +371,15 @@ impl World {
         let now = self.now().at;
         let is_ours = run.taken.is_ours && run.taken.is_addressed && !run.taken.is_given_up;
         let broken = match (run.step, &self.record) {
-            (Step::Send | Step::LookUp, _) if !is_ours => "what is another's is asked for",
-            (Step::Send | Step::LookUp, Some(_)) if self.at < self.paused_until || now < run.paused_until => {
+            (Step::Send | Step::Lookup, _) if !is_ours => "what is another's is asked for",
+            (Step::Send | Step::Lookup, Some(_)) if self.at < self.paused_until || now < run.paused_until => {
                 "the vendor is not left alone"
             }
             (Step::Send, Some(record)) if !self.time().is_zero() && !self.is_held(record, run) => {
                 "a send while another process could hold it"
             }
             (Step::Send, _) if is_retry(run) && !run.is_paid => "a retry that is not paid for",
-            (Step::LookUp, _) if self.look_ups >= LOOK_UPS_MAX => "a lookup too many",
+            (Step::Lookup, _) if self.lookups >= LOOKUPS_MAX => "a lookup too many",
             (Step::Tell(Told::Ending(Effect::None)), _)
                 if !matches!(run.progress.ending(), Some(Ending::Success(_)))
                     && !self.is_broken_word
@@ -429,7 +429,7 @@ impl World {
         let goes_back = record.fence < old.fence
             || record.attempts < old.attempts
             || record.resends_left > old.resends_left
-            || (is_same_send && record.effect == Effect::Unknown && record.look_ups < old.look_ups);
+            || (is_same_send && record.effect == Effect::Unknown && record.lookups < old.lookups);
         let is_trusted = |refusal| !self.is_broken_word || refusal == Some(Refusal::Duplicate);
         match record.state {
             _ if goes_back => Err("a counter goes back"),
@@ -488,10 +488,10 @@ impl World {
         let mut digest = Digest(DefaultHasher::new());
         let record = self.record.as_deref().map(|record| {
             let times = (record.claimed_at, record.updated_at, record.unknown_since, record.until());
-            let counts = (record.fence, record.attempts, record.look_ups, record.resends_left);
+            let counts = (record.fence, record.attempts, record.lookups, record.resends_left);
             (record.phase(), record.effect, times, counts)
         });
-        let world = (&self.ledger, &self.flights, self.paused_until, self.look_ups, self.has_slept);
+        let world = (&self.ledger, &self.flights, self.paused_until, self.lookups, self.has_slept);
         let asleep = self.asleep.as_ref().map(|asleep| {
             (asleep.since, asleep.is_machine, asleep.others_ran, &asleep.observed, shown(&asleep.run))
         });
@@ -538,10 +538,10 @@ impl fmt::Write for Digest {
     }
 }
 
-pub const TAKEN: Taken = Taken { is_ours: true, is_addressed: true, is_given_up: false, has_look_up: false };
+pub const TAKEN: Taken = Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
 
 impl Kind {
-    pub fn has_look_up(self) -> bool {
+    pub fn has_lookup(self) -> bool {
         matches!(self, Kind::LooksUp | Kind::ReplaysAndLooksUp)
     }
 }

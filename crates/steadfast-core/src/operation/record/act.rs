@@ -386,7 +386,7 @@ impl Record {
         record.fence = self.fence.saturating_add(1);
         // A ladder of its own. The log keeps what the attempts before it met.
         record.attempts = 0;
-        record.look_ups = 0;
+        record.lookups = 0;
         // Force is one send that may be a second effect, and not a ladder of them. From then on the adapter
         // decides what may be repeated.
         record.on_unknown = match self.on_unknown {

@@ -34,7 +34,7 @@ mod tests {
             attempts: 1,
             effect: Effect::Unknown,
             unknown_since: Some(at(990)),
-            look_ups: 0,
+            lookups: 0,
             resends_left: 0,
             to,
             reports: Vec::new(),

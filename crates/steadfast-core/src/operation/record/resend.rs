@@ -30,7 +30,7 @@ pub struct Facts {
     /// State of the vendor's replay window.
     pub window: Window,
     /// Result of the lookups since the last send of unknown effect.
-    pub look_up: LookUp,
+    pub lookup: Lookup,
     /// Number of sends that may be a second effect, by the caller's choice or an operator's force.
     pub resends_left: u32,
 }
@@ -64,7 +64,7 @@ pub enum Window {
 
 /// Result of the lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LookUp {
+pub enum Lookup {
     /// The vendor has none for this request.
     None,
     /// The vendor has a lookup, and none was answered yet. One that failed has not answered.
@@ -85,7 +85,7 @@ pub enum Ruling {
     /// Send: another send is no second effect.
     Send(Why),
     /// Look up first: a lookup may still tell.
-    LookUpFirst,
+    LookupFirst,
     /// Send, although that can be a second effect. The sender takes one off [`Facts::resends_left`], on record, before
     /// the first byte leaves.
     SendAtRisk,
@@ -120,16 +120,16 @@ pub fn may_send(facts: &Facts) -> Ruling {
     if let Window::Open { until } = facts.window {
         return Ruling::Send(Why::WindowOpen { until });
     }
-    match (facts.repeat, facts.look_up) {
+    match (facts.repeat, facts.lookup) {
         (Repeat::Safe | Repeat::Idempotent, _) => Ruling::Send(Why::Repeatable),
-        (Repeat::Other, LookUp::Absent) => Ruling::Send(Why::ProvenAbsent),
-        (Repeat::Other, LookUp::NotAsked) => Ruling::LookUpFirst,
-        (Repeat::Other, LookUp::None | LookUp::CannotTell)
+        (Repeat::Other, Lookup::Absent) => Ruling::Send(Why::ProvenAbsent),
+        (Repeat::Other, Lookup::NotAsked) => Ruling::LookupFirst,
+        (Repeat::Other, Lookup::None | Lookup::CannotTell)
             if facts.resends_left > 0 || Guard::UnknownIsParked.is_out() =>
         {
             Ruling::SendAtRisk
         }
-        (Repeat::Other, LookUp::None | LookUp::CannotTell) => Ruling::Stop(match facts.window {
+        (Repeat::Other, Lookup::None | Lookup::CannotTell) => Ruling::Stop(match facts.window {
             Window::None => Reason::Unknown,
             Window::Open { .. } | Window::Closed => Reason::Expired,
         }),

@@ -96,7 +96,7 @@ impl Record {
                     .max(now)
                     .plus(Guard::LongestAttempt.keeps(self.attempt_max));
                 record.unknown_since = record.unknown_since.max(Some(ended));
-                record.look_ups = 0;
+                record.lookups = 0;
                 Some(record)
             }
             State::Scheduled { .. } => {

@@ -46,7 +46,7 @@ fn held(state: State, effect: Effect) -> Record {
     let mut held = Record { state, effect, fence: 5, first_fence: 3, attempts: 3, resends_left: 2, ..first };
     held.attempt_max = Duration::from_millis(20);
     if effect == Effect::Unknown {
-        (held.unknown_since, held.look_ups) = (Some(at(9)), 4);
+        (held.unknown_since, held.lookups) = (Some(at(9)), 4);
     }
     held
 }
@@ -57,7 +57,7 @@ fn taken(held: &Record, now: u64, effect: Effect) -> Record {
     let mut record =
         Record { state, fence: 6, effect, updated_at: at(now), attempt_max: ATTEMPT, ..held.clone() };
     if matches!(held.state, State::InProgress { .. }) {
-        (record.unknown_since, record.look_ups) = (Some(at(now).plus(Duration::from_millis(20))), 0);
+        (record.unknown_since, record.lookups) = (Some(at(now).plus(Duration::from_millis(20))), 0);
     }
     record
 }
@@ -106,7 +106,7 @@ fn a_first_claim_starts_the_record() {
         attempts: 0,
         effect: Effect::None,
         unknown_since: None,
-        look_ups: 0,
+        lookups: 0,
         resends_left: 0,
         claimed_at: at(7),
         updated_at: at(7),
@@ -268,7 +268,7 @@ fn every_move_from_every_state_under_every_fence() {
                         attempts: 9,
                         effect: Effect::None,
                         unknown_since: Some(at(33)),
-                        look_ups: 7,
+                        lookups: 7,
                         resends_left: 1,
                         to: to.clone(),
                         reports: Vec::new(),
@@ -287,7 +287,7 @@ fn every_move_from_every_state_under_every_fence() {
                                 _ => Effect::None,
                             },
                             unknown_since: None,
-                            look_ups: 0,
+                            lookups: 0,
                             resends_left: 1,
                             updated_at: at(40),
                             ..held.clone()
@@ -297,7 +297,7 @@ fn every_move_from_every_state_under_every_fence() {
                             state: to.clone(),
                             effect: Effect::Applied,
                             unknown_since: None,
-                            look_ups: 0,
+                            lookups: 0,
                             updated_at: at(40),
                             ..held.clone()
                         }),
@@ -313,7 +313,7 @@ fn every_move_from_every_state_under_every_fence() {
 
 #[test]
 fn the_holder_alone_updates_an_unknown_effect_and_cannot_raise_the_resends() {
-    for (effect, since, look_ups, resends, expected) in [
+    for (effect, since, lookups, resends, expected) in [
         (Effect::Unknown, Some(at(33)), 7, 1, (Some(at(33)), 7, 1)),
         (Effect::Unknown, None, 7, 0, (Some(at(40)), 7, 0)),
         (Effect::Unknown, Some(at(60)), 0, 9, (Some(at(60)), 0, 2)),
@@ -332,13 +332,13 @@ fn the_holder_alone_updates_an_unknown_effect_and_cannot_raise_the_resends() {
                 attempts: 9,
                 effect,
                 unknown_since: since,
-                look_ups,
+                lookups,
                 resends_left: resends,
                 to,
                 reports: Vec::new(),
             };
             let moved = held.apply(transition).expect("the holder may write");
-            assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), expected);
+            assert_eq!((moved.unknown_since, moved.lookups, moved.resends_left), expected);
         }
     }
 }
@@ -518,9 +518,9 @@ fn act(action: Action, now: u64) -> Act {
 fn a_redriven_letter_has_lookups_of_its_own_and_no_time_of_the_vendors() {
     let dead = State::Dead { reason: Reason::Unknown, answer: None };
     for (effect, clock) in [(Effect::Unknown, Some(-3)), (Effect::None, None)] {
-        let letter = Record { look_ups: 4, ..held(dead.clone(), effect) };
+        let letter = Record { lookups: 4, ..held(dead.clone(), effect) };
         let (redriven, _) = letter.act(&act(Action::Redrive { forced: false }, 200)).expect("a letter");
-        assert_eq!((redriven.look_ups, redriven.vendor_clock_ms), (0, clock), "{effect:?}");
+        assert_eq!((redriven.lookups, redriven.vendor_clock_ms), (0, clock), "{effect:?}");
     }
 }
 
@@ -639,7 +639,7 @@ proptest! {
                             attempts: 1,
                             effect,
                             unknown_since: None,
-                            look_ups: 1,
+                            lookups: 1,
                             resends_left: 1,
                             to,
                             reports: Vec::new(),
@@ -670,7 +670,7 @@ proptest! {
                 prop_assert_eq!(record.claimed_at, before.claimed_at);
             }
             prop_assert_eq!(record.unknown_since.is_some(), record.effect == Effect::Unknown);
-            prop_assert!(record.unknown_since.is_some() || record.look_ups == 0);
+            prop_assert!(record.unknown_since.is_some() || record.lookups == 0);
             if record.phase() == Phase::Dead {
                 prop_assert_eq!(record.expires_at(), None);
             }
@@ -691,7 +691,7 @@ fn a_late_success_keeps_the_successors_name_on_record() {
         attempts: 1,
         effect: Effect::None,
         unknown_since: None,
-        look_ups: 0,
+        lookups: 0,
         resends_left: 0,
         to: moves().swap_remove(2),
         reports: Vec::new(),

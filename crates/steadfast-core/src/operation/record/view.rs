@@ -269,7 +269,7 @@ impl Record {
             reason,
             code: None,
             resolved: self.resolved.clone(),
-            effect: self.effect_by_now(),
+            effect: self.effect_known_to_others(),
             status: answer.map(|answer| answer.status.as_u16()),
             attempts: self.attempts,
             fence: self.fence,

@@ -51,7 +51,7 @@ impl Sum {
             attempts,
             effect,
             unknown_since,
-            look_ups,
+            lookups,
             resends_left,
             attempt_max,
             vendor_clock_ms,
@@ -78,7 +78,7 @@ impl Sum {
         self.text(wire_key);
         self.bytes(&codec::request_bytes(request)?);
         self.state(state)?;
-        for number in [*fence, *first_fence, u64::from(*attempts), u64::from(*look_ups)] {
+        for number in [*fence, *first_fence, u64::from(*attempts), u64::from(*lookups)] {
             self.number(number);
         }
         self.number(u64::from(*resends_left));

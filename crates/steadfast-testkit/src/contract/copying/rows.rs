@@ -38,7 +38,7 @@ pub(super) async fn fill(store: &dyn Store) {
         let mut transition = transition_at(held.fence, at(1), to);
         transition.effect = if key == "unknown" { Effect::Unknown } else { Effect::None };
         transition.unknown_since = Some(at(1)).filter(|_| key == "unknown");
-        transition.look_ups = u32::from(key == "unknown") * 3;
+        transition.lookups = u32::from(key == "unknown") * 3;
         transition.attempts = 4;
         transition.reports = vec![report(1, Some(503)), report(2, None)];
         write(store, &name(key), transition).await.expect("its holder");

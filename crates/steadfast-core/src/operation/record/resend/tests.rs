@@ -23,10 +23,10 @@ fn second_effect(applied_before: bool, facts: &Facts) -> bool {
 
 /// Whether an operation with this past can have brought these facts about.
 fn fits(applied_before: bool, facts: &Facts) -> bool {
-    match (facts.effect, facts.look_up) {
+    match (facts.effect, facts.lookup) {
         (Effect::None, _) => !applied_before,
         (Effect::Applied, _) => applied_before,
-        (Effect::Unknown, LookUp::Absent) => !applied_before,
+        (Effect::Unknown, Lookup::Absent) => !applied_before,
         (Effect::Unknown, _) => true,
     }
 }
@@ -41,7 +41,7 @@ fn allowed(facts: &Facts) -> &'static str {
     if !harmful {
         return "send";
     }
-    let could_learn = facts.look_up == LookUp::NotAsked;
+    let could_learn = facts.lookup == Lookup::NotAsked;
     match (could_learn, facts.resends_left) {
         (true, _) => "look up",
         (false, 0) => "stop",
@@ -51,18 +51,18 @@ fn allowed(facts: &Facts) -> &'static str {
 
 fn every_fact() -> impl Iterator<Item = Facts> {
     let windows = [Window::Open { until: at(7) }, Window::Closed, Window::None];
-    let look_ups = [LookUp::None, LookUp::NotAsked, LookUp::Absent, LookUp::CannotTell];
+    let lookups = [Lookup::None, Lookup::NotAsked, Lookup::Absent, Lookup::CannotTell];
     let repeats = [Repeat::Safe, Repeat::Idempotent, Repeat::Other];
     let effects = [Effect::None, Effect::Unknown, Effect::Applied];
     effects.into_iter().flat_map(move |effect| {
         repeats.into_iter().flat_map(move |repeat| {
             windows.into_iter().flat_map(move |window| {
-                look_ups.into_iter().flat_map(move |look_up| {
+                lookups.into_iter().flat_map(move |lookup| {
                     [0, 1, 2, u32::MAX].map(|resends_left| Facts {
                         effect,
                         repeat,
                         window,
-                        look_up,
+                        lookup,
                         resends_left,
                     })
                 })
@@ -78,7 +78,7 @@ fn the_rule_is_the_oracle_over_the_whole_space() {
         let ruling = may_send(&facts);
         let decision = match ruling {
             Ruling::Send(_) => "send",
-            Ruling::LookUpFirst => "look up",
+            Ruling::LookupFirst => "look up",
             Ruling::SendAtRisk => "risk",
             Ruling::Stop(_) => "stop",
         };
@@ -96,13 +96,13 @@ fn the_reason_of_a_decision_is_true() {
             Ruling::Send(Why::NotApplied) => assert_eq!(facts.effect, Effect::None, "{facts:?}"),
             Ruling::Send(Why::WindowOpen { until }) => assert_eq!(facts.window, Window::Open { until }),
             Ruling::Send(Why::Repeatable) => assert_ne!(facts.repeat, Repeat::Other, "{facts:?}"),
-            Ruling::Send(Why::ProvenAbsent) => assert_eq!(facts.look_up, LookUp::Absent, "{facts:?}"),
+            Ruling::Send(Why::ProvenAbsent) => assert_eq!(facts.lookup, Lookup::Absent, "{facts:?}"),
             Ruling::Stop(Reason::Expired) => assert_eq!(facts.window, Window::Closed, "{facts:?}"),
             Ruling::Stop(reason) => {
                 assert_eq!(reason, Reason::Unknown);
                 assert!(facts.window == Window::None || facts.effect == Effect::Applied, "{facts:?}");
             }
-            Ruling::LookUpFirst | Ruling::SendAtRisk => {}
+            Ruling::LookupFirst | Ruling::SendAtRisk => {}
         }
     }
 }

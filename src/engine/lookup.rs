@@ -3,7 +3,7 @@
 use http::header::{AGE, CACHE_CONTROL, HeaderValue};
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::attempt::{LOOK_UP, report};
+use steadfast_core::internal::attempt::{LOOKUP, report};
 use steadfast_core::internal::decision::{LookedUp, Observed, PAGES_MAX, meets_refusal};
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::VerdictExt;
@@ -29,7 +29,7 @@ pub(super) async fn ask(run: &mut Run<'_>) -> Observed {
         };
     };
     // A miss that a cache remembers is older than the send that is asked about.
-    if Guard::LookUpPastCaches.holds() {
+    if Guard::LookupPastCaches.holds() {
         question.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     let (admitted, begun) = (admission.admitted_at(), engine.clock.now());
@@ -73,11 +73,11 @@ fn read(
     verdict: &Verdict,
     met: &mut Met,
 ) -> Option<LookedUp> {
-    if Guard::CutLookUp.keeps(answer.cut) {
+    if Guard::CutLookup.keeps(answer.cut) {
         met.failure = Some("the answer is over the limit".to_owned());
         return None;
     }
-    if Guard::CachedLookUp.keeps(is_from_a_cache(answer)) {
+    if Guard::CachedLookup.keeps(is_from_a_cache(answer)) {
         met.failure = Some("the answer is from a cache on the way".to_owned());
         return None;
     }
@@ -85,7 +85,7 @@ fn read(
     if matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
         return None;
     }
-    let finding = run.engine.vendor.read_look_up(&run.subject()?, question, answer);
+    let finding = run.engine.vendor.read_lookup(&run.subject()?, question, answer);
     match finding {
         Finding::Found(answer) => {
             run.in_hand.answer = Some(answer);
@@ -111,7 +111,7 @@ fn read(
 fn line(run: &Run<'_>, met: Met, begun: Instant) -> AttemptReport {
     let latency = run.engine.clock.now().since(begun);
     let started_at = run.engine.wall().minus(latency);
-    let mut line = report(run.progress.attempts(), started_at, LOOK_UP, Effect::Unknown);
+    let mut line = report(run.progress.attempts(), started_at, LOOKUP, Effect::Unknown);
     line.latency = latency;
     (line.status, line.failure_kind, line.failure) = (met.status, met.failure_kind, met.failure);
     line

@@ -11,12 +11,12 @@ use super::cases::{CLAIMED_AT, JUNK, answer, page, problem, wire_key, with_statu
 use super::{Book, Conformance};
 
 impl Conformance<'_> {
-    pub(super) fn look_ups(&self, book: &mut Book) {
+    pub(super) fn lookups(&self, book: &mut Book) {
         let Some((request, key)) = self.stamped(&Method::POST, false, book) else { return };
         // The vendor's clock at the claim is known, or it is not.
         for clock in [Some(0), None, Some(i64::MIN), Some(i64::MAX)] {
             let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(clock);
-            let asked = self.asked(book, || "look_up".to_owned(), |vendor| vendor.look_up(&subject));
+            let asked = self.asked(book, || "lookup".to_owned(), |vendor| vendor.lookup(&subject));
             let Some(Some(asked)) = asked else { continue };
             self.junk_answers(&subject, &asked, book);
             if clock.is_some_and(|offset| offset != 0) {
@@ -39,8 +39,8 @@ impl Conformance<'_> {
         answer: &Answer,
         book: &mut Book,
     ) -> Finding {
-        let what = || format!("read_look_up: {}", shown(answer));
-        let finding = self.asked(book, what, |vendor| vendor.read_look_up(subject, asked, answer));
+        let what = || format!("read_lookup: {}", shown(answer));
+        let finding = self.asked(book, what, |vendor| vendor.read_lookup(subject, asked, answer));
         finding.unwrap_or(Finding::CannotTell)
     }
 

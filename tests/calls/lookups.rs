@@ -32,7 +32,7 @@ async fn phase(store: &dyn Store) -> Phase {
 /// A5: Seeds 10 and 5100: three 304s from a proxy, or three pages with status 200, were three answers that could not tell,
 /// and the operation was a dead letter within two minutes.
 #[tokio::test]
-async fn what_a_proxy_says_to_a_look_up_is_no_answer() {
+async fn what_a_proxy_says_to_a_lookup_is_no_answer() {
     let page = |status: u16, body: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("text/html"));
@@ -129,7 +129,7 @@ async fn none_is_not_said_of_what_somebody_else_may_have_sent_since() {
 
 /// A5: Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which lookups are repeated.
 #[tokio::test]
-async fn look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
+async fn lookups_are_not_given_up_because_a_clock_is_a_day_ahead() {
     let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
     rig.answers(|network| (0..4_000).fold(network, |network, _| network.status(503)));
     rig.charge().send().await.expect_err("the vendor is away");
@@ -151,7 +151,7 @@ async fn look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
 
 /// A5: Seed 9673: the same where it is set between two lookups.
 #[tokio::test]
-async fn look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
+async fn lookups_are_not_given_up_because_a_clock_is_set_between_two() {
     let clock = TestClock::auto();
     let (ahead, sent) = (clock.clone(), AtomicUsize::new(0));
     let network = ScriptedTransport::new().always_with(move |_| match sent.fetch_add(1, Ordering::Relaxed) {
@@ -175,7 +175,7 @@ async fn look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
 /// A5: Time without a process is no time of lookups that failed: a service stood still for two days, and the vendor is away
 /// when it is back.
 #[tokio::test]
-async fn look_ups_begin_after_two_days_without_a_process() {
+async fn lookups_begin_after_two_days_without_a_process() {
     let rig = Rig::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
     rig.answers(|network| (0..20).fold(network, |network, _| network.status(503)));
     let told = rig.charge().deadline(secs(1)).send().await.expect_err("no time for the lookup");
