@@ -48,8 +48,8 @@ fn table() -> String {
     let mut table = format!("| situation | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for (situation, start, seen) in situations() {
         let cells = VENDORS.iter().map(|vendor| match &seen[..] {
-            [.., Observed::LookedUp { .. }] if !vendor.has_lookup => "–".to_owned(),
-            seen => Call::new(vendor, start).cell(seen),
+            [.., Observed::LookedUp { .. }] if !vendor.has_look_up => "–".to_owned(),
+            seen => TableCall::new(vendor, start).cell(seen),
         });
         let cells: Vec<_> = cells.collect();
         table.push_str(&format!("| {situation} | {} |\n", cells.join(" | ")));
@@ -57,27 +57,27 @@ fn table() -> String {
     table
 }
 
-struct Vendor {
+struct Column {
     name: &'static str,
     replays: bool,
     has_lookup: bool,
     repeat: Repeat,
 }
 
-const fn vendor(name: &'static str, replays: bool, has_lookup: bool) -> Vendor {
-    Vendor { name, replays, has_lookup, repeat: Repeat::Other }
+const fn vendor(name: &'static str, replays: bool, has_look_up: bool) -> Column {
+    Column { name, replays, has_look_up, repeat: Repeat::Other }
 }
 
-const VENDORS: [Vendor; 5] = [
+const VENDORS: [Column; 5] = [
     vendor("replays the key for a day", true, false),
     vendor("replays, and has a lookup", true, true),
     vendor("has a lookup", false, true),
     vendor("has neither", false, false),
-    Vendor { repeat: Repeat::Idempotent, ..vendor("any, by an idempotent method", false, false) },
+    Column { repeat: Repeat::Idempotent, ..vendor("any, by an idempotent method", false, false) },
 ];
 
 #[derive(Clone, Copy)]
-enum Start {
+enum Origin {
     /// A caller's first claim.
     Claimed,
     /// Recovery takes what may have taken effect so many hours ago.
@@ -87,8 +87,8 @@ enum Start {
 }
 
 /// Each row: its words, how the run begins, and what it observes; the last of them is decided on.
-fn situations() -> Vec<(&'static str, Start, Vec<Observed>)> {
-    use Start::{Claimed, LookedUp as Looked, Taken as Took};
+fn situations() -> Vec<(&'static str, Origin, Vec<Observed>)> {
+    use Origin::{Claimed, LookedUp as Looked, Taken as Took};
 
     let claimed = Observed::Claimed { admitted_at: NOW, is_paused: false };
     let again = |effect| Verdict::Retry { effect, not_before: None };
@@ -150,7 +150,7 @@ fn situations() -> Vec<(&'static str, Start, Vec<Observed>)> {
     ]
 }
 
-struct Call {
+struct TableCall {
     context: Context<'static>,
     progress: Progress,
     now: Now,
@@ -162,8 +162,8 @@ const WALL: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const ATTEMPT: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(10);
 
-impl Call {
-    fn new(vendor: &Vendor, start: Start) -> Call {
+impl TableCall {
+    fn new(vendor: &Column, start: Origin) -> TableCall {
         let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new("k").expect("a key"));
         let request = Request::new(http::Method::POST, "https://vendor.test/x".parse().expect("a URL"));
         let claim = commands::claim(&id, request, WALL);
@@ -171,16 +171,16 @@ impl Call {
         let mut record =
             Record::first(Claim { lease, attempt_max: ATTEMPT, on_unknown: OnUnknown::ByMethod, ..claim });
         let (hours, resends_left) = match start {
-            Start::Claimed => (0, 0),
-            Start::Taken { hours, resends_left } => (hours, resends_left),
-            Start::LookedUp(_) => (1, 0),
+            Origin::Claimed => (0, 0),
+            Origin::Taken { hours, resends_left } => (hours, resends_left),
+            Origin::LookedUp(_) => (1, 0),
         };
         if hours > 0 {
             let sent = WALL.minus(Duration::from_secs(3_600 * hours));
             (record.fence, record.attempts, record.effect) = (2, 1, Effect::Unknown);
             (record.claimed_at, record.unknown_since, record.resends_left) = (sent, Some(sent), resends_left);
         }
-        let is_recovery = matches!(start, Start::Taken { .. });
+        let is_recovery = matches!(start, Origin::Taken { .. });
         let backoff = Cow::Owned(Backoff::background().jitter(Jitter::None));
         let context = Context {
             recorded: Some(Recorded {
@@ -209,8 +209,8 @@ impl Call {
         let now = Now { wall: WALL, at: NOW };
         let held = Lease::of(&record, NOW.plus(lease), MARGIN, NOW);
         let progress = Progress::of_record(&record, held, Settling::of(&record, NOW, Some(WALL)));
-        let mut call = Call { context, progress, now, has_lookup: vendor.has_lookup };
-        if let Start::LookedUp(purpose) = start {
+        let mut call = TableCall { context, progress, now, has_look_up: vendor.has_look_up };
+        if let Origin::LookedUp(purpose) = start {
             call.hear(&call.told(&Observed::Taken(Taken {
                 is_ours: true,
                 is_addressed: true,

@@ -90,8 +90,8 @@ fn worlds(troubles: u8) -> impl Iterator<Item = World> {
 }
 
 /// What was seen, and the story of a breach.
-fn search(world: &World) -> (Search, Option<String>) {
-    let mut search = Search::default();
+fn search(world: &World) -> (Exploration, Option<String>) {
+    let mut search = Exploration::default();
     let story = search.explore(world, 0).err().map(|mut story| {
         story.reverse();
         story.join("\n")
@@ -100,14 +100,14 @@ fn search(world: &World) -> (Search, Option<String>) {
 }
 
 #[derive(Default)]
-struct Search {
+struct Exploration {
     /// Each state, and the most troubles that were left in it.
     seen: HashMap<u64, u8>,
     path: HashSet<(u64, u8)>,
     deepest: usize,
 }
 
-impl Search {
+impl Exploration {
     /// Goes every way on from here, depth first. The story of a breach is told from its end.
     fn explore(&mut self, world: &World, depth: usize) -> Result<(), Vec<String>> {
         let here = (world.digest(), world.troubles);

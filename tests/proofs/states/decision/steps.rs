@@ -16,7 +16,7 @@ use steadfast_core::vendor::{SpeaksFor, Verdict};
 use steadfast_core::{Effect, Gate, Refusal};
 
 use crate::states::decision::world::{
-    ATTEMPT, Answered, Asleep, HOUR, LATE, MARGIN, QUEUE, TAKEN, Take, World, before,
+    ATTEMPT, Asleep, HOUR, LATE, MARGIN, QUEUE, Reaction, TAKEN, Take, World, before,
 };
 
 /// A way on, and the world at its end; or the promise that is broken there.
@@ -271,7 +271,7 @@ impl Ways<'_> {
             };
             let speaks_for = if in_window { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt };
             heard.unwrap_or(match arrived {
-                Some(Answered::Done { replayed }) => (Some(200), Verdict::Done { replayed }),
+                Some(Reaction::Done { replayed }) => (Some(200), Verdict::Done { replayed }),
                 _ => (Some(422), Verdict::Refused { refusal: Refusal::Rejected, speaks_for }),
             })
         };

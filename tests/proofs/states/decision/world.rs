@@ -45,7 +45,7 @@ pub enum Begins {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct Premise {
     pub kind: Kind,
     pub begins: Begins,
     /// Its caller accepts one second effect.
@@ -69,17 +69,17 @@ static LADDER: LazyLock<Backoff> =
 
 #[derive(Clone)]
 pub struct World {
-    pub setup: Setup,
+    pub setup: Premise,
     /// True time.
     pub at: Instant,
     /// What the vendor has executed, and what it refused and keeps under the key.
-    pub ledger: Vec<Entry>,
+    pub ledger: Vec<Arrival>,
     /// When each request that is on its way arrives.
     pub flights: Vec<Instant>,
     pub record: Option<Arc<Record>>,
     /// The operation's log.
     pub lines: Vec<AttemptReport>,
-    pub run: Option<Run>,
+    pub run: Option<UnderWay>,
     /// A process that stands still while another one carries on.
     pub asleep: Option<Box<Asleep>>,
     /// Until when the vendor asks to be left alone.
@@ -94,14 +94,14 @@ pub struct World {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Arrival {
     at: Instant,
     is_applied: bool,
 }
 
 /// One run of the decision. Between two steps it has the step that comes next.
 #[derive(Clone)]
-pub struct Run {
+pub struct UnderWay {
     pub context: Context<'static>,
     pub progress: Progress,
     pub fence: u64,
@@ -118,7 +118,7 @@ pub struct Run {
 
 #[derive(Clone)]
 pub struct Asleep {
-    pub run: Run,
+    pub run: UnderWay,
     pub observed: Observed,
     pub since: Instant,
     /// Its monotonic clock stands still too.
@@ -136,7 +136,7 @@ pub struct Take {
 
 /// What the vendor answers to what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub enum Reaction {
     Done { replayed: bool },
     Refused,
 }
@@ -145,7 +145,7 @@ impl World {
     pub fn new(kind: Kind, begins: Begins, resends: bool, troubles: u8) -> World {
         let at = Instant::from_nanos(1_000_000_000_000_000);
         let mut world = World {
-            setup: Setup { kind, begins, resends },
+            setup: Premise { kind, begins, resends },
             at,
             ledger: Vec::new(),
             flights: Vec::new(),
@@ -195,24 +195,24 @@ impl World {
     }
 
     /// The vendor executes what arrives, or answers it from its record.
-    pub fn arrive(&mut self, at: Instant, is_refused: bool) -> Answered {
+    pub fn arrive(&mut self, at: Instant, is_refused: bool) -> Reaction {
         let keeps =
             matches!(self.setup.kind, Kind::Replays | Kind::ReplaysAndLooksUp) && self.record.is_some();
         let kept = self.ledger.iter().find(|entry| keeps && at.since(entry.at) < WINDOW);
         match kept {
-            Some(entry) if entry.is_applied => Answered::Done { replayed: true },
-            Some(_) => Answered::Refused,
+            Some(entry) if entry.is_applied => Reaction::Done { replayed: true },
+            Some(_) => Reaction::Refused,
             None if is_refused => {
                 if keeps {
-                    self.ledger.push(Entry { at, is_applied: false });
+                    self.ledger.push(Arrival { at, is_applied: false });
                 }
-                Answered::Refused
+                Reaction::Refused
             }
             None => {
                 if self.setup.kind != Kind::Idempotent || self.effects() == 0 {
-                    self.ledger.push(Entry { at, is_applied: true });
+                    self.ledger.push(Arrival { at, is_applied: true });
                 }
-                Answered::Done { replayed: false }
+                Reaction::Done { replayed: false }
             }
         }
     }
@@ -287,7 +287,8 @@ impl World {
         let fence = self.record.as_ref().map_or(0, |record| record.fence);
         let (slept, step, lines) = (Duration::ZERO, Step::Reread, Vec::new());
         let (is_paid, paused_until) = (false, self.at);
-        self.run = Some(Run { context, progress, fence, slept, step, lines, is_paid, paused_until, taken });
+        self.run =
+            Some(UnderWay { context, progress, fence, slept, step, lines, is_paid, paused_until, taken });
     }
 
     /// A process takes the operation.
@@ -402,7 +403,7 @@ impl World {
         Err(broken)
     }
 
-    fn is_held(&self, record: &Record, run: &Run) -> bool {
+    fn is_held(&self, record: &Record, run: &UnderWay) -> bool {
         record.fence == run.fence && self.free_at().is_some_and(|free_at| self.at < free_at)
     }
 
@@ -504,7 +505,7 @@ impl World {
 }
 
 /// A send that is not the operation's first needs to be paid for by its caller.
-fn is_retry(run: &Run) -> bool {
+fn is_retry(run: &UnderWay) -> bool {
     !run.context.is_recovery && (run.progress.attempts() > 0 || run.progress.effect() == Effect::Unknown)
 }
 
@@ -514,7 +515,7 @@ fn line(report: &AttemptReport) -> Line<'_> {
     (&report.verdict, report.effect, report.started_at, report.latency, report.status)
 }
 
-fn shown(run: &Run) -> impl fmt::Debug {
+fn shown(run: &UnderWay) -> impl fmt::Debug {
     let facts = (run.context.started, run.context.is_recovery, run.context.recorded);
     let lines: Vec<_> = run.lines.iter().map(|report| format!("{:?}", line(report))).collect();
     (
