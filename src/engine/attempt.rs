@@ -5,7 +5,7 @@ use std::time::Duration;
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::report;
 use steadfast_core::internal::decision::{
-    Attempted, Down, Now, Observed, Outcome, UNAUTHORIZED, meets_refusal,
+    AttemptOutcome, Attempted, Down, Now, Observed, UNAUTHORIZED, meets_refusal,
 };
 use steadfast_core::internal::error::Chain;
 use steadfast_core::internal::ext::{SendErrorExt, VerdictExt};
@@ -79,7 +79,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
     telemetry::attempted((run.whose(), &engine.meters), number, &outcome, &verdict, latency);
     leave_line(run, number, attempted.outcome(), &verdict, &outcome, latency);
     if let Some(aside) = run.aside.as_deref_mut()
-        && !matches!(attempted.outcome(), Outcome::Done { .. })
+        && !matches!(attempted.outcome(), AttemptOutcome::Done { .. })
     {
         aside.drop_body();
     }
@@ -210,16 +210,16 @@ pub(super) fn down(run: &Run<'_>, now: Instant) -> Option<Down> {
 fn leave_line(
     run: &mut Run<'_>,
     number: u32,
-    judged: Outcome,
+    judged: AttemptOutcome,
     verdict: &Verdict,
     outcome: &Result<Answer, SendError>,
     latency: Duration,
 ) {
-    if run.hold.is_none() && matches!(judged, Outcome::Done { .. }) {
+    if run.hold.is_none() && matches!(judged, AttemptOutcome::Done { .. }) {
         return;
     }
     let name = match (judged, verdict) {
-        (Outcome::Unknown, _) => Verdict::Unknown.name(),
+        (AttemptOutcome::Unknown, _) => Verdict::Unknown.name(),
         (_, Verdict::Refused { refusal: Refusal::Unauthorized, .. }) => UNAUTHORIZED,
         _ => verdict.name(),
     };

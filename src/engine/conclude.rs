@@ -2,7 +2,7 @@
 
 use http::header;
 
-use steadfast_core::internal::decision::{Ending, Postponed, Success, Told, Why};
+use steadfast_core::internal::decision::{CallEnd, CallerAnswer, Postponed, Success, Why};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::{AnswerExt, ErrorExt};
 use steadfast_core::operation::record::State;
@@ -14,16 +14,16 @@ use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 
 /// The caller's answer.
-pub(super) async fn tell(run: &mut Run<'_>, told: Told) -> Result<Reply, Error> {
+pub(super) async fn tell(run: &mut Run<'_>, told: CallerAnswer) -> Result<Reply, Error> {
     let effect = match told {
-        Told::Ending(effect) => effect,
-        Told::Failure => return Err(failure(run)),
+        CallerAnswer::CallEnd(effect) => effect,
+        CallerAnswer::Failure => return Err(failure(run)),
     };
     match run.progress.ending() {
-        Some(Ending::Success(how)) => success(run, how),
-        Some(Ending::Refused(refusal)) => Err(Box::pin(refused(run, refusal, effect)).await),
-        Some(Ending::DeadLetter(reason)) => Err(dead_letter(run, reason, effect)),
-        Some(Ending::Postponed(postponed)) => Err(self::postponed(run, postponed, effect)),
+        Some(CallEnd::Success(how)) => success(run, how),
+        Some(CallEnd::Refused(refusal)) => Err(Box::pin(refused(run, refusal, effect)).await),
+        Some(CallEnd::DeadLetter(reason)) => Err(dead_letter(run, reason, effect)),
+        Some(CallEnd::Postponed(postponed)) => Err(self::postponed(run, postponed, effect)),
         None => Err(failure(run)),
     }
 }

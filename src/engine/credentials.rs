@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_core::Error;
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::decision::{Observed, Taken};
+use steadfast_core::internal::decision::{Observed, TakenOperation};
 use steadfast_core::operation::record::Record;
 
 use super::hold::Hold;
@@ -21,7 +21,8 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy, started));
         let hold = Hold::new(self, record, lease_until);
         let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
-        let taken = Taken { is_ours: true, is_addressed: true, is_given_up: true, has_lookup: false };
+        let taken =
+            TakenOperation { is_ours: true, is_addressed: true, is_given_up: true, has_lookup: false };
         driver::drive(&mut run, Observed::Taken(taken)).await
     }
 }

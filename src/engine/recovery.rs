@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::clock::Instant;
-use steadfast_core::internal::decision::{Observed, Settling, Taken};
+use steadfast_core::internal::decision::{Observed, Settling, TakenOperation};
 use steadfast_core::internal::error::Kind;
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::internal::guard::Guard;
@@ -83,7 +83,7 @@ impl Engine {
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;
         let has_lookup = run.first_question().is_some();
-        let taken = Taken { is_ours, is_addressed, is_given_up: false, has_lookup };
+        let taken = TakenOperation { is_ours, is_addressed, is_given_up: false, has_lookup };
         let ended = driver::drive(&mut run, Observed::Taken(taken)).await;
         if is_ours && work.recovered && run.progress.admitted() == 0 {
             self.gates.recovery().give_back(self.clock.now());

@@ -7,7 +7,7 @@ use steadfast_core::internal::decision::rewrite::{
     FailedWrite, PAUSE_MAX, PAUSE_MIN, Rewrite, after_failed_write, is_vendors_word,
 };
 use steadfast_core::internal::decision::{
-    Ending, Evidence, Moment, Observed, Phase, STORE_GRACE, Success, Why,
+    CallEnd, Evidence, Moment, Observed, Phase, STORE_GRACE, Success, Why,
 };
 use steadfast_core::internal::ext::ErrorExt;
 use steadfast_core::operation::record::{State, Transition};
@@ -23,7 +23,7 @@ use crate::telemetry;
 pub(super) async fn write(run: &mut Run<'_>) -> Observed {
     run.in_hand.admission = None;
     let began = run.engine.clock.now();
-    if let Some(Ending::Postponed(postponed)) = run.progress.ending() {
+    if let Some(CallEnd::Postponed(postponed)) = run.progress.ending() {
         if let Some(wait) = postponed.rung {
             run.log.note_wait(wait);
         }
@@ -44,13 +44,13 @@ pub(super) async fn write(run: &mut Run<'_>) -> Observed {
         Err(error) => {
             let error = match run.progress.ending() {
                 // On record it is still in progress; the vendor's word is in hand all the same.
-                Some(Ending::Success(_)) => {
+                Some(CallEnd::Success(_)) => {
                     error.with_effect(Effect::Applied).with_answer(run.in_hand.answer.clone())
                 }
-                Some(Ending::Refused(_) | Ending::DeadLetter(_)) => {
+                Some(CallEnd::Refused(_) | CallEnd::DeadLetter(_)) => {
                     error.with_answer(run.in_hand.answer.clone())
                 }
-                Some(Ending::Postponed(_)) | None => error,
+                Some(CallEnd::Postponed(_)) | None => error,
             };
             run.in_hand.error = Some(run.in_context(error));
             Observed::Failed
@@ -62,18 +62,18 @@ pub(super) async fn write(run: &mut Run<'_>) -> Observed {
 fn state(run: &Run<'_>, due: Timestamp) -> Option<State> {
     let answer = run.in_hand.answer.as_ref();
     Some(match run.progress.ending()? {
-        Ending::Success(how) => {
+        CallEnd::Success(how) => {
             State::Succeeded { answer: answer?.clone(), reconciled: how == Success::Reconciled }
         }
-        Ending::Refused(refusal) => State::Refused { refusal, answer: answer?.clone() },
-        Ending::DeadLetter(reason) => State::Dead { reason, answer: answer.cloned() },
-        Ending::Postponed(_) => State::Scheduled { at: due },
+        CallEnd::Refused(refusal) => State::Refused { refusal, answer: answer?.clone() },
+        CallEnd::DeadLetter(reason) => State::Dead { reason, answer: answer.cloned() },
+        CallEnd::Postponed(_) => State::Scheduled { at: due },
     })
 }
 
 async fn write_down(run: &mut Run<'_>, began: Instant) -> Result<(), Error> {
     let due = match run.progress.ending() {
-        Some(Ending::Postponed(postponed)) => run.engine.wall().plus(postponed.at.since(began)),
+        Some(CallEnd::Postponed(postponed)) => run.engine.wall().plus(postponed.at.since(began)),
         _ => Timestamp::from_millis(0),
     };
     let until = run.context.deadline.max(began.plus(STORE_GRACE));
@@ -161,7 +161,7 @@ fn note_written(run: &Run<'_>) {
     // or it would take it again and again. Nor for what waits for credentials: it is left out of each take meanwhile.
     let is_for_us = !matches!(
         progress.ending(),
-        Some(Ending::Postponed(postponed))
+        Some(CallEnd::Postponed(postponed))
             if matches!(postponed.why, Why::NotOurs | Why::Gate(Gate::Credentials))
     );
     if is_for_us {
@@ -169,10 +169,10 @@ fn note_written(run: &Run<'_>) {
     }
 }
 
-const fn doing(ending: Ending) -> &'static str {
+const fn doing(ending: CallEnd) -> &'static str {
     match ending {
-        Ending::Success(_) | Ending::Refused(_) => "record the outcome",
-        Ending::DeadLetter(_) => "record the dead letter",
-        Ending::Postponed(_) => "schedule the next attempt",
+        CallEnd::Success(_) | CallEnd::Refused(_) => "record the outcome",
+        CallEnd::DeadLetter(_) => "record the dead letter",
+        CallEnd::Postponed(_) => "schedule the next attempt",
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::decision::{
-    Attempted, Context, Ending, Errand, Goal, Lease, LogFacts, LookedUp, Now, Observed, Progress, Purpose,
-    Recorded, Search, Settling, Step, Success, Taken, next_step,
+    Attempted, CallEnd, Context, Errand, Goal, Lease, LogFacts, LookedUp, Now, Observed, Progress, Purpose,
+    Recorded, Search, Settling, Step, Success, TakenOperation, next_step,
 };
 use steadfast_core::internal::ext::RecordExt as _;
 use steadfast_core::internal::operation::Repeat;
@@ -48,7 +48,7 @@ fn table() -> String {
     let mut table = format!("| situation | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for (situation, start, seen) in situations() {
         let cells = VENDORS.iter().map(|vendor| match &seen[..] {
-            [.., Observed::LookedUp { .. }] if !vendor.has_look_up => "–".to_owned(),
+            [.., Observed::LookedUp { .. }] if !vendor.has_lookup => "–".to_owned(),
             seen => TableCall::new(vendor, start).cell(seen),
         });
         let cells: Vec<_> = cells.collect();
@@ -64,8 +64,8 @@ struct Column {
     repeat: Repeat,
 }
 
-const fn vendor(name: &'static str, replays: bool, has_look_up: bool) -> Column {
-    Column { name, replays, has_look_up, repeat: Repeat::Other }
+const fn vendor(name: &'static str, replays: bool, has_lookup: bool) -> Column {
+    Column { name, replays, has_lookup, repeat: Repeat::Other }
 }
 
 const VENDORS: [Column; 5] = [
@@ -104,7 +104,12 @@ fn situations() -> Vec<(&'static str, Origin, Vec<Observed>)> {
     let looked = |looked| Observed::LookedUp { looked, asked_wait: None, ended: NOW };
     let failed = LookedUp::Failed { meets_refusal: false, down: None };
     let taken = || {
-        Observed::Taken(Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false })
+        Observed::Taken(TakenOperation {
+            is_ours: true,
+            is_addressed: true,
+            is_given_up: false,
+            has_lookup: false,
+        })
     };
     let (before_send, spent) = (Looked(Purpose::BeforeSend), Looked(Purpose::Settle(Reason::Exhausted)));
     let (took, late) = (Took { hours: 1, resends_left: 0 }, Took { hours: 25, resends_left: 0 });
@@ -209,9 +214,9 @@ impl TableCall {
         let now = Now { wall: WALL, at: NOW };
         let held = Lease::of(&record, NOW.plus(lease), MARGIN, NOW);
         let progress = Progress::of_record(&record, held, Settling::of(&record, NOW, Some(WALL)));
-        let mut call = TableCall { context, progress, now, has_look_up: vendor.has_look_up };
+        let mut call = TableCall { context, progress, now, has_lookup: vendor.has_lookup };
         if let Origin::LookedUp(purpose) = start {
-            call.hear(&call.told(&Observed::Taken(Taken {
+            call.hear(&call.told(&Observed::Taken(TakenOperation {
                 is_ours: true,
                 is_addressed: true,
                 is_given_up: false,
@@ -267,7 +272,7 @@ impl TableCall {
     fn told(&self, observed: &Observed) -> Observed {
         let has_lookup = self.has_lookup;
         match observed.clone() {
-            Observed::Taken(taken) => Observed::Taken(Taken { has_lookup, ..taken }),
+            Observed::Taken(taken) => Observed::Taken(TakenOperation { has_lookup, ..taken }),
             Observed::Attempted(attempted) => Observed::Attempted(Attempted { has_lookup, ..attempted }),
             other => other,
         }
@@ -285,14 +290,14 @@ impl TableCall {
         if wait.is_zero() { words.to_owned() } else { format!("{words}, after {}", shown(wait)) }
     }
 
-    fn ending(&self, ending: Ending) -> String {
+    fn ending(&self, ending: CallEnd) -> String {
         match ending {
-            Ending::Success(Success::Fresh) => "success".to_owned(),
-            Ending::Success(Success::Replayed) => "success, replayed".to_owned(),
-            Ending::Success(Success::Reconciled) => "success, reconciled".to_owned(),
-            Ending::Refused(_) => "refused".to_owned(),
-            Ending::DeadLetter(reason) => format!("dead letter, {}", reason.name()),
-            Ending::Postponed(postponed) => match postponed.at.since(self.now.at) {
+            CallEnd::Success(Success::Fresh) => "success".to_owned(),
+            CallEnd::Success(Success::Replayed) => "success, replayed".to_owned(),
+            CallEnd::Success(Success::Reconciled) => "success, reconciled".to_owned(),
+            CallEnd::Refused(_) => "refused".to_owned(),
+            CallEnd::DeadLetter(reason) => format!("dead letter, {}", reason.name()),
+            CallEnd::Postponed(postponed) => match postponed.at.since(self.now.at) {
                 Duration::ZERO => "recovery, at once".to_owned(),
                 wait => format!("recovery, in {}", shown(wait)),
             },

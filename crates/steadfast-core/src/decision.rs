@@ -61,13 +61,13 @@ pub use gates::ask_again_at;
 pub use lease::Lease;
 pub use log::{LogFacts, UNAUTHORIZED};
 pub use looked_up::PAGES_MAX;
-pub use observed::{Attempted, Down, LookedUp, Observed, Outcome, Taken, meets_refusal};
+pub use observed::{AttemptOutcome, Attempted, Down, LookedUp, Observed, TakenOperation, meets_refusal};
 pub use progress::{Last, Phase, Progress};
 pub use settling::{Moment, Settling};
 pub use situation::LOOKUP_GAP_MAX;
 pub use step::{
-    Concluded, Ending, Errand, Goal, Planned, Postponed, Purpose, Reading, RefusedAs, Search, Step, Success,
-    Told, Why,
+    CallEnd, CallerAnswer, Concluded, Errand, Goal, LogQuestion, Planned, Postponed, Purpose, RefusedAs,
+    Search, Step, Success, Why,
 };
 pub use waits::{SLEEP_MAX, spread, spread_over};
 pub use written::STORE_GRACE;
@@ -111,7 +111,7 @@ pub fn next_step(
         (Observed::CredentialsNoted, _) => credentials::noted(&situation),
         (Observed::Written { began }, _) => written::written(&situation, *began),
         (Observed::Reread { is_unchanged, asked }, _) => written::reread(&situation, *is_unchanged, *asked),
-        (Observed::Failed, _) => Step::Tell(Told::Failure),
+        (Observed::Failed, _) => Step::Tell(CallerAnswer::Failure),
     }
 }
 
@@ -119,10 +119,10 @@ pub fn next_step(
 fn with_log(situation: &Situation<'_>, goal: Goal, log: Option<&LogFacts>) -> Step {
     let log = Some(log);
     match (situation.progress.reading(), goal, situation.progress.last()) {
-        (Reading::Lookup | Reading::Miss, goal, Last { looked: Some(looked), .. }) => {
+        (LogQuestion::Lookup | LogQuestion::Miss, goal, Last { looked: Some(looked), .. }) => {
             looked_up::looked_up(situation, goal, looked, log)
         }
-        (Reading::Attempt, _, Last { attempted: Some(attempted), .. }) => {
+        (LogQuestion::Attempt, _, Last { attempted: Some(attempted), .. }) => {
             attempted::attempted(situation, &attempted, log)
         }
         _ => resume::resume(situation, log),

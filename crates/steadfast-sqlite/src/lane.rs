@@ -56,10 +56,7 @@ impl Lane {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&prepared, &mut batch))) {
                     // Recorded before the replies are dropped, so that waiting callers can get the reason.
                     let _ = noted.set(panic_text(&*panic).to_owned());
-                    tracing::error!(
-                        problem = panic_text(&*panic),
-                        "a thread of the SQLite store panicked"
-                    );
+                    tracing::error!(problem = panic_text(&*panic), "a thread of the SQLite store panicked");
                     break;
                 }
                 batch.clear();

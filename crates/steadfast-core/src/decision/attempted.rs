@@ -2,7 +2,8 @@
 
 use super::situation::Situation;
 use super::{
-    Attempted, Ending, Goal, LogFacts, Outcome, Phase, Purpose, Reading, Step, Success, Why, meets_refusal,
+    AttemptOutcome, Attempted, CallEnd, Goal, LogFacts, LogQuestion, Phase, Purpose, Step, Success, Why,
+    meets_refusal,
 };
 use crate::error::{Reason, Refusal, Step as Next};
 use crate::guard::Guard;
@@ -19,26 +20,28 @@ pub(super) fn attempted(
 ) -> Step {
     if meets_refusal(situation.context, &attempted.verdict, attempted.status) {
         let refused_as = situation.refused_as(log);
-        return refused_as.map_or(Step::ReadLog(Reading::Attempt), Step::NoteCredentials);
+        return refused_as.map_or(Step::ReadLog(LogQuestion::Attempt), Step::NoteCredentials);
     }
     match attempted.outcome() {
-        Outcome::Done { replayed } => {
-            Step::Write(Ending::Success(if replayed { Success::Replayed } else { Success::Fresh }))
+        AttemptOutcome::Done { replayed } => {
+            Step::Write(CallEnd::Success(if replayed { Success::Replayed } else { Success::Fresh }))
         }
-        Outcome::Refused { refusal: Refusal::Duplicate, speaks_for } => {
+        AttemptOutcome::Refused { refusal: Refusal::Duplicate, speaks_for } => {
             match Guard::OwnDuplicate.keeps(may_be_own(situation, speaks_for, log)) {
-                None => Step::Write(Ending::Refused(Refusal::Duplicate)),
+                None => Step::Write(CallEnd::Refused(Refusal::Duplicate)),
                 Some(Own::Perhaps) => Step::lookup(Purpose::Duplicate),
-                Some(Own::ByLog) => Step::ReadLog(Reading::Attempt),
+                Some(Own::ByLog) => Step::ReadLog(LogQuestion::Attempt),
             }
         }
-        Outcome::Refused { refusal, speaks_for } if situation.is_settled_by(speaks_for) => {
-            Step::Write(Ending::Refused(refusal))
+        AttemptOutcome::Refused { refusal, speaks_for } if situation.is_settled_by(speaks_for) => {
+            Step::Write(CallEnd::Refused(refusal))
         }
-        Outcome::Refused { refusal, .. } => refused_but_unknown(situation, refusal),
-        Outcome::Retry { .. } if situation.progress.last().is_open => Step::ReadLog(Reading::Attempt),
-        Outcome::Retry { .. } => may_be_retried(situation),
-        Outcome::Unknown => Step::lookup(Purpose::Settle(Reason::Unknown)),
+        AttemptOutcome::Refused { refusal, .. } => refused_but_unknown(situation, refusal),
+        AttemptOutcome::Retry { .. } if situation.progress.last().is_open => {
+            Step::ReadLog(LogQuestion::Attempt)
+        }
+        AttemptOutcome::Retry { .. } => may_be_retried(situation),
+        AttemptOutcome::Unknown => Step::lookup(Purpose::Settle(Reason::Unknown)),
     }
 }
 
@@ -58,7 +61,7 @@ fn may_be_retried(situation: &Situation<'_>) -> Step {
     let (context, now) = (situation.context, situation.now.at);
     let lookup_at = situation.settled_at().max(situation.progress.left_alone_until().unwrap_or_default());
     match situation.ruling() {
-        Ruling::Stop(reason) => Step::Write(Ending::DeadLetter(reason)),
+        Ruling::Stop(reason) => Step::Write(CallEnd::DeadLetter(reason)),
         // No wait of this call's reaches the lookup: recovery makes it.
         Ruling::LookupFirst if lookup_at >= context.deadline => {
             let next = (now < context.deadline).then_some(Next::Lookup);
@@ -113,8 +116,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_the_outcome_where_nothing_is_in_doubt() {
-        let success = |how| Step::Write(Ending::Success(how));
-        let no = |refusal| Step::Write(Ending::Refused(refusal));
+        let success = |how| Step::Write(CallEnd::Success(how));
+        let no = |refusal| Step::Write(CallEnd::Refused(refusal));
         let done = |replayed| answered(200, Verdict::Done { replayed });
         let both = Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::EarlierToo };
         let looked = Attempted { has_lookup: true, ..lost() };
@@ -156,12 +159,12 @@ mod tests {
         let second = || Sample::held(|record| (record.fence, record.attempts) = (2, 1));
         let read = |attempted| {
             let call = second().seen(&Observed::Attempted(attempted));
-            call.did(Step::ReadLog(Reading::Attempt))
+            call.did(Step::ReadLog(LogQuestion::Attempt))
         };
         let in_doubt = LogFacts { was_in_doubt: true, ..log() };
-        let theirs = Step::Write(Ending::Refused(Refusal::Duplicate));
+        let theirs = Step::Write(CallEnd::Refused(Refusal::Duplicate));
         let perhaps_own = Step::lookup(Purpose::Duplicate);
-        let ask = Step::ReadLog(Reading::Attempt);
+        let ask = Step::ReadLog(LogQuestion::Attempt);
         let accounts = Step::NoteCredentials(RefusedAs::Account);
         check([
             (Sample::claimed(), Observed::Attempted(duplicate), theirs),
@@ -176,7 +179,7 @@ mod tests {
             (
                 Sample::claimed(),
                 Observed::Attempted(unauthorized),
-                Step::Write(Ending::Refused(Refusal::Unauthorized)),
+                Step::Write(CallEnd::Refused(Refusal::Unauthorized)),
             ),
             (Sample::taken(), Observed::Attempted(unauthorized), accounts),
             (second(), Observed::Attempted(unauthorized), ask),
@@ -184,7 +187,7 @@ mod tests {
             (
                 second(),
                 Observed::Attempted(answered(403, unauthorized.verdict)),
-                Step::Write(Ending::Refused(Refusal::Unauthorized)),
+                Step::Write(CallEnd::Refused(Refusal::Unauthorized)),
             ),
         ]);
         assert_eq!(duplicate.outcome().effect(), Effect::None);

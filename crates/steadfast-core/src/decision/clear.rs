@@ -1,7 +1,7 @@
 //! Before a send: what allows it.
 
 use super::situation::Situation;
-use super::{Ending, Errand, Purpose, Step};
+use super::{CallEnd, Errand, Purpose, Step};
 use crate::operation::record::resend::Ruling;
 
 /// Asks the gates for a send that may be made, and for a lookup where it may not be made yet.
@@ -10,7 +10,7 @@ pub(super) fn clear(situation: &Situation<'_>) -> Step {
         Ruling::Send(_) => Step::Admit(Errand::Send),
         Ruling::SendAtRisk => Step::Admit(Errand::SendAtRisk),
         Ruling::LookupFirst => Step::lookup(Purpose::BeforeSend),
-        Ruling::Stop(reason) => Step::Write(Ending::DeadLetter(reason)),
+        Ruling::Stop(reason) => Step::Write(CallEnd::DeadLetter(reason)),
     }
 }
 

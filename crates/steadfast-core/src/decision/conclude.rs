@@ -1,7 +1,7 @@
 //! The end of a search.
 
 use super::situation::Situation;
-use super::{Concluded, Ending, Errand, Purpose, Step, Success};
+use super::{CallEnd, Concluded, Errand, Purpose, Step, Success};
 use crate::error::Reason;
 use crate::operation::record::resend::{Lookup, Ruling};
 
@@ -9,9 +9,9 @@ use crate::operation::record::resend::{Lookup, Ruling};
 ///
 /// Where no further send can help, and no attempt had an effect, a definite no to the last one is the outcome after all.
 pub(super) fn conclude(situation: &Situation<'_>, purpose: Purpose, concluded: Concluded) -> Step {
-    let dead_letter = |reason| Step::Write(Ending::DeadLetter(reason));
+    let dead_letter = |reason| Step::Write(CallEnd::DeadLetter(reason));
     match (purpose, concluded) {
-        (_, Concluded::Found) => Step::Write(Ending::Success(Success::Reconciled)),
+        (_, Concluded::Found) => Step::Write(CallEnd::Success(Success::Reconciled)),
         (Purpose::BeforeSend, Concluded::Absent) => Step::SEND,
         (Purpose::BeforeSend, Concluded::CannotTell) => match situation.ruling_after(Lookup::CannotTell) {
             Ruling::Send(_) => Step::Admit(Errand::Send),
@@ -21,7 +21,7 @@ pub(super) fn conclude(situation: &Situation<'_>, purpose: Purpose, concluded: C
             Ruling::LookupFirst => dead_letter(Reason::Unknown),
         },
         (Purpose::Settle(_), Concluded::Absent) => match situation.progress.last().refusal {
-            Some(refusal) => Step::Write(Ending::Refused(refusal)),
+            Some(refusal) => Step::Write(CallEnd::Refused(refusal)),
             None => dead_letter(Reason::Exhausted),
         },
         (Purpose::Settle(reason), Concluded::CannotTell) => dead_letter(reason),
@@ -43,7 +43,7 @@ mod tests {
         use Concluded::{Absent, CannotTell, Found};
         use Purpose::{BeforeSend, Duplicate, Settle};
 
-        let success = Step::Write(Ending::Success(Success::Reconciled));
+        let success = Step::Write(CallEnd::Success(Success::Reconciled));
         let settles = Settle(Reason::Exhausted);
         let no = || Sample::unknown().seen(&Observed::Attempted(refused(Refusal::Rejected)));
         let resent = || Sample::held(|record| (record.effect, record.resends_left) = (Effect::Unknown, 1));
@@ -57,7 +57,7 @@ mod tests {
             (resent(), BeforeSend, CannotTell, Step::Admit(Errand::SendAtRisk)),
             (Sample::unknown().with(repeats), BeforeSend, CannotTell, Step::Admit(Errand::Send)),
             (Sample::unknown(), settles, Absent, dead_letter(Reason::Exhausted)),
-            (no(), settles, Absent, Step::Write(Ending::Refused(Refusal::Rejected))),
+            (no(), settles, Absent, Step::Write(CallEnd::Refused(Refusal::Rejected))),
             (no(), Settle(Reason::Expired), CannotTell, dead_letter(Reason::Expired)),
             (Sample::unknown(), Duplicate, Absent, dead_letter(Reason::Unknown)),
             (resent(), Duplicate, CannotTell, dead_letter(Reason::Unknown)),

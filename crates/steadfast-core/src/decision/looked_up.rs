@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::situation::Situation;
-use super::{Concluded, Errand, Goal, LogFacts, LookedUp, Purpose, Reading, Search, Step};
+use super::{Concluded, Errand, Goal, LogFacts, LogQuestion, LookedUp, Purpose, Search, Step};
 
 /// Asks for the next page, asks again later, or ends the search.
 pub(super) fn looked_up(
@@ -24,12 +24,12 @@ pub(super) fn looked_up(
     let conclude = |concluded| Step::Pursue(Goal::Conclude { purpose: search.purpose, concluded });
     match looked {
         LookedUp::Found => conclude(Concluded::Found),
-        LookedUp::Absent if context.asks_log_for_miss() && log.is_none() => Step::ReadLog(Reading::Miss),
+        LookedUp::Absent if context.asks_log_for_miss() && log.is_none() => Step::ReadLog(LogQuestion::Miss),
         LookedUp::Absent => conclude(Concluded::Absent),
         LookedUp::More => Step::Admit(Errand::Lookup),
         LookedUp::Failed { meets_refusal: true, .. } if progress.refused_as().is_none() => {
             let refused_as = situation.refused_as(log);
-            refused_as.map_or(Step::ReadLog(Reading::Lookup), Step::NoteCredentials)
+            refused_as.map_or(Step::ReadLog(LogQuestion::Lookup), Step::NoteCredentials)
         }
         LookedUp::Failed { down, .. } if !looked.is_answered() => {
             // Recovery does not wait out an open circuit, so that its time would never be over: it would be postponed for
@@ -102,7 +102,7 @@ mod tests {
             (after(1), failed(false, None), again(2_000, 2, 2_000)),
             (after(2), failed(false, None), again(15_000, 3, 2_000)),
             (after(2).drawn(1.0), failed(false, None), again(30_000, 3, 2_000)),
-            (unknown(), failed(true, None), Step::ReadLog(Reading::Lookup)),
+            (unknown(), failed(true, None), Step::ReadLog(LogQuestion::Lookup)),
             (
                 Sample::taken().wants(Goal::Lookup(new)),
                 failed(true, None),
@@ -114,11 +114,11 @@ mod tests {
         ];
         let missed = Observed::LookedUp { looked: LookedUp::Absent, asked_wait: None, ended: at(0) };
         let partial = |call: Sample| call.with(|context| context.lists_deleted = false);
-        let read = || partial(unknown()).seen(&missed).did(Step::ReadLog(Reading::Miss));
+        let read = || partial(unknown()).seen(&missed).did(Step::ReadLog(LogQuestion::Miss));
         let doubted =
             |ago_ms| Observed::Log(Some(LogFacts { first_doubt: NOW.wall.minus(ms(ago_ms)), ..log() }));
         check([
-            (partial(unknown()), missed.clone(), Step::ReadLog(Reading::Miss)),
+            (partial(unknown()), missed.clone(), Step::ReadLog(LogQuestion::Miss)),
             (read(), doubted(3_600_000), conclude(Concluded::Absent)),
             (read(), doubted(3_600_001), again(30_000, 0, 0)),
             (read(), Observed::Log(None), again(30_000, 0, 0)),

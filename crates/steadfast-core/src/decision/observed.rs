@@ -16,7 +16,7 @@ use crate::vendor::{SpeaksFor, Verdict};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observed {
     /// The operation was taken from the store, by a caller or by recovery.
-    Taken(Taken),
+    Taken(TakenOperation),
     /// The operation was claimed, or a call without a key begins. An admission is in hand.
     Claimed {
         /// When the gates let the call through.
@@ -109,7 +109,7 @@ impl Observed {
 
 /// An operation that was taken from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenOperation {
     /// False where it belongs to another account than the client's secret.
     pub is_ours: bool,
     /// False where its URL is neither below the client's base URL nor below a former one.
@@ -147,7 +147,7 @@ pub struct Attempted {
 
 /// The outcome of an attempt. An adapter that calls a lost answer a yes or a no is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The vendor did it.
     Done {
         /// Whether it is the answer to an earlier request.
@@ -169,34 +169,34 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// The outcome of an attempt with this verdict.
-    pub fn of(verdict: &Verdict, is_answered: bool) -> Outcome {
+    pub fn of(verdict: &Verdict, is_answered: bool) -> AttemptOutcome {
         match (verdict, is_answered) {
-            (Verdict::Done { replayed }, true) => Outcome::Done { replayed: *replayed },
+            (Verdict::Done { replayed }, true) => AttemptOutcome::Done { replayed: *replayed },
             (Verdict::Refused { refusal, speaks_for }, true) => {
-                Outcome::Refused { refusal: *refusal, speaks_for: *speaks_for }
+                AttemptOutcome::Refused { refusal: *refusal, speaks_for: *speaks_for }
             }
-            (Verdict::Retry { effect, .. }, _) => Outcome::Retry { effect: *effect },
-            (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, _) => Outcome::Unknown,
+            (Verdict::Retry { effect, .. }, _) => AttemptOutcome::Retry { effect: *effect },
+            (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, _) => AttemptOutcome::Unknown,
         }
     }
 
     /// Effect of the attempt itself.
     pub const fn effect(self) -> Effect {
         match self {
-            Outcome::Done { .. } => Effect::Applied,
-            Outcome::Refused { .. } => Effect::None,
-            Outcome::Retry { effect } => effect,
-            Outcome::Unknown => Effect::Unknown,
+            AttemptOutcome::Done { .. } => Effect::Applied,
+            AttemptOutcome::Refused { .. } => Effect::None,
+            AttemptOutcome::Retry { effect } => effect,
+            AttemptOutcome::Unknown => Effect::Unknown,
         }
     }
 }
 
 impl Attempted {
     /// The outcome of the attempt.
-    pub fn outcome(&self) -> Outcome {
-        Outcome::of(&self.verdict, self.status.is_some())
+    pub fn outcome(&self) -> AttemptOutcome {
+        AttemptOutcome::of(&self.verdict, self.status.is_some())
     }
 }
 

@@ -121,7 +121,7 @@ const UNSEEN_LAST: Duration = Duration::from_secs(60 * 60);
 mod tests {
     use super::*;
     use crate::decision::sample::{NOW, Sample, at, log, lost, ms};
-    use crate::decision::{Observed, Reading, Step};
+    use crate::decision::{LogQuestion, Observed, Step};
 
     #[test]
     fn a_failure_that_is_all_callers_is_no_step_for_an_hour_or_a_day() {
@@ -159,7 +159,7 @@ mod tests {
         for (last_ended, outage) in [(NOW.wall, Some(Outage::Unseen)), (NOW.wall.minus(ms(1)), None)] {
             let read = Sample::taken().seen(&Observed::Attempted(quiet(0)));
             let facts = LogFacts { last_ended: Some(last_ended), ..log() };
-            let read = read.did(Step::ReadLog(Reading::Attempt)).seen(&Observed::Log(Some(facts)));
+            let read = read.did(Step::ReadLog(LogQuestion::Attempt)).seen(&Observed::Log(Some(facts)));
             assert_eq!((read.last().outage, read.last().is_open), (outage, false));
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::outage::{self, Outage, Spared};
 use super::{
-    Attempted, Concluded, Context, Ending, Errand, Goal, Lease, LogFacts, LookedUp, Now, Observed, Outcome,
-    Planned, Purpose, Reading, RefusedAs, Settling, Step, Why, meets_refusal,
+    AttemptOutcome, Attempted, CallEnd, Concluded, Context, Errand, Goal, Lease, LogFacts, LogQuestion,
+    LookedUp, Now, Observed, Planned, Purpose, RefusedAs, Settling, Step, Why, meets_refusal,
 };
 use crate::clock::{Instant, Timestamp};
 use crate::effect::Effect;
@@ -43,7 +43,7 @@ pub struct Progress {
     /// End of this run's last attempt.
     attempted_at: Option<Instant>,
     last: Last,
-    reading: Reading,
+    reading: LogQuestion,
     /// Set while the last attempt or lookup met refused credentials.
     refused_as: Option<RefusedAs>,
     /// The last attempt was not answered, or with a 5xx: the next one has a new connection.
@@ -60,7 +60,7 @@ pub struct Progress {
     /// The latest that the vendor asked this call to wait for.
     left_alone_until: Option<Instant>,
     pages: u32,
-    ending: Option<Ending>,
+    ending: Option<CallEnd>,
     /// When the write of the ending began, or the look at the record after it.
     stored_at: Option<Timestamp>,
 }
@@ -123,7 +123,7 @@ impl Progress {
             recorded_attempts: 0,
             resends_left: u32::from(on_unknown == OnUnknown::Resend),
             attempted_at: None,
-            reading: Reading::Resume,
+            reading: LogQuestion::Resume,
             last: Last::default(),
             refused_as: None,
             is_unanswered: false,
@@ -216,13 +216,13 @@ impl Progress {
         self.refused_as = None;
         self.last = Last { attempted: Some(*attempted), ..Last::default() };
         match attempted.outcome() {
-            Outcome::Done { .. } => {}
-            Outcome::Refused { refusal, .. } => {
+            AttemptOutcome::Done { .. } => {}
+            AttemptOutcome::Refused { refusal, .. } => {
                 let is_no = refusal != Refusal::Duplicate
                     && !meets_refusal(context, &attempted.verdict, attempted.status);
                 self.last.refusal = Some(refusal).filter(|_| is_no);
             }
-            Outcome::Retry { effect } => {
+            AttemptOutcome::Retry { effect } => {
                 self.note_effect(context, effect, attempted);
                 match spared {
                     Spared::Yes(outage) => self.spare(Some(outage)),
@@ -230,12 +230,12 @@ impl Progress {
                     Spared::No => {}
                 }
             }
-            Outcome::Unknown => self.note_effect(context, Effect::Unknown, attempted),
+            AttemptOutcome::Unknown => self.note_effect(context, Effect::Unknown, attempted),
         }
     }
 
     fn observe_log(&mut self, log: Option<&LogFacts>, now: Now) {
-        if self.reading == Reading::Miss && !self.believes_miss(log, now) {
+        if self.reading == LogQuestion::Miss && !self.believes_miss(log, now) {
             self.last.looked = Some(LookedUp::CannotTell);
         }
         let is_open = mem::take(&mut self.last.is_open);
@@ -319,7 +319,7 @@ impl Progress {
             }
             Step::Write(ending) => {
                 (self.ending, self.stored_at) = (Some(ending), Some(now.wall));
-                if matches!(ending, Ending::Refused(_)) && self.lease.is_some() {
+                if matches!(ending, CallEnd::Refused(_)) && self.lease.is_some() {
                     self.phase = Phase::NotApplied;
                 }
             }
@@ -399,7 +399,7 @@ impl Progress {
     }
 
     /// The ending that was decided on; `None` while there is none.
-    pub const fn ending(&self) -> Option<Ending> {
+    pub const fn ending(&self) -> Option<CallEnd> {
         self.ending
     }
 }
@@ -459,7 +459,7 @@ readers! {
     /// The last attempt.
     last: Last,
     /// The reason for which the log is read.
-    reading: Reading,
+    reading: LogQuestion,
     /// When the write of the ending began, or the look at the record after it, by the wall clock.
     stored_at: Option<Timestamp>,
 }

@@ -1,7 +1,7 @@
 //! An operation that was taken from the store.
 
 use super::situation::Situation;
-use super::{Ending, LogFacts, Planned, Purpose, Reading, Step, Taken, Why};
+use super::{CallEnd, LogFacts, LogQuestion, Planned, Purpose, Step, TakenOperation, Why};
 use crate::effect::Effect;
 use crate::error::Reason;
 use crate::guard::Guard;
@@ -9,10 +9,10 @@ use crate::guard::Guard;
 /// Ends or hands back what is not to be sent, and has a caller pay for what is.
 ///
 /// The next send of a caller is charged as a retry, unless it is known to be the first. Recovery pays by its own rate.
-pub(super) fn taken(situation: &Situation<'_>, taken: &Taken) -> Step {
+pub(super) fn taken(situation: &Situation<'_>, taken: &TakenOperation) -> Step {
     let Situation { context, progress, now, .. } = *situation;
     if taken.is_given_up {
-        return Step::Write(Ending::DeadLetter(Reason::Credentials));
+        return Step::Write(CallEnd::DeadLetter(Reason::Credentials));
     }
     // Another client's secret would send it elsewhere.
     if Guard::OwnSecret.keeps(!taken.is_ours) {
@@ -20,7 +20,7 @@ pub(super) fn taken(situation: &Situation<'_>, taken: &Taken) -> Step {
     }
     // Not even a lookup: a person has to say which of the two addresses is wrong.
     if !taken.is_addressed {
-        return Step::Write(Ending::DeadLetter(Reason::Elsewhere));
+        return Step::Write(CallEnd::DeadLetter(Reason::Elsewhere));
     }
     let is_first = progress.attempts() == 0 && progress.effect() == Effect::None;
     if Guard::TakeoverPays.keeps(!is_first && !context.is_recovery) {
@@ -46,7 +46,7 @@ pub(super) fn resume(situation: &Situation<'_>, log: Option<Option<&LogFacts>>) 
         return Step::lookup(Purpose::Settle(Reason::Exhausted));
     }
     match log {
-        None if progress.attempts() > 0 => Step::ReadLog(Reading::Resume),
+        None if progress.attempts() > 0 => Step::ReadLog(LogQuestion::Resume),
         Some(Some(log)) if log.is_last_unknown => Step::lookup(Purpose::Settle(Reason::Unknown)),
         _ => Step::SEND,
     }
@@ -69,11 +69,19 @@ mod tests {
             taken(Sample::held(|record| record.attempts = 1), TAKEN, charge),
             taken(Sample::held(|record| record.effect = Effect::Unknown), TAKEN, charge),
             taken(Sample::held(|_| {}), TAKEN, Step::Pursue(Goal::Resume)),
-            taken(Sample::taken(), Taken { is_given_up: true, ..TAKEN }, dead_letter(Reason::Credentials)),
-            taken(Sample::taken(), Taken { is_addressed: false, ..TAKEN }, dead_letter(Reason::Elsewhere)),
             taken(
                 Sample::taken(),
-                Taken { is_ours: false, is_addressed: false, ..TAKEN },
+                TakenOperation { is_given_up: true, ..TAKEN },
+                dead_letter(Reason::Credentials),
+            ),
+            taken(
+                Sample::taken(),
+                TakenOperation { is_addressed: false, ..TAKEN },
+                dead_letter(Reason::Elsewhere),
+            ),
+            taken(
+                Sample::taken(),
+                TakenOperation { is_ours: false, is_addressed: false, ..TAKEN },
                 postponed(at(0), Why::NotOurs, None),
             ),
         ]);
@@ -85,11 +93,11 @@ mod tests {
             (record.attempts, record.effect) = (3, Effect::Unknown);
         };
         let is_unknown = LogFacts { is_last_unknown: true, ..log() };
-        let read = || Sample::unknown().looked_up().did(Step::ReadLog(Reading::Resume));
+        let read = || Sample::unknown().looked_up().did(Step::ReadLog(LogQuestion::Resume));
         check([
             (Sample::taken().looked_up(), Observed::Pursued, Step::SEND),
             (Sample::unknown().wants(Goal::Resume), Observed::Pursued, Step::SEND),
-            (Sample::unknown().looked_up(), Observed::Pursued, Step::ReadLog(Reading::Resume)),
+            (Sample::unknown().looked_up(), Observed::Pursued, Step::ReadLog(LogQuestion::Resume)),
             (read(), Observed::Log(Some(log())), Step::SEND),
             (read(), Observed::Log(None), Step::SEND),
             (read(), Observed::Log(Some(is_unknown)), Step::lookup(Purpose::Settle(Reason::Unknown))),

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::{
-    Attempted, Context, Ending, Goal, Last, Lease, LogFacts, Now, Observed, Planned, Postponed, Progress,
-    Recorded, Settling, Step, Taken, Why, next_step,
+    Attempted, CallEnd, Context, Goal, Last, Lease, LogFacts, Now, Observed, Planned, Postponed, Progress,
+    Recorded, Settling, Step, TakenOperation, Why, next_step,
 };
 use crate::clock::{Instant, Timestamp};
 use crate::effect::Effect;
@@ -90,7 +90,7 @@ impl Sample {
 
     /// At a vendor with a lookup.
     pub fn looked_up(self) -> Sample {
-        self.seen(&Observed::Taken(Taken { has_lookup: true, ..TAKEN }))
+        self.seen(&Observed::Taken(TakenOperation { has_lookup: true, ..TAKEN }))
     }
 
     /// At a vendor that replays for a day.
@@ -167,8 +167,8 @@ fn context(recorded: Option<Recorded>) -> Context<'static> {
 static LADDER: LazyLock<Backoff> =
     LazyLock::new(|| Backoff::ladder([ms(500), ms(2_000)]).jitter(Jitter::None));
 
-pub(super) const TAKEN: Taken =
-    Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
+pub(super) const TAKEN: TakenOperation =
+    TakenOperation { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
 
 /// Long after the beginning of both clocks.
 pub(super) const NOW: Now =
@@ -232,9 +232,9 @@ pub(super) const fn wait(until: Instant, why: Why, rung_ms: u64) -> Planned {
 }
 
 pub(super) const fn postponed(at: Instant, why: Why, rung: Option<Duration>) -> Step {
-    Step::Write(Ending::Postponed(Postponed { at, why, rung }))
+    Step::Write(CallEnd::Postponed(Postponed { at, why, rung }))
 }
 
 pub(super) const fn dead_letter(reason: Reason) -> Step {
-    Step::Write(Ending::DeadLetter(reason))
+    Step::Write(CallEnd::DeadLetter(reason))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::waits::{SLEEP_MAX, spread_over};
-use super::{Context, Ending, LogFacts, Now, Phase, Planned, Postponed, Progress, RefusedAs, Step, Why};
+use super::{CallEnd, Context, LogFacts, Now, Phase, Planned, Postponed, Progress, RefusedAs, Step, Why};
 use crate::clock::Instant;
 use crate::effect::Effect;
 use crate::guard::Guard;
@@ -149,7 +149,7 @@ impl Situation<'_> {
     pub(super) fn postpone_after(&self, rung: Option<Duration>, at: Instant, why: Why) -> Step {
         let is_early = self.progress.left_alone_until().is_some_and(|until| at < until);
         let at = if is_early { self.not_early(at) } else { at };
-        Step::Write(Ending::Postponed(Postponed { at, why, rung }))
+        Step::Write(CallEnd::Postponed(Postponed { at, why, rung }))
     }
 
     /// Whose the refusal of credentials is that the operation met; `None` until the log was read.

@@ -13,7 +13,7 @@ pub enum Step {
     /// Sets a goal, and gives back an admission that is in hand.
     Pursue(Goal),
     /// Reads the operation's log.
-    ReadLog(Reading),
+    ReadLog(LogQuestion),
     /// Charges the retry budget for the send that comes at `until`.
     Charge(Planned),
     /// Asks the gates.
@@ -36,16 +36,16 @@ pub enum Step {
     /// Tells the gate of refused credentials.
     NoteCredentials(RefusedAs),
     /// Writes the call's end to the record. A call without one has nothing to write.
-    Write(Ending),
+    Write(CallEnd),
     /// Reads the record once more: the write took so long that another process may have acted since.
     Reread,
     /// Tells the caller, and ends the run.
-    Tell(Told),
+    Tell(CallerAnswer),
 }
 
 /// The reason for which the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum LogQuestion {
     /// Whether the last attempt of an earlier run can be repeated.
     Resume,
     /// The meaning of this run's last attempt.
@@ -157,7 +157,7 @@ pub enum Why {
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CallEnd {
     /// It took effect.
     Success(Success),
     /// The vendor refused it.
@@ -213,9 +213,9 @@ impl RefusedAs {
 
 /// The caller's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum CallerAnswer {
     /// The ending that was written, with this effect.
-    Ending(Effect),
+    CallEnd(Effect),
     /// The failure that the driver has in hand.
     Failure,
 }
@@ -224,7 +224,7 @@ impl Step {
     /// The end of an operation that no send can help: a dead letter, or a lookup where an attempt may have taken effect.
     pub(super) fn give_up(progress: &Progress, reason: Reason) -> Step {
         match progress.effect() {
-            Effect::None => Step::Write(Ending::DeadLetter(reason)),
+            Effect::None => Step::Write(CallEnd::DeadLetter(reason)),
             Effect::Unknown | Effect::Applied => Step::lookup(Purpose::Settle(reason)),
         }
     }

@@ -1,4 +1,4 @@
-//! Recorded runs of a driver, for tests.
+//! TapedStep runs of a driver, for tests.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,11 +11,11 @@ pub struct Tape {
     context: Context<'static>,
     /// Before the first step.
     progress: Progress,
-    steps: Vec<Recorded>,
+    steps: Vec<TapedStep>,
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct TapedStep {
     observed: Observed,
     now: Now,
     draw: f64,
@@ -49,7 +49,7 @@ pub fn begin(context: &Context<'_>, progress: &Progress) -> Option<usize> {
 pub fn note(tape: usize, observed: &Observed, now: Now, draw: f64, step: Step) {
     TAPES.with_borrow_mut(|tapes| {
         if let Some(tape) = tapes.as_mut().and_then(|tapes| tapes.get_mut(tape)) {
-            tape.steps.push(Recorded { observed: observed.clone(), now, draw, step });
+            tape.steps.push(TapedStep { observed: observed.clone(), now, draw, step });
         }
     });
 }
@@ -73,7 +73,7 @@ impl Tape {
     pub fn replay(&self) -> Result<(), String> {
         let mut progress = self.progress.clone();
         for (place, recorded) in self.steps.iter().enumerate() {
-            let Recorded { observed, now, draw, step } = recorded;
+            let TapedStep { observed, now, draw, step } = recorded;
             progress.observe(&self.context, observed, *now);
             let replayed = next_step(&self.context, &progress, observed, *now, *draw);
             if replayed != *step {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::situation::Situation;
-use super::{Ending, Step, Told};
+use super::{CallEnd, CallerAnswer, Step};
 use crate::clock::Instant;
 use crate::effect::Effect;
 use crate::error::Refusal;
@@ -18,21 +18,21 @@ use crate::guard::Guard;
 pub(super) fn written(situation: &Situation<'_>, began: Instant) -> Step {
     let Situation { context, progress, .. } = *situation;
     let is_let_go = match progress.ending() {
-        Some(Ending::Refused(refusal)) => refusal == Refusal::Unauthorized,
-        Some(Ending::DeadLetter(_) | Ending::Postponed(_)) => true,
-        Some(Ending::Success(_)) | None => false,
+        Some(CallEnd::Refused(refusal)) => refusal == Refusal::Unauthorized,
+        Some(CallEnd::DeadLetter(_) | CallEnd::Postponed(_)) => true,
+        Some(CallEnd::Success(_)) | None => false,
     };
     let is_old = !is_recent(situation, began) && progress.effect() == Effect::None;
     if is_let_go && is_old && context.is_operation() {
         return Step::Reread;
     }
-    Step::Tell(Told::Ending(progress.effect()))
+    Step::Tell(CallerAnswer::CallEnd(progress.effect()))
 }
 
 /// Tells the caller no effect only if the record is as it was written, a moment ago.
 pub(super) fn reread(situation: &Situation<'_>, is_unchanged: bool, asked: Instant) -> Step {
     let is_known = is_unchanged && is_recent(situation, asked);
-    Step::Tell(Told::Ending(if is_known { situation.progress.effect() } else { Effect::Unknown }))
+    Step::Tell(CallerAnswer::CallEnd(if is_known { situation.progress.effect() } else { Effect::Unknown }))
 }
 
 fn is_recent(situation: &Situation<'_>, since: Instant) -> bool {
@@ -56,11 +56,11 @@ mod tests {
     fn no_effect_is_told_as_long_as_it_is_known() {
         use Effect::{None, Unknown};
 
-        let tell = |effect| Step::Tell(Told::Ending(effect));
+        let tell = |effect| Step::Tell(CallerAnswer::CallEnd(effect));
         let wrote = |call: Sample, step, slow_ms| call.did(step).later(slow_ms);
         let (dead, due) = (dead_letter(Reason::Exhausted), postponed(at(0), Why::Retry, Option::None));
-        let success = Step::Write(Ending::Success(Success::Fresh));
-        let no = |refusal| Step::Write(Ending::Refused(refusal));
+        let success = Step::Write(CallEnd::Success(Success::Fresh));
+        let no = |refusal| Step::Write(CallEnd::Refused(refusal));
         let (fast, slow) = (250, 251);
         let rows = [
             (wrote(Sample::claimed(), dead, fast), tell(None)),

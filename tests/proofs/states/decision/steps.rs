@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 use steadfast_core::clock::Instant;
 use steadfast_core::internal::attempt::LOOKUP;
 use steadfast_core::internal::decision::{
-    Attempted, Down, Ending, LookedUp, Observed, Outcome, Planned, Step, Success, Taken,
+    AttemptOutcome, Attempted, CallEnd, Down, LookedUp, Observed, Planned, Step, Success, TakenOperation,
 };
 use steadfast_core::internal::operation::Window;
 use steadfast_core::internal::policy::Outcome as Health;
@@ -125,10 +125,10 @@ impl Ways<'_> {
     }
 
     fn take(&mut self, at: Instant) {
-        let taken = Taken { has_lookup: self.from.setup.kind.has_lookup(), ..TAKEN };
+        let taken = TakenOperation { has_lookup: self.from.setup.kind.has_lookup(), ..TAKEN };
         let recovery = Take { is_recovery: true, taken, at };
-        let not_ours = Taken { is_ours: false, ..taken };
-        let elsewhere = Taken { is_addressed: false, ..taken };
+        let not_ours = TakenOperation { is_ours: false, ..taken };
+        let elsewhere = TakenOperation { is_addressed: false, ..taken };
         let last = self.from.window_ends().map(|ends| before(ends, ATTEMPT / 2)).filter(|last| *last > at);
         for (way, troubles, take) in [
             ("recovery takes it", 0, recovery),
@@ -339,17 +339,17 @@ impl Ways<'_> {
         }
     }
 
-    fn write(&mut self, ending: Ending) {
+    fn write(&mut self, ending: CallEnd) {
         let answer = |status| Answer::new(status, HeaderMap::new(), Vec::new());
         let to = |world: &World| match ending {
-            Ending::Success(how) => {
+            CallEnd::Success(how) => {
                 State::Succeeded { answer: answer(StatusCode::OK), reconciled: how == Success::Reconciled }
             }
-            Ending::Refused(refusal) => {
+            CallEnd::Refused(refusal) => {
                 State::Refused { refusal, answer: answer(StatusCode::UNPROCESSABLE_ENTITY) }
             }
-            Ending::DeadLetter(reason) => State::Dead { reason, answer: None },
-            Ending::Postponed(postponed) => {
+            CallEnd::DeadLetter(reason) => State::Dead { reason, answer: None },
+            CallEnd::Postponed(postponed) => {
                 State::Scheduled { at: world.now().wall.plus(postponed.at.since(world.now().at)) }
             }
         };
@@ -419,7 +419,7 @@ fn attempted(
         Verdict::Retry { not_before, .. } => not_before,
         _ => None,
     };
-    let outcome = Outcome::of(&verdict, status.is_some());
+    let outcome = AttemptOutcome::of(&verdict, status.is_some());
     let is_duplicate = matches!(verdict, Verdict::Refused { refusal: Refusal::Duplicate, .. });
     if outcome.effect() == Effect::Unknown || is_duplicate {
         world.lookups = 0;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use steadfast_core::clock::{Instant, Timestamp};
 use steadfast_core::internal::attempt::{LOOKUP, report};
 use steadfast_core::internal::decision::{
-    Context, Ending, Evidence, Lease, LogFacts, LookedUp, Moment, Now, Observed, Progress, Reading, Recorded,
-    Settling, Step, Taken, Told, next_step,
+    CallEnd, CallerAnswer, Context, Evidence, Lease, LogFacts, LogQuestion, LookedUp, Moment, Now, Observed,
+    Progress, Recorded, Settling, Step, TakenOperation, next_step,
 };
 use steadfast_core::internal::ext::RecordExt as _;
 use steadfast_core::internal::operation::Repeat;
@@ -113,7 +113,7 @@ pub struct UnderWay {
     pub is_paid: bool,
     /// Until when its process lets nothing through, because the vendor asked for that.
     pub paused_until: Instant,
-    taken: Taken,
+    taken: TakenOperation,
 }
 
 #[derive(Clone)]
@@ -130,7 +130,7 @@ pub struct Asleep {
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     pub is_recovery: bool,
-    pub taken: Taken,
+    pub taken: TakenOperation,
     pub at: Instant,
 }
 
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// The run begins. What it has in the world is on record.
-    fn begin(&mut self, is_recovery: bool, taken: Taken, on_unknown: OnUnknown) {
+    fn begin(&mut self, is_recovery: bool, taken: TakenOperation, on_unknown: OnUnknown) {
         let now = Now { wall: wall(self.at), at: self.at };
         let kind = self.setup.kind;
         let recorded = self.record.as_deref().map(|record| Recorded {
@@ -356,7 +356,8 @@ impl World {
         let Some(run) = &mut self.run else { return Err("no run hears") };
         run.progress.observe(&run.context, observed, now);
         run.step = next_step(&run.context, &run.progress, observed, now, 0.0);
-        let is_miss_judged = matches!(observed, Observed::Log(_)) && run.progress.reading() == Reading::Miss;
+        let is_miss_judged =
+            matches!(observed, Observed::Log(_)) && run.progress.reading() == LogQuestion::Miss;
         let is_absent = run.progress.last().looked == Some(LookedUp::Absent);
         run.progress.follow(&run.step, now);
         if is_miss_judged {
@@ -381,19 +382,19 @@ impl World {
             }
             (Step::Send, _) if is_retry(run) && !run.is_paid => "a retry that is not paid for",
             (Step::Lookup, _) if self.lookups >= LOOKUPS_MAX => "a lookup too many",
-            (Step::Tell(Told::Ending(Effect::None)), _)
-                if !matches!(run.progress.ending(), Some(Ending::Success(_)))
+            (Step::Tell(CallerAnswer::CallEnd(Effect::None)), _)
+                if !matches!(run.progress.ending(), Some(CallEnd::Success(_)))
                     && !self.is_broken_word
                     && !self.is_without_effect() =>
             {
                 "told no effect, and there is one"
             }
             (Step::Tell(_), _)
-                if matches!(run.progress.ending(), Some(Ending::Success(_))) && self.effects() == 0 =>
+                if matches!(run.progress.ending(), Some(CallEnd::Success(_))) && self.effects() == 0 =>
             {
                 "told of an effect, and there is none"
             }
-            (Step::Write(Ending::Refused(Refusal::Unauthorized)), _)
+            (Step::Write(CallEnd::Refused(Refusal::Unauthorized)), _)
                 if run.context.recorded.is_some_and(|recorded| recorded.is_accepted) =>
             {
                 "refused credentials end what was accepted"
@@ -539,7 +540,8 @@ impl fmt::Write for Digest {
     }
 }
 
-pub const TAKEN: Taken = Taken { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
+pub const TAKEN: TakenOperation =
+    TakenOperation { is_ours: true, is_addressed: true, is_given_up: false, has_lookup: false };
 
 impl Kind {
     pub fn has_lookup(self) -> bool {
