@@ -67,8 +67,8 @@ pub struct RecoveryConfig {
     /// Number of operations that each process carries on at once. Default 128: enough for 200 sends a second at a
     /// vendor that takes half a second for each. Each is held in memory with its request.
     pub at_once: u32,
-    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest: above 0 and below
-    /// 1. Default 0.5. Room that the other side does not want, each may have. Of the rate limit it is the part of all
+    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest, a fraction between
+    /// 0 and 1. Default 0.5. Room that the other side does not want, each may have. Of the rate limit it is the part of all
     /// processes together that deliver for the account from one store.
     pub share: f64,
 }

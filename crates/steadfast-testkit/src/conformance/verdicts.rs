@@ -153,7 +153,7 @@ impl Conformance<'_> {
                 checked.hold(book, SERVER, |checked| !matches!(checked.verdict, Verdict::Refused { .. }));
             }
             425 | 429 => {
-                checked.hold(book, LIMITED, |checked| matches!(checked.verdict, Verdict::Retry { .. }))
+                checked.hold(book, LIMITED, |checked| matches!(checked.verdict, Verdict::Retry { .. }));
             }
             409 if is_write => checked.hold(book, CONFLICT, |checked| {
                 !matches!(checked.verdict, Verdict::Retry { effect: Effect::None, .. })
