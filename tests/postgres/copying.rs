@@ -55,7 +55,7 @@ async fn records_are_copied_from_a_file_to_postgres_and_back() {
 }
 
 fn leaving() -> Standing {
-    Standing { stage: Stage::Shutdown, copy: "1".to_owned(), other: "the new store".to_owned() }
+    Standing { stage: Stage::Leaving, copy: "1".to_owned(), other: "the new store".to_owned() }
 }
 
 /// Claimants in two processes, and a third process that closes the store in their midst: an operation that

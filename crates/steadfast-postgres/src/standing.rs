@@ -32,7 +32,7 @@ pub(super) fn check(from: &mut Reader<'_>, allowed: Allowed) -> Result<(), Store
 pub(super) fn number(stage: Stage) -> i16 {
     match stage {
         Stage::Open => 0,
-        Stage::Shutdown | Stage::Displaced => 1,
+        Stage::Leaving | Stage::Displaced => 1,
         Stage::Arriving => 2,
         Stage::Moved => 3,
     }

@@ -78,7 +78,7 @@ impl Network {
         };
         let (told, answer) = oneshot::channel();
         let network = self.clone();
-        let leaving = Shutdown { network, request, operation, shown, trouble, there, handed, closed_at };
+        let leaving = Leaving { network, request, operation, shown, trouble, there, handed, closed_at };
         if kept == Connections::Queue && !limits.new_connection && world.draw.one_in(2) {
             self.queue(leaving, told, limits);
         } else {
@@ -105,7 +105,7 @@ impl Network {
     }
 
     /// Has a request wait for a stream of its connection, which goes on without the exchange, but not without its host.
-    fn queue(&self, leaving: Shutdown, told: Told, limits: &Limits) {
+    fn queue(&self, leaving: Leaving, told: Told, limits: &Limits) {
         let world = &self.life.world;
         let limit = policy(&world.schedule).timeout.attempt;
         let stream_free = world.clock.latency(world.draw.within(Duration::ZERO..limit * 4));
@@ -204,7 +204,7 @@ pub fn queue_max(schedule: &Schedule) -> Duration {
 const KERNEL_MAX: Duration = secs(20);
 
 /// A request that is about to leave.
-struct Shutdown {
+struct Leaving {
     network: Network,
     request: Request,
     operation: Option<usize>,
@@ -215,9 +215,9 @@ struct Shutdown {
     closed_at: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Shutdown {
+impl Leaving {
     fn leave(self, told: Told) {
-        let Shutdown { network, request, operation, shown, trouble, there, handed, closed_at } = self;
+        let Leaving { network, request, operation, shown, trouble, there, handed, closed_at } = self;
         let send = network.leaves(operation, text_of(&request, "stripe-version"), handed);
         let world = network.life.world.clone();
         world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));

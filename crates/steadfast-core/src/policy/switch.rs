@@ -1,6 +1,6 @@
 //! `false`, or the settings: how a policy file switches a part off.
 //!
-//! TOML has no null. Shutdown a key out must mean "the default", and the default of a breaker is *on*, so off needs a
+//! TOML has no null. Leaving a key out must mean "the default", and the default of a breaker is *on*, so off needs a
 //! word of its own: `breaker = false`. `true` is refused, because an author who writes it expects to have set
 //! something. An untagged enum would do the same in three lines, but would answer every mistake inside the table with
 //! "data did not match any variant". This visitor keeps the place and the words.

@@ -128,7 +128,7 @@ pub async fn copy(source: &dyn Store, target: &dyn Store, how: &Copying) -> Resu
     };
     run.name.clone_from(&name);
     let mut written = 0;
-    if run.source.head().await?.standing.stage == Stage::Shutdown {
+    if run.source.head().await?.standing.stage == Stage::Leaving {
         written += run.pass().await?.written;
         run.wait_for_holders().await?;
     }
@@ -162,7 +162,7 @@ pub async fn give_up_copy(
 ) -> Result<(), CopyError> {
     let source = Side::new("source", source)?;
     let standing = source.head().await?.standing;
-    if !matches!(standing.stage, Stage::Shutdown | Stage::Moved) {
+    if !matches!(standing.stage, Stage::Leaving | Stage::Moved) {
         return Ok(());
     }
     if let Some(target) = target {
@@ -176,7 +176,7 @@ pub async fn give_up_copy(
             }
             Stage::Arriving if there.copy == given_up(&standing.copy) => {}
             // Not begun there, or begun with another source.
-            _ if standing.stage == Stage::Shutdown => {}
+            _ if standing.stage == Stage::Leaving => {}
             Stage::Open if there.copy == standing.copy => {
                 return Err(CopyError::Complete { other: how.to.clone() });
             }
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
 
     /// Returns the state of the source while the copy of this name is under way.
     fn leaving(&self, name: &str) -> Standing {
-        Standing { stage: Stage::Shutdown, copy: name.to_owned(), other: self.how.to.clone() }
+        Standing { stage: Stage::Leaving, copy: name.to_owned(), other: self.how.to.clone() }
     }
 
     /// Returns the state of the target.

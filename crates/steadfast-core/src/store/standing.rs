@@ -35,7 +35,7 @@ pub enum Stage {
     /// Records are being copied into it, and not all are there. Nothing but the copy writes.
     Arriving,
     /// Its records are being copied. Nothing new begins; the holder of an operation may still settle it.
-    Shutdown,
+    Leaving,
     /// Its records are in the other store by now, or as good as. Nothing is written.
     Moved,
     /// The store was opened at another [place](super::place) than its records are from. Nothing new begins until a
@@ -60,7 +60,7 @@ impl Standing {
     ///
     /// [`StoreErrorKind::Closed`] unless the store is open, or its holders may still settle.
     pub fn check_held(&self) -> Result<(), StoreError> {
-        if matches!(self.stage, Stage::Shutdown | Stage::Displaced) { Ok(()) } else { self.check_new() }
+        if matches!(self.stage, Stage::Leaving | Stage::Displaced) { Ok(()) } else { self.check_new() }
     }
 
     /// Admits an operator's action, in the transaction of its write. An operation is left to the original where the
@@ -148,7 +148,7 @@ impl fmt::Display for Standing {
             Stage::Arriving => {
                 write!(f, "not all records of {other} are in this store yet; `steadfast copy` completes it")
             }
-            Stage::Shutdown => write!(
+            Stage::Leaving => write!(
                 f,
                 "the store is closed while its records are copied to {other}; `steadfast copy` completes it"
             ),

@@ -131,7 +131,7 @@ pub async fn check_copy_of_held_operations(
     write(&*source, &name("late"), transition_at(1, ends, succeed())).await.expect("its holder");
     let waiting = at(last).wait();
     let settles = async {
-        while head(&source).await.standing.stage != Stage::Shutdown {
+        while head(&source).await.standing.stage != Stage::Leaving {
             tokio::task::yield_now().await;
         }
         let error = source.claim(claim_at(&name("new"), last)).await.expect_err("it is closed");
@@ -183,7 +183,7 @@ pub async fn check_copy_of_what_changes(
     fill(&*source).await;
     // All rows are there, and the source is not marked as moved yet.
     cut_short(&source, &target, 3, false).await.expect_err("cut short");
-    assert_eq!(head(&source).await.standing.stage, Stage::Shutdown);
+    assert_eq!(head(&source).await.standing.stage, Stage::Leaving);
     let left = source.get(&name("left")).await.expect("the store works").expect("a record");
     let settled = transition_at(left.fence, LATER, succeed());
     source.transition(&left, settled).await.expect("its holder may").expect("it does");
@@ -238,7 +238,7 @@ pub async fn check_giving_a_copy_up(
 /// Checks that a closed store registers no terms.
 pub async fn check_terms_of_a_closed_store(store: Arc<dyn Store>) {
     store.register("prod/acme/b", Some("two")).await.expect("it is open");
-    let leaving = Standing { stage: Stage::Shutdown, ..Standing::default() };
+    let leaving = Standing { stage: Stage::Leaving, ..Standing::default() };
     maintenance(&store).stand(&Standing::default(), &leaving).await.expect("the store works");
     for (account, terms) in [("prod/acme/c", Some("one")), ("prod/acme/b", None)] {
         let error = store.register(account, terms).await.expect_err("it is closed");

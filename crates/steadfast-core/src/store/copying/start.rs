@@ -35,12 +35,12 @@ impl Run<'_> {
             (_, Stage::Displaced) => Err(CopyError::Occupied),
             // Refused above.
             (Stage::Displaced, _) => Err(elsewhere()),
-            (_, Stage::Shutdown | Stage::Moved) => Err(CopyError::OtherCopy { other: to.other.clone() }),
+            (_, Stage::Leaving | Stage::Moved) => Err(CopyError::OtherCopy { other: to.other.clone() }),
             (Stage::Open, _) => self.begin(from, &target).await,
             (Stage::Moved, Stage::Open) if from.copy == to.copy => Ok(Began::Complete),
             (_, Stage::Open) => Err(elsewhere()),
             (stage, Stage::Arriving) if from.copy == to.copy => {
-                if stage == Stage::Shutdown {
+                if stage == Stage::Leaving {
                     self.refuse_unless_left().await?;
                 }
                 self.rename(from, to).await?;
